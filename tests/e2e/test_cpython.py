@@ -927,7 +927,9 @@ def report():
     gc.collect()
     gc.disable()
     objects = gc.get_objects()
-    skip = {id(objects)}
+    # of the dict of all interned strings those go that die from here on
+    skip = {id(o) for o in objects if type(o) is dict and len(o) > 1000 and all(k is v for k, v in o.items())}
+    skip.add(id(objects))
     truth = {}
     for o in objects:
         if type(o) is types.FrameType or id(o) in skip:
