@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,9 @@ def start(spawn, interpreter, tmp_path, source, name="program.py"):
     process = spawn([interpreter, "-X", "utf8", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     line = process.stdout.readline()
     assert line, "the program ended before it had said anything"
+    status = Path(f"/proc/{process.pid}/stat")
+    while status.read_text().rpartition(")")[2].split()[0] == "R":  # not yet behind its print()
+        time.sleep(0.001)
     return process, json.loads(line)
 
 
