@@ -5,7 +5,6 @@ A program that gdb starts gets the agent preloaded, by its environment. Into one
 calls of functions in the stopped process (calls.py), and told what PyTorch had allocated before.
 """
 
-import json
 import os
 import re
 import tempfile
@@ -14,7 +13,7 @@ import gdb
 
 from . import debugger
 from .calls import Calls
-from .library import Failure, agent_library
+from .library import Failure, agent_library, as_json
 from .session import Log, session
 
 NEVER = (1 << 64) - 1  # no number of an event
@@ -158,15 +157,15 @@ class Reader:
     def flush(self):
         pass  # what the agent wrote can be read at once
 
+    def _info(self):
+        session().library.invalidate()
+        return as_json("info", *session().library.run(["info", self.log.path, "--json"]))
+
     def counts(self):
         """Events, and the step of the last one."""
         if not self.log.is_there:
             return 0, 0
-        session().library.invalidate()
-        status, out, err = session().library.run(["info", self.log.path, "--json"])
-        if status >= 2:
-            raise Failure(err.strip().replace("gpumem: ", "", 1), status)
-        answer = json.loads(out)
+        answer = self._info()
         return answer["events"], answer["steps"]
 
     def event_count(self):
@@ -178,11 +177,7 @@ class Reader:
     def summary(self):
         if not self.log.is_there:
             return "0 events: nothing was allocated through PyTorch"
-        session().library.invalidate()
-        status, out, err = session().library.run(["info", self.log.path, "--json"])
-        if status >= 2:
-            raise Failure(err.strip().replace("gpumem: ", "", 1), status)
-        devices = json.loads(out)["devices"]
+        devices = self._info()["devices"]
         events = sum(device["events"] for device in devices)
         peak = max((device["peak_allocated"] or 0 for device in devices), default=0)
         return f"{events:,} events, peak {peak:,} bytes allocated"

@@ -83,13 +83,14 @@ class Command(gdb.Command):
     name = ""
     words = ()  # what completion offers
     file_argument = False  # then completion offers files too
+    takes_text = False  # then run() gets what was typed as it is: a condition has quotes and parentheses of its own
 
     def __init__(self):
         self.short = self.name
         super().__init__(f"gpumem {self.name}", gdb.COMMAND_DATA)
 
     def invoke(self, argument, from_tty):
-        gate(self.name, lambda: self.run(split(argument)))
+        gate(self.name, lambda: self.run(argument.strip() if self.takes_text else split(argument)))
 
     def run(self, arguments):
         raise NotImplementedError

@@ -89,7 +89,7 @@ class Reader:
 
 
 def printable(name):
-    """A name as gdb may print it: whoever made the library chose it."""
+    """A name as gdb may print it, whole: whoever made the library chose it. (visible() leaves the middle of a long one out.)"""
     if name is None or name.isprintable():
         return name
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in name)
@@ -168,10 +168,15 @@ class Native(FrameDecorator):
         return super().line() or debugger.NONE
 
     def frame_args(self):
-        return super().frame_args() or debugger.NONE if debugger.NONE is None else debugger.NONE
+        return self.unless_repaired(super().frame_args)
 
     def frame_locals(self):
-        return super().frame_locals() or debugger.NONE if debugger.NONE is None else debugger.NONE
+        return self.unless_repaired(super().frame_locals)
+
+    @staticmethod
+    def unless_repaired(values):
+        """Not in a gdb with a None of its own."""
+        return values() or None if debugger.NONE is None else debugger.NONE
 
 
 def call_address(frame):

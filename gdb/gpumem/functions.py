@@ -1,11 +1,9 @@
 """Functions for gdb's expressions: `print $gpumem_allocated()`, `break f if $gpumem_step() == 3`."""
 
-import json
-
 import gdb
 
 from .command import Usage, gate
-from .library import Failure, visible
+from .library import Failure, as_json, visible
 from .session import session
 
 
@@ -25,10 +23,7 @@ class Function(gdb.Function):
 
 def ask(*arguments):
     """A question's answer as JSON."""
-    status, out, err = session().ask([*arguments, "--json"])
-    if status >= 2 or not out:
-        raise Failure(err.strip().replace("gpumem: ", "", 1) or f"{arguments[0]}: no answer", status)
-    return json.loads(out)
+    return as_json(arguments[0], *session().ask([*arguments, "--json"]))
 
 
 def device(number):

@@ -5,6 +5,7 @@ directory of the prefix that both were installed into. GPUMEM_LIBRARY names anot
 """
 
 import ctypes
+import json
 import os
 
 NAME = "libgpumem.so.0"
@@ -182,6 +183,18 @@ def visible(text):
         return _take(library().gpumem_visible(encoded, len(encoded)))
     except (LibraryMissing, UnicodeError):
         return ascii(str(text))[1:-1]
+
+
+def reason(err):
+    """What the error lines of an answer say, without the program's name."""
+    return err.strip().replace("gpumem: ", "", 1)
+
+
+def as_json(question, status, out, err):
+    """The answer of a question with --json."""
+    if status >= 2 or not out:
+        raise Failure(reason(err) or f"{question}: no answer", status)
+    return json.loads(out)
 
 
 class Session:

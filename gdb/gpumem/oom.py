@@ -9,6 +9,7 @@ import json
 import gdb
 
 from . import debugger
+from .library import reason
 from .session import session
 
 CORES_MAX = 3  # of one recording: a program that tries smaller and smaller batches would fill the disk
@@ -18,7 +19,7 @@ def account():
     """The verdict in a few lines."""
     status, out, err = session().ask(["oom", "--json"])
     if status:
-        return [err.strip().replace("gpumem: ", "", 1) or "out of memory"]
+        return [reason(err) or "out of memory"]
     answer = json.loads(out)
     site = next((f"{frame['file']}:{frame['line']} in {frame['function']}" for frame in answer["python"]), None)
     lines = [f"cuda:{answer['device']} is out of memory: {answer['requested']:,} bytes did not fit" + (f", at {site}" if site else "")]

@@ -11,9 +11,7 @@ import gdb
 
 from . import debugger, libraries
 from .library import NEW_LIBRARIES, NEW_SITES, OOM, REFUSED, STOP, Recorder, StopAnswer, library
-
-REGISTERS = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()  # DWARF's order
-
+from .target import REGISTERS
 
 class Site(gdb.Breakpoint):
     """A breakpoint at an address of the core's choice."""

@@ -14,6 +14,7 @@ class Watch:
     def __init__(self, number, condition, once):
         self.number, self.condition, self.once = number, condition, once
         self.hits = 0  # of ended recordings, and of the one under way until it was last looked at
+        self.before = 0  # of those that ended before the one under way
 
     @property
     def hidden(self):
@@ -86,7 +87,7 @@ class Watches:
         if recording is None or not recording.has_watches:
             return
         for watch in self.all.values():
-            watch.hits = max(watch.hits, getattr(watch, "before", 0) + recording.recorder.watch_hits(watch.number))
+            watch.hits = max(watch.hits, watch.before + recording.recorder.watch_hits(watch.number))
 
     def end(self, recording):
         """Lines about what never held in a recording that ends."""
@@ -94,7 +95,7 @@ class Watches:
         return [
             f"condition {watch.number} never held: {watch.condition}"
             for watch in self.all.values()
-            if not watch.hidden and watch.hits == getattr(watch, "before", 0) and not watch.is_done
+            if not watch.hidden and watch.hits == watch.before and not watch.is_done
         ]
 
     # --- told by gdb ---

@@ -2,7 +2,7 @@
 
 import re
 
-from ..command import Command, Usage, gate, needs_recorded_program
+from ..command import Command, Usage, needs_recorded_program
 from ..debugger import say
 from ..library import Failure
 from ..recorder import waiting
@@ -26,10 +26,7 @@ class Until(Command):
 
     name = "until"
     words = tuple(f"{fact}=" for fact in FACTS)
-
-    def invoke(self, argument, from_tty):
-        """A condition has quotes and parentheses of its own: it is taken as it was typed."""
-        gate(self.name, lambda: self.run(argument.strip()))
+    takes_text = True
 
     @needs_recorded_program
     def run(self, text):

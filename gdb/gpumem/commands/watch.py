@@ -31,14 +31,9 @@ class Watch(Command):
 
     name = "watch"
     words = ("delete", "--once", *(f"{fact}=" for fact in FACTS))
+    takes_text = True
 
-    def invoke(self, argument, from_tty):
-        """A condition has quotes and parentheses of its own: it is taken as it was typed."""
-        from ..command import gate
-
-        gate(self.name, lambda: self.run_text(argument.strip()))
-
-    def run_text(self, text):
+    def run(self, text):
         first, _, rest = text.partition(" ")
         if not text:
             self.show()
