@@ -163,14 +163,13 @@ static struct gm_error *parse(int argc, char **argv, struct options *options, bo
 			options->end = i;
 			return NULL;
 		}
-		bool is = false;
+		bool is_sim = false;
 		int first = i;
-		gm_try(gm_sim_option("gdb", &options->launch, argc, argv, &i, &is));
-		for (int word_of = first; is && word_of <= i; word_of++)
-			ours[word_of] = true;
-		if (is)
+		gm_try(gm_sim_option("gdb", &options->launch, argc, argv, &i, &is_sim));
+		for (int at = first; at <= i; at++)
+			ours[at] = true;
+		if (is_sim)
 			continue;
-		ours[i] = true;
 		if (strcmp(word, "--sim") == 0 || strncmp(word, "--sim=", 6) == 0) {
 			options->sim = true;
 			options->launch.profile = word[5] ? word + 6 : "";
@@ -306,12 +305,11 @@ static struct gm_error *run_gdb(
 	if (!ours)
 		return &gm_error_no_memory;
 	gm_try(parse(argc, argv, &options, ours));
-	if (!options.help)
-		gm_try(gm_sim_options_check("gdb", &options.launch, options.sim));
 	if (options.help) {
 		gm_command_help(&gm_command_gdb, out);
 		return NULL;
 	}
+	gm_try(gm_sim_options_check("gdb", &options.launch, options.sim));
 	struct words words = {0};
 	struct gm_error *error = build(argc, argv, &options, ours, &words);
 	if (!error && !gm_array_push(&words.list, NULL))
