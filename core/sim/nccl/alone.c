@@ -71,15 +71,22 @@ static ncclResult_t reduce(struct ncclComm *comm, struct gm_sim_device *device,
 	return code;
 }
 
+/* Whether `bytes` at `from` are copied for the absent ranks. */
+static bool may_copy(
+        struct ncclComm *comm, struct gm_sim_device *device, const void *from, uint64_t bytes)
+{
+	uint64_t written = gm_sim_data_written(device, from, bytes);
+	return written && written * (uint64_t)(comm->ranks - 1) <= COPIES;
+}
+
 /* `bytes` at `from`, to every rank's place at `to`. */
 static void spread(struct ncclComm *comm, struct gm_sim_device *device, unsigned char *to,
         const void *from, uint64_t bytes)
 {
-	uint64_t written = gm_sim_data_written(device, from, bytes);
-	bool all = written * (uint64_t)(comm->ranks - 1) <= COPIES;
+	bool all = may_copy(comm, device, from, bytes);
 	copy(device, to + bytes * (uint64_t)comm->rank, from, bytes);
 	from = to + bytes * (uint64_t)comm->rank;
-	if (!written || !all) {
+	if (!all) {
 		gm_sim_data_zero(device, to, bytes * (uint64_t)comm->rank);
 		gm_sim_data_zero(device, to + bytes * (uint64_t)(comm->rank + 1),
 		        bytes * (uint64_t)(comm->ranks - 1 - comm->rank));
@@ -101,8 +108,11 @@ static const struct gm_nccl_call *own_send(
 	return NULL;
 }
 
-/* This rank's own part, where the batch is a gather by broadcasts: one by each rank, and this
- * rank's from another buffer than the one that it fills. NULL: it is none. */
+/*
+ * This rank's own call, where the batch is a gather by broadcasts: one by each rank, and this
+ * rank's from another buffer than the one that it fills. PyTorch 2.15 makes all_gather() into a
+ * list of tensors of them (ProcessGroupNCCL::allgather()). NULL: it is none.
+ */
 static const struct gm_nccl_call *own_part(
         const struct ncclComm *comm, const struct gm_nccl_batch *batch)
 {
@@ -119,22 +129,23 @@ static const struct gm_nccl_call *own_part(
 	return own;
 }
 
-/*
- * A broadcast from another rank leaves this rank's buffer as it is, but in a gather: PyTorch 2.15
- * makes all_gather() into a list of tensors of them (ProcessGroupNCCL::allgather()).
- */
-static void receive_broadcast(struct ncclComm *comm, struct gm_sim_device *device,
-        const struct gm_nccl_batch *batch, const struct gm_nccl_call *call, uint64_t bytes)
+/* The parts of the absent ranks in such a gather. */
+static void gather(
+        struct ncclComm *comm, const struct gm_nccl_batch *batch, const struct gm_nccl_call *own)
 {
-	const struct gm_nccl_call *own = own_part(comm, batch);
-	if (!own)
-		return;
+	struct gm_sim_device *device = gm_sim_device(comm->device);
 	uint64_t own_bytes = own->count * gm_nccl_type_size(own->type);
-	uint64_t written = gm_sim_data_written(device, own->send, own_bytes);
-	if (own_bytes == bytes && written * (uint64_t)(comm->ranks - 1) <= COPIES)
-		copy(device, call->receive, own->send, bytes);
-	else
-		gm_sim_data_zero(device, call->receive, bytes);
+	bool all = may_copy(comm, device, own->send, own_bytes);
+	for (size_t i = 0; i < batch->count; i++) {
+		const struct gm_nccl_call *call = &batch->calls[i];
+		uint64_t bytes = call->count * gm_nccl_type_size(call->type);
+		if (call == own || !call->receive)
+			continue;
+		if (all && bytes == own_bytes)
+			copy(device, call->receive, own->send, bytes);
+		else
+			gm_sim_data_zero(device, call->receive, bytes);
+	}
 }
 
 static ncclResult_t run(
@@ -156,8 +167,6 @@ static ncclResult_t run(
 	case GM_NCCL_BROADCAST:
 		if (call->peer == comm->rank && call->receive)
 			copy(device, call->receive, from, bytes);
-		else if (call->receive)
-			receive_broadcast(comm, device, batch, call, bytes);
 		return ncclSuccess;
 	case GM_NCCL_GATHER:
 		if (call->peer != comm->rank)
@@ -197,6 +206,9 @@ void gm_nccl_run_alone(struct ncclComm *comm, struct gm_nccl_batch *batch)
 		if (code != ncclSuccess)
 			gm_nccl_fail(comm, code, "no host memory");
 	}
+	const struct gm_nccl_call *own = own_part(comm, batch);
+	if (own)
+		gather(comm, batch, own);
 }
 
 ncclResult_t gm_nccl_split_alone(
