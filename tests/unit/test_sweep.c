@@ -58,6 +58,15 @@ static void put_type(uint64_t *type, const char *name, uint64_t flags)
 	put(type, l->type_flags, flags | GM_TYPE_FLAG_READY);
 }
 
+/* All blocks were handed out. */
+static void put_pool(uint8_t *head)
+{
+	put_u32(head, 0, PER_POOL);
+	put_u32(head, 36, BLOCK / 16 - 1);
+	put_u32(head, 40, 48 + PER_POOL * BLOCK);
+	put_u32(head, 44, POOL - BLOCK);
+}
+
 static void set_up(void)
 {
 	const struct gm_python_layout *l = &gm_python_layout_311;
@@ -83,20 +92,15 @@ static void set_up(void)
 	put_type(it.tuple_type, "tuple", GM_TYPE_FLAG_TUPLE | GM_TYPE_FLAG_HAVE_GC);
 	put_type(it.str_type, "str", GM_TYPE_FLAG_STR);
 	put_type(it.held_type, "PyCapsule", 0);
-	chunk = aligned_alloc(GM_KEPT_CHUNK, GM_KEPT_CHUNK);
+	chunk = aligned_alloc(GM_KEPT_CHUNK, 2 * GM_KEPT_CHUNK); /* and the one behind it */
 	assert_non_null(chunk);
-	memset(chunk, 0, GM_KEPT_CHUNK);
+	memset(chunk, 0, 2 * GM_KEPT_CHUNK);
 	memset(&shown, 0, sizeof(shown));
 	atomic_store(&shown.key, (at(chunk) >> GM_KEPT_SHIFT) + 1);
 	shown.bytes = chunk;
 	shown.there = UINT64_MAX;
-	for (size_t pool = 0; pool * PER_POOL < 3 * OBJECTS; pool++) {
-		uint8_t *head = chunk + pool * POOL;
-		put_u32(head, 0, PER_POOL);
-		put_u32(head, 36, BLOCK / 16 - 1);
-		put_u32(head, 40, 48 + PER_POOL * BLOCK);
-		put_u32(head, 44, POOL - BLOCK);
-	}
+	for (size_t pool = 0; pool * PER_POOL < 3 * OBJECTS; pool++)
+		put_pool(chunk + pool * POOL);
 }
 
 static void tear_down(void)
@@ -290,6 +294,44 @@ static void references_are_found_by_number_and_strings_are_left_out(void **state
 	tear_down();
 }
 
+/* As the one that socket's capsule leads to, of a Python at low addresses: its first word might be
+ * a count. Which chunks are at hand together is a matter of chance. */
+static void a_table_is_no_object_whether_it_is_at_hand_or_not(void **state)
+{
+	for (size_t at_once = 1; at_once <= 2; at_once++) {
+		struct gm_address_set objects = {0};
+		struct gm_walk_result result;
+		set_up();
+		struct gm_kept_chunk both[] = {shown, shown};
+		atomic_store(&both[1].key, atomic_load(&shown.key) + 1);
+		both[1].bytes = chunk + GM_KEPT_CHUNK;
+		uint8_t *table = chunk + GM_KEPT_CHUNK + 48;
+		put_pool(chunk + GM_KEPT_CHUNK);
+		put(table, 0, 0xa4f040);
+		put(table, 8, at(it.tuple_type));
+		link_up(block(0));
+		put_tuple(block(0), at(table));
+		struct gm_sweep *sweep = gm_sweep_create(python, NULL, NULL);
+		assert_non_null(sweep);
+		gm_image_invalidate(python->image);
+		for (size_t i = 0; i < 2; i += at_once)
+			gm_sweep_chunks(sweep, 0, &both[i], at_once);
+		gm_sweep_rest(sweep, 0);
+		assert_true(gm_sweep_objects(sweep, &objects));
+		assert_true(gm_address_set_number(&objects));
+		assert_null(gm_sweep_references(sweep, &objects, &result));
+		assert_int_equal(objects.count, 1);
+		for (size_t i = 0; i < result.count; i++) {
+			assert_int_equal(result.batches[i].reference_count, 0);
+			assert_int_equal(result.batches[i].outside_count, 0);
+		}
+		gm_walk_result_deinit(&result);
+		gm_sweep_destroy(sweep);
+		gm_address_set_deinit(&objects);
+		tear_down();
+	}
+}
+
 static void a_pool_where_none_was_expected_is_noticed(void **state)
 {
 	set_up();
@@ -350,6 +392,7 @@ int main(void)
 	        cmocka_unit_test(what_only_looks_like_an_object_is_left_out),
 	        cmocka_unit_test(objects_that_link_to_what_is_none_are_not_taken_for_all),
 	        cmocka_unit_test(references_are_found_by_number_and_strings_are_left_out),
+	        cmocka_unit_test(a_table_is_no_object_whether_it_is_at_hand_or_not),
 	        cmocka_unit_test(a_pool_where_none_was_expected_is_noticed),
 	        cmocka_unit_test(damaged_pools_end),
 	};

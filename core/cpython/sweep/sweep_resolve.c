@@ -88,19 +88,22 @@ static void resolve(struct resolving *resolving, uint32_t from, uint64_t target,
 	struct gm_walker *walker = resolving->walker;
 	uint32_t to = gm_address_set_find_near(sweep->objects, target, &walker->near);
 	struct gm_walk_reference known = {from, to, extra & ~GM_WALK_LOOKED_AT};
-	struct gm_walk_outside unknown = {target, from, extra & ~GM_WALK_LOOKED_AT};
+	struct gm_walk_outside other = {target, from, extra & ~GM_WALK_LOOKED_AT};
 	bool pushed = true;
+	/* A block in which no object was found holds a string, a number, code or nothing. So does
+	 * one whose first words alone might be an object's: whether they were looked at is a matter
+	 * of chance. */
 	if (to != GM_NO_ADDRESS_NUMBER)
 		pushed = gm_array_push(&walker->references, known);
-	else if (extra & GM_WALK_LOOKED_AT || gm_address_set_has(&sweep->others, target))
-		pushed = gm_array_push(&walker->outside, unknown);
-	else if (!gm_sweep_is_block(
-	                 sweep, target)) /* else it is a string, a number, code or nothing */
-		pushed = gm_array_push(&walker->unknown, unknown);
+	else if (gm_address_set_has(&sweep->others, target))
+		pushed = gm_array_push(&walker->outside, other);
+	else if (!gm_sweep_is_block(sweep, target))
+		pushed = extra & GM_WALK_LOOKED_AT ? gm_array_push(&walker->outside, other)
+		                                   : gm_array_push(&walker->unknown, other);
 	walker->no_memory |= !pushed;
 }
 
-static void resolve_piece(struct resolving *resolving, const struct gm_sweep_part *part)
+static void resolve_part(struct resolving *resolving, const struct gm_sweep_part *part)
 {
 	const struct gm_sweep *sweep = resolving->sweep;
 	const struct gm_sweeper *sweeper = sweep->sweepers[part->thread];
@@ -185,7 +188,7 @@ static void resolve_group(void *context, size_t number)
 	if (!gm_array_reserve(&resolving.walker->references, most))
 		resolving.walker->no_memory = true;
 	for (size_t i = sweep->groups.items[number]; i < end && !resolving.walker->no_memory; i++)
-		resolve_piece(&resolving, &sweep->parts.items[i]);
+		resolve_part(&resolving, &sweep->parts.items[i]);
 	hand_over(sweep, &resolving);
 	gm_walk_batch_end(resolving.walker, &sweep->batches[number]);
 	put_idle(sweep, resolving.walker);
@@ -308,7 +311,7 @@ bool gm_sweep_is_plain(const struct gm_sweep *sweep, uint64_t object)
 }
 
 /* How many of the parts begin at `address` or before. Mostly as many as at the last holder. */
-static size_t pieces_up_to(struct resolving *resolving, uint64_t address)
+static size_t parts_up_to(struct resolving *resolving, uint64_t address)
 {
 	const struct gm_sweep *sweep = resolving->sweep;
 	const struct gm_sweep_part *parts = sweep->parts.items;
@@ -363,7 +366,7 @@ static void resolve_holder(struct resolving *resolving, const struct gm_sweep_pa
 static void resolve_other(struct resolving *resolving, uint64_t holder, uint32_t number)
 {
 	const struct gm_sweep *sweep = resolving->sweep;
-	size_t end = pieces_up_to(resolving, holder), first = end;
+	size_t end = parts_up_to(resolving, holder), first = end;
 	while (first > 0 && sweep->parts.items[first - 1].first_object == holder)
 		first--;
 	if (end == 0)
