@@ -62,15 +62,21 @@ struct gm_image {
 	bool lends;
 };
 
-/* Puts a page behind the others, in one range with the last where it is next to it; beyond `max`
- * ranges it is left out. */
+/* Puts a range behind the others, in one with the last where it is next to it; beyond `max` ranges
+ * it is left out. */
+static inline void gm_ranges_add(
+        struct gm_range *ranges, size_t *count, size_t max, struct gm_range range)
+{
+	if (*count > 0 && ranges[*count - 1].end == range.start)
+		ranges[*count - 1].end = range.end;
+	else if (*count < max)
+		ranges[(*count)++] = range;
+}
+
 static inline void gm_ranges_add_page(
         struct gm_range *ranges, size_t *count, size_t max, uint64_t page)
 {
-	if (*count > 0 && ranges[*count - 1].end == page)
-		ranges[*count - 1].end += GM_PAGE_SIZE;
-	else if (*count < max)
-		ranges[(*count)++] = (struct gm_range){page, page + GM_PAGE_SIZE};
+	gm_ranges_add(ranges, count, max, (struct gm_range){page, page + GM_PAGE_SIZE});
 }
 
 /* Fills in the common part and reads the mappings; on an error the kind's close has not been

@@ -57,17 +57,7 @@ static bool search(int pagemap, uint64_t start, uint64_t end, uint64_t *ret_addr
 	return true;
 }
 
-static void add_range(
-        struct gm_range *ranges, size_t *count, size_t max, uint64_t start, uint64_t end)
-{
-	/* what is present and what was swapped are regions of their own */
-	if (*count > 0 && ranges[*count - 1].end == start)
-		ranges[*count - 1].end = end;
-	else if (*count < max)
-		ranges[(*count)++] = (struct gm_range){start, end};
-}
-
-/* False: this kernel cannot. */
+/* False: this kernel cannot. What is present and what was swapped are regions of their own. */
 static bool search_all(int pagemap, uint64_t start, uint64_t end, struct gm_range *ret_ranges,
         size_t max, size_t *ret_count)
 {
@@ -81,7 +71,8 @@ static bool search_all(int pagemap, uint64_t start, uint64_t end, struct gm_rang
 		        search.walk_end > end)
 			return false;
 		for (int i = 0; i < found; i++)
-			add_range(ret_ranges, &count, max, regions[i].start, regions[i].end);
+			gm_ranges_add(ret_ranges, &count, max,
+			        (struct gm_range){regions[i].start, regions[i].end});
 		start = search.walk_end;
 	}
 	*ret_count = count;
