@@ -2,7 +2,6 @@
 #include "model/condition_nodes.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -347,26 +346,28 @@ static struct gm_error *parse_one(struct parser *parser, size_t *ret_index)
 	return add(parser, node, ret_index);
 }
 
-static struct gm_error *parse_all(struct parser *parser, size_t *ret_index)
+/* One or more of what `parse` reads, with `word` between them. */
+static struct gm_error *parse_joined(struct parser *parser, const char *word,
+        enum gm_node_kind kind, struct gm_error *(*parse)(struct parser *, size_t *),
+        size_t *ret_index)
 {
-	gm_try(parse_one(parser, ret_index));
-	while (take_word(parser, "and")) {
-		struct gm_condition_node node = {.kind = GM_NODE_AND, .left = *ret_index};
-		gm_try(parse_one(parser, &node.right));
+	gm_try(parse(parser, ret_index));
+	while (take_word(parser, word)) {
+		struct gm_condition_node node = {.kind = kind, .left = *ret_index};
+		gm_try(parse(parser, &node.right));
 		gm_try(add(parser, node, ret_index));
 	}
 	return NULL;
 }
 
+static struct gm_error *parse_all(struct parser *parser, size_t *ret_index)
+{
+	return parse_joined(parser, "and", GM_NODE_AND, parse_one, ret_index);
+}
+
 static struct gm_error *parse_any(struct parser *parser, size_t *ret_index)
 {
-	gm_try(parse_all(parser, ret_index));
-	while (take_word(parser, "or")) {
-		struct gm_condition_node node = {.kind = GM_NODE_OR, .left = *ret_index};
-		gm_try(parse_all(parser, &node.right));
-		gm_try(add(parser, node, ret_index));
-	}
-	return NULL;
+	return parse_joined(parser, "or", GM_NODE_OR, parse_all, ret_index);
 }
 
 struct gm_error *gm_condition_parse(const char *text, enum gm_subject subject, size_t *ret_column,
