@@ -1,5 +1,4 @@
 /* Native frames for a debugger: callers and names where it has read no symbols. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ask/target/frames.h"

@@ -1,8 +1,5 @@
 /* Conditions at which a recorded program stops. */
-#include <string.h>
-
 #include "api/recorder.h"
-#include "base/cleanup.h"
 #include "model/condition.h"
 
 int gpumem_recorder_watch(

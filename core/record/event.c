@@ -9,8 +9,6 @@
 
 enum { FLUSH_EVERY = 64 }; /* events; a flush is one write() */
 
-/* glibc elf/link.h: no library is being mapped or unmapped just now */
-
 uint64_t gm_record_now(void)
 {
 	struct timespec now;
@@ -35,8 +33,6 @@ struct gm_event gm_record_new_event(struct gm_recorder *recorder, struct gm_mome
 	        .native_stack = moment->native_stack,
 	};
 }
-
-/* events; a flush is one write() */
 
 uint64_t gm_record_event(struct gm_recorder *recorder, const struct gm_event *event)
 {

@@ -1,6 +1,5 @@
 /* The stacks of an event, as text: the Python frames with their source lines, then the native ones.
  */
-#include <inttypes.h>
 #include <string.h>
 
 #include "ask/recording/place.h"

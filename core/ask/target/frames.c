@@ -1,7 +1,6 @@
 #include "ask/target/frames.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "symbols/symbols.h"
