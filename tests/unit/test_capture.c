@@ -60,14 +60,14 @@ static int open_child(struct fixture *fixture)
 	return gm_image_open_pid(fixture->child.pid, &fixture->image) ? -1 : 0;
 }
 
-static int capture(struct fixture *fixture, struct gm_capture_buffer *room)
+static int capture(struct fixture *fixture, struct gm_capture_buffer *buffer)
 {
 	struct gm_stop stop;
 	if (gm_stop_begin(fixture->image, &stop))
 		return -1;
-	bool captured = gm_image_capture(fixture->image, room, &fixture->bytes);
+	bool captured = gm_image_capture(fixture->image, buffer, &fixture->bytes);
 	gm_stop_end(&stop);
-	gm_capture_buffer_destroy(room);
+	gm_capture_buffer_destroy(buffer);
 	return captured ? 0 : -1;
 }
 
@@ -77,29 +77,29 @@ static int open_and_capture(void **state)
 	return open_child(fixture) ? -1 : capture(fixture, NULL);
 }
 
-static int open_and_capture_to_a_room(void **state)
+static int open_and_capture_to_a_buffer(void **state)
 {
 	struct fixture *fixture = *state = calloc(1, sizeof(*fixture));
 	if (open_child(fixture))
 		return -1;
-	struct gm_capture_buffer *room = gm_capture_buffer_create(fixture->image, false);
-	return room ? capture(fixture, room) : -1;
+	struct gm_capture_buffer *buffer = gm_capture_buffer_create(fixture->image, false);
+	return buffer ? capture(fixture, buffer) : -1;
 }
 
-/* The room is made before the child changes what it has, and takes one mapping away. */
+/* The buffer is made before the child changes what it has, and takes one mapping away. */
 static int capture_later(void **state)
 {
 	struct fixture *fixture = *state = calloc(1, sizeof(*fixture));
 	if (open_child(fixture))
 		return -1;
-	struct gm_capture_buffer *room = gm_capture_buffer_create(fixture->image, false);
+	struct gm_capture_buffer *buffer = gm_capture_buffer_create(fixture->image, false);
 	kill(fixture->child.pid, SIGUSR1);
-	for (uint64_t word = 0; room && word != 8; usleep(1000))
+	for (uint64_t word = 0; buffer && word != 8; usleep(1000))
 		if (!gm_image_try_u64(fixture->image, fixture->child.words[0] + 8, &word))
 			return -1;
 		else
 			gm_image_invalidate(fixture->image);
-	return room && !gm_image_refresh(fixture->image) ? capture(fixture, room) : -1;
+	return buffer && !gm_image_refresh(fixture->image) ? capture(fixture, buffer) : -1;
 }
 
 static int end(void **state)
@@ -207,8 +207,8 @@ static void threads_and_registers_are_kept(void **state)
 	free(threads);
 }
 
-/* Pages and mappings that came or went since the room was made. */
-static void a_room_is_a_hint_only(void **state)
+/* Pages and mappings that came or went since the buffer was made. */
+static void a_buffer_is_a_hint_only(void **state)
 {
 	struct fixture *fixture = *state;
 	const uint64_t *words = fixture->child.words;
@@ -245,10 +245,10 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(
 	                afterwards_the_process_is_read_again, open_and_capture, end),
 	        cmocka_unit_test_setup_teardown(
-	                what_is_read_is_of_the_moment, open_and_capture_to_a_room, end),
+	                what_is_read_is_of_the_moment, open_and_capture_to_a_buffer, end),
 	        cmocka_unit_test_setup_teardown(
-	                touched_are_the_pages_that_were, open_and_capture_to_a_room, end),
-	        cmocka_unit_test_setup_teardown(a_room_is_a_hint_only, capture_later, end),
+	                touched_are_the_pages_that_were, open_and_capture_to_a_buffer, end),
+	        cmocka_unit_test_setup_teardown(a_buffer_is_a_hint_only, capture_later, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

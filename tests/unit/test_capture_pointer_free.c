@@ -44,7 +44,7 @@ static void prepare(uint64_t *words)
 struct fixture {
 	struct child child;
 	struct gm_image *image;
-	struct gm_capture_buffer *room;
+	struct gm_capture_buffer *buffer;
 	uint64_t start;
 };
 
@@ -60,19 +60,19 @@ static int open_child(void **state)
 static int end(void **state)
 {
 	struct fixture *fixture = *state;
-	gm_capture_buffer_destroy(fixture->room);
+	gm_capture_buffer_destroy(fixture->buffer);
 	gm_image_close(fixture->image);
 	child_end(&fixture->child);
 	free(fixture);
 	return 0;
 }
 
-static void make_room(struct fixture *fixture, bool all)
+static void make_buffer(struct fixture *fixture, bool all)
 {
 	if (!gm_pointer_free_is_possible())
 		skip();
-	fixture->room = gm_capture_buffer_create(fixture->image, all);
-	assert_non_null(fixture->room);
+	fixture->buffer = gm_capture_buffer_create(fixture->image, all);
+	assert_non_null(fixture->buffer);
 }
 
 static void capture(struct fixture *fixture)
@@ -80,7 +80,7 @@ static void capture(struct fixture *fixture)
 	struct gm_stop stop;
 	uint64_t bytes;
 	assert_null(gm_stop_begin(fixture->image, &stop));
-	assert_true(gm_image_capture(fixture->image, fixture->room, &bytes));
+	assert_true(gm_image_capture(fixture->image, fixture->buffer, &bytes));
 	gm_stop_end(&stop);
 	assert_true(bytes >= SIZE - PAGE);
 }
@@ -117,7 +117,7 @@ static void touched_are_the_pages_beside_it(void **state)
 {
 	struct fixture *fixture = *state;
 	struct gm_range ranges[SIZE / PAGE];
-	make_room(fixture, false);
+	make_buffer(fixture, false);
 	capture(fixture);
 	size_t count = gm_image_touched(
 	        fixture->image, fixture->start, fixture->start + SIZE, ranges, SIZE / PAGE);
@@ -138,7 +138,7 @@ static void touched_are_the_pages_beside_it(void **state)
 static void who_reads_it_gets_what_was_there(void **state)
 {
 	struct fixture *fixture = *state;
-	make_room(fixture, false);
+	make_buffer(fixture, false);
 	capture(fixture);
 	assert_word(fixture, SIZE / 4, NUMBER);
 	assert_word(fixture, SIZE - 2 * UNIT, NUMBER); /* before it changes */
@@ -156,7 +156,7 @@ static void what_has_changed_is_lost(void **state)
 {
 	struct fixture *fixture = *state;
 	uint64_t word;
-	make_room(fixture, false);
+	make_buffer(fixture, false);
 	capture(fixture);
 	change_child(fixture, SIGUSR1);
 	assert_false(gm_image_capture_lost(fixture->image));
@@ -171,7 +171,7 @@ static void what_has_changed_is_lost(void **state)
 static void a_whole_copy_has_it(void **state)
 {
 	struct fixture *fixture = *state;
-	make_room(fixture, true);
+	make_buffer(fixture, true);
 	capture(fixture);
 	change_child(fixture, SIGUSR1);
 	assert_int_equal(gm_image_pointer_free(fixture->image), 0);
@@ -183,7 +183,7 @@ static void a_whole_copy_has_it(void **state)
 static void pages_that_went_away_are_zero(void **state)
 {
 	struct fixture *fixture = *state;
-	make_room(fixture, false);
+	make_buffer(fixture, false);
 	change_child(fixture, SIGUSR2);
 	capture(fixture);
 	assert_word(fixture, GONE, NUMBER);
