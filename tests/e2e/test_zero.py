@@ -44,14 +44,21 @@ def ranks(spawn, sim_env, wait_for, tmp_path):
     (tmp_path / "done").touch()
 
 
-def wrong_in(truth, told):
-    """Of one sharding of one rank."""
-    given, wrong = truth["given"], []
+def comparison(given):
+    """What is wrong, and what finds it."""
+    wrong = []
 
     def compare(what, told, true):
         if told != true:
             wrong.append((given, what, told, true))
 
+    return wrong, compare
+
+
+def wrong_in(truth, told):
+    """Of one sharding of one rank."""
+    given = truth["given"]
+    wrong, compare = comparison(given)
     compare("scheme", (told["scheme"], told["stage"], told["class"]), ("zero_redundancy_optimizer", 1, "ZeroRedundancyOptimizer"))
     compare("ranks", (told["rank"], told["world_size"], told["optimizer"]), (truth["rank"], truth["world_size"], truth["class"]))
     by_address = {parameter["address"]: parameter for parameter in told["parameters"]}
@@ -105,12 +112,8 @@ def wrong_in(truth, told):
 
 def wrong_in_deepspeed(truth, told):
     """Of one engine of one rank: the paper's 2 Psi + 2 Psi + 12 Psi over N, of which 4 are the copy in float32."""
-    given, wrong = truth["given"], []
-
-    def compare(what, told, true):
-        if told != true:
-            wrong.append((given, what, told, true))
-
+    given = truth["given"]
+    wrong, compare = comparison(given)
     world, padding, parameters = truth["world_size"], truth["padding"], truth["parameters"]
     compare("kind", (told["scheme"], told["stage"], told["optimizer"]), ("deepspeed", given["stage"], truth["class"]))
     compare("world", told["world_size"], world)
@@ -152,12 +155,8 @@ def wrong_in_deepspeed(truth, told):
 
 def wrong_in_fsdp2(truth, told):
     """Of one model of one rank: the paper's stage 3, all over N."""
-    given, wrong = truth["given"], []
-
-    def compare(what, told, true):
-        if told != true:
-            wrong.append((given, what, told, true))
-
+    given = truth["given"]
+    wrong, compare = comparison(given)
     world, parameters = truth["world_size"], truth["parameters"]
     compare("kind", (told["scheme"], told["stage"], told["optimizer"]), ("fsdp2", 3, truth["class"]))
     compare("ranks", (told["rank"], told["world_size"]), (truth["rank"], world))

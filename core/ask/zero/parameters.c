@@ -176,6 +176,15 @@ static bool of_its_size(
 	               tensor->dimensions * sizeof(tensor->shape[0])) == 0;
 }
 
+bool gm_zero_state_tensor(struct gm_zero_parameters *parameters, uint64_t object,
+        struct gm_tensor *ret_tensor, uint64_t *ret_bytes)
+{
+	*ret_bytes = 0;
+	return gm_zero_tensor(parameters->reading, object, ret_tensor) &&
+	       gm_zero_ledger_add(parameters->ledger, parameters->sharding, GM_ZERO_STATE,
+	               ret_tensor, ret_bytes);
+}
+
 static bool see_value(void *context, uint64_t key, uint64_t value, const char *name)
 {
 	struct state_visit *visit = context;
@@ -184,9 +193,8 @@ static bool see_value(void *context, uint64_t key, uint64_t value, const char *n
 	struct gm_zero_parameter *parameter = visit->parameter;
 	int64_t *differences = sharding->terms[GM_ZERO_STATE].differences;
 	struct gm_tensor tensor;
-	uint64_t bytes = 0;
-	if (!gm_zero_tensor(parameters->reading, value, &tensor) ||
-	        !gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_STATE, &tensor, &bytes))
+	uint64_t bytes;
+	if (!gm_zero_state_tensor(parameters, value, &tensor, &bytes))
 		return true;
 	if (visit->again) {
 		differences[GM_ZERO_DUPLICATE] += (int64_t)bytes;
@@ -252,4 +260,14 @@ void gm_zero_buffer(struct gm_zero_parameters *parameters, enum gm_zero_bucket_k
 	}
 	sharding->buckets = grown;
 	sharding->buckets[sharding->bucket_count++] = bucket;
+}
+
+bool gm_zero_buffer_of(
+        struct gm_zero_parameters *parameters, enum gm_zero_bucket_kind kind, uint64_t object)
+{
+	struct gm_tensor tensor;
+	if (!gm_zero_tensor(parameters->reading, object, &tensor))
+		return false;
+	gm_zero_buffer(parameters, kind, &tensor, 0);
+	return true;
 }

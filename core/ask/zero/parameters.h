@@ -31,8 +31,15 @@ void gm_zero_gradient(struct gm_zero_parameters *parameters, struct gm_zero_para
         const struct gm_tensor *gradient, bool apart);
 /* An optimizer's `state`. `again`: of one that should have nothing beside what was counted. */
 void gm_zero_state(struct gm_zero_parameters *parameters, uint64_t state, bool again);
-/* A flat tensor for communication. */
+/* A tensor in the state of an optimizer, with the bytes that it adds. False: it is none, or was
+ * counted. */
+bool gm_zero_state_tensor(struct gm_zero_parameters *parameters, uint64_t object,
+        struct gm_tensor *ret_tensor, uint64_t *ret_bytes);
+/* A flat tensor for communication, of `count` parameters; 0: not known. */
 void gm_zero_buffer(struct gm_zero_parameters *parameters, enum gm_zero_bucket_kind kind,
         const struct gm_tensor *tensor, uint64_t count);
+/* The same of a Python object. False: it is no tensor. */
+bool gm_zero_buffer_of(
+        struct gm_zero_parameters *parameters, enum gm_zero_bucket_kind kind, uint64_t object);
 
 #endif

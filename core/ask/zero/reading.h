@@ -6,10 +6,7 @@
 #include "base/array.h"
 #include "cpython/cpython.h"
 
-enum {
-	GM_ZERO_OBJECTS_MAX = 1 << 20, /* of one kind; parameters of one sharding */
-	GM_ZERO_SHARDINGS_MAX = 256,
-};
+enum { GM_ZERO_OBJECTS_MAX = 1 << 20 }; /* of one kind; parameters of one sharding */
 
 /* Objects of one class, in the order in which the collector has them. */
 struct gm_zero_objects {

@@ -44,10 +44,7 @@ static bool see_rank(void *context, uint64_t item, uint64_t index)
 static bool see_flat(void *context, uint64_t item, uint64_t index)
 {
 	struct gm_zero_parameters *parameters = context;
-	struct gm_tensor tensor;
-	if (gm_zero_tensor(parameters->reading, item, &tensor))
-		gm_zero_buffer(parameters, GM_ZERO_BUCKET_PARAMETERS, &tensor, 0);
-	else
+	if (!gm_zero_buffer_of(parameters, GM_ZERO_BUCKET_PARAMETERS, item))
 		parameters->sharding->unread++;
 	return true;
 }

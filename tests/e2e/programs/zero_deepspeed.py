@@ -4,18 +4,16 @@ DeepSpeed tell it: FOLDER/RANK.json. Then it stands still until FOLDER/done is t
     zero_deepspeed.py FOLDER FIRST COUNT       # seeds
 """
 
-import json
 import logging
 import os
 import random
 import sys
-import time
-from pathlib import Path
 
 import deepspeed
 import torch
 import torch.distributed as dist
 from torch import nn
+from zero_hold import hold
 
 OPTIMIZERS = {  # bytes of state for an element of the master copy
     "Adam": ({"lr": 1e-3, "torch_adam": True}, 8),
@@ -145,13 +143,8 @@ def truth_of(given, engine, per_element):
 
 if __name__ == "__main__":
     logging.disable(logging.INFO)
-    folder, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    folder, first, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     deepspeed.init_distributed("nccl", verbose=False)
     kept = [make(seed) for seed in range(first, first + count)]
-    truth = {"pid": os.getpid(), "rank": dist.get_rank(), "shardings": [truth_of(*one) for one in kept]}
-    (folder / f"{dist.get_rank()}.part").write_text(json.dumps(truth))
-    (folder / f"{dist.get_rank()}.part").rename(folder / f"{dist.get_rank()}.json")
-    while not (folder / "done").exists():
-        time.sleep(0.1)
-    os._exit(0)  # the other ranks need not be there any more
+    hold(folder, {"shardings": [truth_of(*one) for one in kept]})

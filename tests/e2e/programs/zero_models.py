@@ -4,18 +4,16 @@ owns, as PyTorch tells it: FOLDER/RANK.json. Then it stands still until FOLDER/d
     zero_models.py FOLDER FIRST COUNT       # seeds
 """
 
-import json
 import os
 import random
 import sys
-import time
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
+from zero_hold import hold
 
 # The optimizer's state of an element, in elements of the parameter's dtype.
 OPTIMIZERS = {
@@ -146,15 +144,11 @@ def truth_of(given, model, optimizer, buckets, per_element):
 
 
 if __name__ == "__main__":
-    folder, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    folder, first, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     dist.init_process_group("nccl")
     kept = [make(seed, device) for seed in range(first, first + count)]
-    truth = {"pid": os.getpid(), "rank": dist.get_rank(), "allocated": torch.cuda.memory_allocated(), "device": device.index}
+    truth = {"allocated": torch.cuda.memory_allocated(), "device": device.index}
     truth["shardings"] = [truth_of(*one) for one in kept]
-    (folder / f"{dist.get_rank()}.part").write_text(json.dumps(truth))
-    (folder / f"{dist.get_rank()}.part").rename(folder / f"{dist.get_rank()}.json")
-    while not (folder / "done").exists():
-        time.sleep(0.1)
-    os._exit(0)  # the other ranks need not be there any more
+    hold(folder, truth)

@@ -1,0 +1,31 @@
+/* What is read of an optimizer of DeepSpeed's stages 1 and 2. */
+#ifndef GM_ASK_ZERO_DEEPSPEED_ENGINE_H
+#define GM_ASK_ZERO_DEEPSPEED_ENGINE_H
+
+#include "ask/zero/parameters.h"
+
+/* A group of parameters */
+struct gm_zero_group {
+	uint64_t parameters, flat, parts, mine, master; /* Python's objects */
+	uint32_t first_offset; /* of this rank's part in its first parameter */
+	bool has_first_offset;
+	uint64_t part;                    /* elements of a rank's part */
+	uint64_t owned;                   /* those of them that are parameters' */
+	uint64_t flat_elements, elements; /* of the flat tensor; of its parameters */
+	uint64_t storage, storage_offset; /* of the flat tensor */
+	uint64_t element_size, state_bytes;
+	bool has_state;
+};
+
+struct gm_zero_engine {
+	struct gm_zero_parameters *parameters;
+	GM_ARRAY(struct gm_zero_group) groups;
+	struct gm_zero_group *group; /* the one that is read */
+	GM_ARRAY(uint64_t) mine;     /* its parameters that this rank has a part of */
+};
+
+/* Once the parameters and their owners are known: gradients, masters, state and buffers of the
+ * optimizer. */
+void gm_zero_engine_terms(struct gm_zero_engine *engine, uint64_t object);
+
+#endif
