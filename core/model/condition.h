@@ -41,10 +41,15 @@ enum gm_fact {
 	GM_FACT_FUNCTION, /* of any frame */
 	GM_FACT_OPERATOR,
 	GM_FACT_NODE,
+	GM_FACT_MODULE,     /* the class of a module whose forward() is on the Python stack */
+	GM_FACT_COLLECTIVE, /* a function of torch.distributed on a stack; "none" */
 	GM_FACT_LABEL,
 	/* of their own form */
 	GM_FACT_LINE, /* FILE or FILE:LINE, of any frame */
 	GM_FACT_SHAPE,
+	/* known nowhere yet: they are words so that it can be said why */
+	GM_FACT_OVERFLOW,
+	GM_FACT_SKIPPED,
 	GM_FACT_COUNT,
 };
 const char *gm_fact_name(enum gm_fact fact);
@@ -65,8 +70,8 @@ struct gm_clause {
 /* What a condition is about, and so which facts it may name. */
 enum gm_subject {
 	GM_OF_BLOCKS, /* of a recording */
-	GM_OF_EVENTS, /* at the moment they happen: what only a whole recording tells is not known
-	               */
+	GM_OF_EVENTS, /* at breakpoints, at the moment they happen: what only a whole recording
+	               * tells is refused, with the reason */
 };
 
 struct gm_condition;
@@ -91,9 +96,23 @@ bool gm_condition_is_hopeless(const struct gm_condition *condition, uint64_t ste
 enum gm_truth gm_compare_numbers(uint64_t number, const struct gm_clause *clause);
 enum gm_truth gm_compare_texts(const char *text, const struct gm_clause *clause);
 enum gm_truth gm_compare_shapes(const int64_t *sizes, size_t count, const struct gm_clause *clause);
-/* Of a Python frame: a clause about the function ("Model.forward", "forward") or the line. */
-bool gm_function_fits(const char *function, const struct gm_clause *clause);
-bool gm_line_fits(const char *file, uint32_t line, const struct gm_clause *clause);
+/*
+ * The stacks of an event or block, as whoever has them gives them: frame `i`, the innermost is 0.
+ * Python: false where there are no more. Native: the function's name, "" where it has none, NULL
+ * where there are no more.
+ */
+struct gm_condition_frame {
+	const char *file, *function;
+	uint32_t line;
+};
+struct gm_condition_stacks {
+	const void *context;
+	bool (*python)(const void *context, size_t i, struct gm_condition_frame *ret_frame);
+	const char *(*native)(const void *context, size_t i);
+};
+/* Of the facts that stacks tell: line, function, module, operator, node, collective. */
+enum gm_truth gm_compare_stacks(
+        const struct gm_condition_stacks *stacks, const struct gm_clause *clause);
 /* Of several frames or names: `any` fits, and there are some. */
 enum gm_truth gm_compare_several(bool there, bool any, const struct gm_clause *clause);
 /* Whether "/a/b/train.py" is meant by "train.py", "b/train.py" or itself. */

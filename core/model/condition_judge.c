@@ -179,21 +179,6 @@ enum gm_truth gm_compare_several(bool there, bool any, const struct gm_clause *c
 	return truth(any == (clause->compare != GM_IS_NOT));
 }
 
-bool gm_function_fits(const char *function, const struct gm_clause *clause)
-{
-	const char *dot = strrchr(function, '.');
-	if (clause->compare == GM_CONTAINS)
-		return strstr(function, clause->text);
-	return strcmp(function, clause->text) == 0 || (dot && strcmp(dot + 1, clause->text) == 0);
-}
-
-bool gm_line_fits(const char *path, uint32_t line, const struct gm_clause *clause)
-{
-	bool file = clause->compare == GM_CONTAINS ? strstr(path, clause->text) != NULL
-	                                           : gm_is_file(path, clause->text);
-	return file && (!clause->number || line == clause->number);
-}
-
 int gm_is_file(const char *path, const char *name)
 {
 	size_t length = strlen(path), wanted = strlen(name);

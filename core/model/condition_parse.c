@@ -35,9 +35,13 @@ static const char *const names[GM_FACT_COUNT] = {
         [GM_FACT_FUNCTION] = "function",
         [GM_FACT_OPERATOR] = "operator",
         [GM_FACT_NODE] = "node",
+        [GM_FACT_MODULE] = "module",
+        [GM_FACT_COLLECTIVE] = "collective",
         [GM_FACT_LABEL] = "label",
         [GM_FACT_LINE] = "line",
         [GM_FACT_SHAPE] = "shape",
+        [GM_FACT_OVERFLOW] = "overflow",
+        [GM_FACT_SKIPPED] = "skipped",
 };
 
 /* Which facts there are of what. */
@@ -54,10 +58,11 @@ static bool is_known(enum gm_fact fact, enum gm_subject subject)
 	case GM_FACT_CATEGORY:
 	case GM_FACT_DTYPE:
 	case GM_FACT_SHAPE:
-	case GM_FACT_OPERATOR:
-	case GM_FACT_NODE:
 	case GM_FACT_LABEL:
 		return subject == GM_OF_BLOCKS;
+	case GM_FACT_OVERFLOW:
+	case GM_FACT_SKIPPED:
+		return false;
 	default:
 		return true;
 	}
@@ -78,10 +83,10 @@ struct parser {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static struct gm_error *wrong(struct parser *parser, const char *at, const char *format, ...)
+static struct gm_error *refuse(struct parser *parser, const char *at, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
-static struct gm_error *wrong(struct parser *parser, const char *at, const char *format, ...)
+static struct gm_error *refuse(struct parser *parser, const char *at, const char *format, ...)
 {
 	_cleanup_free_ char *why = NULL;
 	va_list arguments;
@@ -117,6 +122,43 @@ static bool take_word(struct parser *parser, const char *word)
 	return true;
 }
 
+/* A fact that there is, but that is not known of the subject. */
+static struct gm_error *refuse_fact(struct parser *parser, enum gm_fact fact)
+{
+	const char *name = names[fact];
+	bool of_scaling = fact == GM_FACT_OVERFLOW || fact == GM_FACT_SKIPPED;
+	if (of_scaling && parser->subject == GM_OF_BLOCKS)
+		return refuse(parser, parser->at,
+		        "%s is not known of a block: `gpumem amp` tells which steps were skipped, "
+		        "and why",
+		        name);
+	if (of_scaling)
+		return refuse(parser, parser->at,
+		        "%s is not known at a breakpoint, which sees no values: `gpumem amp` of a "
+		        "recording by the agent tells which steps were skipped, and why",
+		        name);
+	if (parser->subject == GM_OF_BLOCKS)
+		return refuse(parser, parser->at,
+		        "%s is not known of a block: it is a fact of events, for `until` and "
+		        "`watch` in gdb",
+		        name);
+	if (fact == GM_FACT_CATEGORY)
+		return refuse(parser, parser->at,
+		        "%s is not known at an event: it follows from how long the block will "
+		        "live. phase, module and function are known; `gpumem blocks --where` "
+		        "knows it afterwards",
+		        name);
+	if (fact == GM_FACT_LABEL)
+		return refuse(parser, parser->at,
+		        "%s is not known at an event: blocks get their labels later. `gpumem "
+		        "blocks --where` knows it afterwards",
+		        name);
+	return refuse(parser, parser->at,
+	        "%s is not known at a breakpoint: the agent records it (`gpumem run`, `gpumem "
+	        "record --engine agent`), and `gpumem blocks --where` knows it then",
+	        name);
+}
+
 static struct gm_error *take_fact(struct parser *parser, enum gm_fact *ret_fact)
 {
 	skip_space(parser);
@@ -124,13 +166,13 @@ static struct gm_error *take_fact(struct parser *parser, enum gm_fact *ret_fact)
 	while (is_word(parser->at[length]))
 		length++;
 	for (int fact = 0; fact < GM_FACT_COUNT; fact++) {
-		if (is_known((enum gm_fact)fact, parser->subject) &&
-		        strlen(names[fact]) == length &&
-		        strncmp(names[fact], parser->at, length) == 0) {
-			parser->at += length;
-			*ret_fact = (enum gm_fact)fact;
-			return NULL;
-		}
+		if (strlen(names[fact]) != length || strncmp(names[fact], parser->at, length) != 0)
+			continue;
+		if (!is_known((enum gm_fact)fact, parser->subject))
+			return refuse_fact(parser, (enum gm_fact)fact);
+		parser->at += length;
+		*ret_fact = (enum gm_fact)fact;
+		return NULL;
 	}
 	char all[256] = "";
 	for (int fact = 0; fact < GM_FACT_COUNT; fact++) {
@@ -138,7 +180,7 @@ static struct gm_error *take_fact(struct parser *parser, enum gm_fact *ret_fact)
 			snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s",
 			        *all ? ", " : "", names[fact]);
 	}
-	return wrong(parser, parser->at, "%.*s%sexpected one of %s", (int)length, parser->at,
+	return refuse(parser, parser->at, "%.*s%sexpected one of %s", (int)length, parser->at,
 	        length ? " is not known: " : "", all);
 }
 
@@ -158,7 +200,7 @@ static struct gm_error *take_compare(struct parser *parser, enum gm_comparison *
 			return NULL;
 		}
 	}
-	return wrong(parser, parser->at, "expected one of = != < <= > >= ~");
+	return refuse(parser, parser->at, "expected one of = != < <= > >= ~");
 }
 
 /* A value, without its quotes. */
@@ -169,7 +211,7 @@ static struct gm_error *take_value(struct parser *parser, char **ret_value)
 	if (*start == '\'' || *start == '"') {
 		end = strchr(start + 1, *start);
 		if (!end)
-			return wrong(parser, start, "the quote is not closed");
+			return refuse(parser, start, "the quote is not closed");
 		parser->at = end + 1;
 		start++;
 	} else {
@@ -178,7 +220,7 @@ static struct gm_error *take_value(struct parser *parser, char **ret_value)
 		parser->at = end;
 	}
 	if (end == start)
-		return wrong(parser, start, "expected a value");
+		return refuse(parser, start, "expected a value");
 	*ret_value = strndup(start, (size_t)(end - start));
 	return *ret_value ? NULL : &gm_error_no_memory;
 }
@@ -187,7 +229,7 @@ static struct gm_error *take_shape(struct parser *parser, struct gm_clause *clau
 {
 	skip_space(parser);
 	if (*parser->at != '[' && *parser->at != '(')
-		return wrong(
+		return refuse(
 		        parser, parser->at, "expected a shape, like [8, *, 50257] or [..., 64]");
 	char close = *parser->at++ == '[' ? ']' : ')';
 	for (skip_space(parser); *parser->at != close; skip_space(parser)) {
@@ -203,16 +245,16 @@ static struct gm_error *take_shape(struct parser *parser, struct gm_clause *clau
 			size = strtoll(at, &end, 10);
 			parser->at = end;
 		} else {
-			return wrong(parser, at, "expected a size, * or ...");
+			return refuse(parser, at, "expected a size, * or ...");
 		}
 		if (clause->size_count == GM_PATTERN_MAX)
-			return wrong(parser, at, "a shape may have %d sizes", GM_PATTERN_MAX);
+			return refuse(parser, at, "a shape may have %d sizes", GM_PATTERN_MAX);
 		clause->sizes[clause->size_count++] = size;
 		skip_space(parser);
 		if (*parser->at == ',')
 			parser->at++;
 		else if (*parser->at != close)
-			return wrong(parser, parser->at, "expected , or %c", close);
+			return refuse(parser, parser->at, "expected , or %c", close);
 	}
 	parser->at++;
 	return NULL;
@@ -253,7 +295,7 @@ static struct gm_error *check_text(
 		size_t length = strlen(all);
 		snprintf(all + length, sizeof(all) - length, "%s%s", i ? ", " : "", word(i));
 	}
-	return wrong(parser, at, "%s is not a %s: expected one of %s", clause->text,
+	return refuse(parser, at, "%s is not a %s: expected one of %s", clause->text,
 	        gm_fact_name(clause->fact), all);
 }
 
@@ -277,25 +319,25 @@ static struct gm_error *parse_value(struct parser *parser, struct gm_clause *cla
 	bool number = gm_fact_is_number(clause->fact);
 	bool ordered = clause->compare >= GM_LESS && clause->compare <= GM_AT_LEAST;
 	if (number ? clause->compare == GM_CONTAINS : ordered)
-		return wrong(parser, at, "%s cannot be compared so: use %s",
+		return refuse(parser, at, "%s cannot be compared so: use %s",
 		        gm_fact_name(clause->fact), number ? "= != < <= > >=" : "= != ~");
 	if (clause->fact == GM_FACT_SHAPE) {
 		if (clause->compare == GM_CONTAINS)
-			return wrong(parser, at, "shape cannot be compared so: use = or !=");
+			return refuse(parser, at, "shape cannot be compared so: use = or !=");
 		return take_shape(parser, clause);
 	}
 	gm_try(take_value(parser, &clause->text));
 	if (number) {
 		_cleanup_error_ struct gm_error *error =
 		        read_number(clause->text, clause->fact, &clause->number);
-		return error ? wrong(parser, at, "%s", error->message) : NULL;
+		return error ? refuse(parser, at, "%s", error->message) : NULL;
 	}
 	char *colon = clause->fact == GM_FACT_LINE ? strrchr(clause->text, ':') : NULL;
 	if (colon) {
 		char *end;
 		clause->number = strtoull(colon + 1, &end, 10);
 		if (end == colon + 1 || *end || !clause->number)
-			return wrong(parser, at, "expected FILE or FILE:LINE");
+			return refuse(parser, at, "expected FILE or FILE:LINE");
 		*colon = '\0';
 	}
 	return check_text(parser, at, clause);
@@ -317,7 +359,7 @@ static struct gm_error *parse_one(struct parser *parser, size_t *ret_index)
 {
 	struct gm_condition_node node = {.kind = GM_NODE_CLAUSE};
 	if (++parser->depth > DEPTH_MAX)
-		return wrong(parser, parser->at, "nested too deeply");
+		return refuse(parser, parser->at, "nested too deeply");
 	if (take_word(parser, "not")) {
 		node.kind = GM_NODE_NOT;
 		gm_try(parse_one(parser, &node.left));
@@ -330,7 +372,7 @@ static struct gm_error *parse_one(struct parser *parser, size_t *ret_index)
 		gm_try(parse_any(parser, ret_index));
 		skip_space(parser);
 		if (*parser->at != ')')
-			return wrong(parser, parser->at, "expected and, or or )");
+			return refuse(parser, parser->at, "expected and, or or )");
 		parser->at++;
 		parser->depth--;
 		return NULL;
@@ -387,7 +429,7 @@ struct gm_error *gm_condition_parse(const char *text, enum gm_subject subject, s
 	struct gm_error *error = parse_any(&parser, &parser.condition->root);
 	skip_space(&parser);
 	if (!error && *parser.at)
-		error = wrong(&parser, parser.at, "expected and, or or the end");
+		error = refuse(&parser, parser.at, "expected and, or or the end");
 	if (error) {
 		*ret_column = parser.column;
 		gm_condition_destroy(parser.condition);

@@ -104,7 +104,7 @@ struct gm_error *gm_recorder_hit(struct gm_recorder *recorder, uint64_t address,
 	moment.registers.value[GM_RIP] = address;
 	moment.time_ns = gm_record_now();
 
-	recorder->fed_count = 0;
+	recorder->fed_count = recorder->fed_address_count = 0;
 	recorder->stopped_by = 0;
 	bool refused = recorder->refusal != NULL;
 	if (!refused)

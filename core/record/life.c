@@ -39,6 +39,7 @@ static void destroy(struct gm_recorder *recorder)
 	HASH_ITER(hh, recorder->native, native, next_native)
 	{
 		HASH_DEL(recorder->native, native);
+		free(native->function);
 		free(native);
 	}
 	gm_array_deinit(&recorder->unnamed);

@@ -47,6 +47,47 @@ void gm_record_see_addresses(struct gm_recorder *recorder, const uint64_t *addre
 	}
 }
 
+static struct gm_native_address *find(const struct gm_recorder *recorder, uint64_t address)
+{
+	struct gm_native_address *known;
+	HASH_FIND(hh, recorder->native, &address, sizeof(address), known);
+	return known;
+}
+
+/* The functions of those that have not been asked for. */
+static void name_functions(
+        struct gm_recorder *recorder, const uint64_t *addresses, size_t count, bool is_return)
+{
+	_cleanup_free_ uint64_t *asked = calloc(count + 1, sizeof(*asked));
+	_cleanup_free_ struct gm_symbol *symbols = calloc(count + 1, sizeof(*symbols));
+	size_t some = 0;
+	for (size_t i = 0; asked && symbols && i < count; i++) {
+		const struct gm_native_address *known = find(recorder, addresses[i]);
+		if (known && !known->function && known->is_return == is_return)
+			asked[some++] = addresses[i];
+	}
+	if (some == 0)
+		return;
+	_cleanup_error_ struct gm_error *error =
+	        gm_symbols_name_functions(recorder->symbols, asked, some, is_return, symbols);
+	for (size_t i = 0; i < some && !error; i++) {
+		struct gm_native_address *known = find(recorder, asked[i]);
+		if (!known->function)
+			known->function = strdup(symbols[i].function ? symbols[i].function : "");
+	}
+}
+
+const char *gm_record_function(
+        struct gm_recorder *recorder, uint64_t address, const uint64_t *addresses, size_t count)
+{
+	const struct gm_native_address *known = find(recorder, address);
+	if (known && !known->function) {
+		name_functions(recorder, addresses, count, false);
+		name_functions(recorder, addresses, count, true);
+	}
+	return known && known->function ? known->function : "";
+}
+
 static void name_batch(struct gm_recorder *recorder, bool is_return)
 {
 	size_t count = 0;

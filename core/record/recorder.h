@@ -74,6 +74,8 @@ struct gm_held_segment {
 	struct gm_event event;
 	struct gm_python_frame *frames; /* of its Python stack; owned */
 	size_t frame_count;
+	uint64_t *addresses; /* of its native stack; owned */
+	size_t address_count;
 };
 
 /* A Python frame's place -> its id in the log. */
@@ -94,6 +96,7 @@ struct gm_code_id {
 struct gm_native_address {
 	uint64_t address;
 	bool is_return;
+	char *function; /* owned; NULL: not asked for yet, or without memory; "": it has none */
 	UT_hash_handle hh;
 };
 
@@ -186,6 +189,8 @@ struct gm_recorder {
 	struct gm_steps *steps; /* NULL: no memory for them */
 	const struct gm_python_frame *fed_frames; /* of the event that is written now */
 	size_t fed_count;
+	const uint64_t *fed_addresses;
+	size_t fed_address_count;
 	uint32_t last_step;
 
 	/* each of these gaps is told once */

@@ -73,8 +73,10 @@ void gm_record_cuda_malloc_return(struct gm_recorder *recorder, struct gm_moment
 		held.event.address = address;
 		held.event.size = held.event.requested = call.size;
 		held.frames = calloc(recorder->fed_count + 1, sizeof(*held.frames));
-		if (!held.frames || !gm_array_push(&recorder->held, held)) {
+		held.addresses = calloc(recorder->fed_address_count + 1, sizeof(*held.addresses));
+		if (!held.frames || !held.addresses || !gm_array_push(&recorder->held, held)) {
 			free(held.frames);
+			free(held.addresses);
 			gm_record_gap(recorder, "a segment was not recorded: no memory");
 			return;
 		}
@@ -83,6 +85,10 @@ void gm_record_cuda_malloc_return(struct gm_recorder *recorder, struct gm_moment
 		if (recorder->fed_count)
 			memcpy(kept->frames, recorder->fed_frames,
 			        recorder->fed_count * sizeof(*kept->frames));
+		kept->address_count = recorder->fed_address_count;
+		if (recorder->fed_address_count)
+			memcpy(kept->addresses, recorder->fed_addresses,
+			        recorder->fed_address_count * sizeof(*kept->addresses));
 		return;
 	}
 }

@@ -43,13 +43,19 @@ static void write_held(struct gm_recorder *recorder, struct gm_held_segment *hel
 	        recorder, event->address, event->size, event->stream, (int8_t)event->device);
 	/* its own frames, not those of the stop at which it is written */
 	const struct gm_python_frame *frames = recorder->fed_frames;
-	size_t count = recorder->fed_count;
+	const uint64_t *addresses = recorder->fed_addresses;
+	size_t count = recorder->fed_count, address_count = recorder->fed_address_count;
 	recorder->fed_frames = held->frames;
 	recorder->fed_count = held->frame_count;
+	recorder->fed_addresses = held->addresses;
+	recorder->fed_address_count = held->address_count;
 	gm_record_event(recorder, event);
 	recorder->fed_frames = frames;
 	recorder->fed_count = count;
+	recorder->fed_addresses = addresses;
+	recorder->fed_address_count = address_count;
 	free(held->frames);
+	free(held->addresses);
 }
 
 void gm_record_release_held(
@@ -93,7 +99,9 @@ void gm_record_forget_segments(struct gm_recorder *recorder)
 		free(segment);
 	}
 	gm_array_deinit(&recorder->calls);
-	for (size_t i = 0; i < recorder->held.count; i++)
+	for (size_t i = 0; i < recorder->held.count; i++) {
 		free(recorder->held.items[i].frames);
+		free(recorder->held.items[i].addresses);
+	}
 	gm_array_deinit(&recorder->held);
 }

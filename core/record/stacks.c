@@ -155,6 +155,8 @@ void gm_record_stacks(struct gm_recorder *recorder, struct gm_moment *moment)
 		        recorder->addresses, recorder->max_frames);
 		moment->native_stack =
 		        gm_log_writer_native_stack(recorder->writer, recorder->addresses, count);
+		recorder->fed_addresses = recorder->addresses;
+		recorder->fed_address_count = count;
 		/* ids are given in order: a greater one is a stack not seen before */
 		if (moment->native_stack > recorder->last_native_stack) {
 			recorder->last_native_stack = moment->native_stack;

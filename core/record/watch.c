@@ -2,6 +2,7 @@
 
 #include "model/condition.h"
 #include "model/steps.h"
+#include "record/naming.h"
 
 /* --- one event -------------------------------------------------------------------------------- */
 
@@ -29,17 +30,31 @@ static uint64_t block_of(const struct subject *subject)
 	return block ? block->event : UINT64_MAX;
 }
 
-static enum gm_truth judge_frames(
+static bool python_frame(const void *context, size_t i, struct gm_condition_frame *ret_frame)
+{
+	const struct gm_recorder *recorder = context;
+	if (i >= recorder->fed_count)
+		return false;
+	const struct gm_python_frame *frame = &recorder->fed_frames[i];
+	*ret_frame = (struct gm_condition_frame){frame->code->file, frame->code->name, frame->line};
+	return true;
+}
+
+static const char *native_function(const void *context, size_t i)
+{
+	/* names are kept as they are asked for */
+	struct gm_recorder *recorder = (struct gm_recorder *)(uintptr_t)context;
+	if (i >= recorder->fed_address_count)
+		return NULL;
+	return gm_record_function(recorder, recorder->fed_addresses[i], recorder->fed_addresses,
+	        recorder->fed_address_count);
+}
+
+static enum gm_truth judge_stacks(
         const struct gm_recorder *recorder, const struct gm_clause *clause)
 {
-	bool any = false;
-	for (size_t i = 0; i < recorder->fed_count && !any; i++) {
-		const struct gm_python_frame *frame = &recorder->fed_frames[i];
-		any = clause->fact == GM_FACT_LINE
-		              ? gm_line_fits(frame->code->file, frame->line, clause)
-		              : gm_function_fits(frame->code->name, clause);
-	}
-	return gm_compare_several(recorder->fed_count > 0, any, clause);
+	const struct gm_condition_stacks stacks = {recorder, python_frame, native_function};
+	return gm_compare_stacks(&stacks, clause);
 }
 
 static enum gm_truth judge(const void *context, const struct gm_clause *clause)
@@ -78,7 +93,11 @@ static enum gm_truth judge(const void *context, const struct gm_clause *clause)
 		               : GM_UNKNOWN;
 	case GM_FACT_FUNCTION:
 	case GM_FACT_LINE:
-		return judge_frames(recorder, clause);
+	case GM_FACT_MODULE:
+	case GM_FACT_OPERATOR:
+	case GM_FACT_NODE:
+	case GM_FACT_COLLECTIVE:
+		return judge_stacks(recorder, clause);
 	default: /* what only a whole recording tells: refused as the condition is read */
 		return GM_UNKNOWN;
 	}

@@ -25,6 +25,28 @@ for step in range(3):
 del kept[0]
 print("done")
 """
+COLLECTIVES = """
+import torch
+import torch.distributed as dist
+dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+x = torch.ones(1000, device="cuda")
+outputs = [torch.empty_like(x)]
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(100, 100)
+    def forward(self, x):
+        return self.inner(x) * 2
+net = torch.nn.parallel.DistributedDataParallel(Net().cuda())
+for step in range(3):
+    dist.all_reduce(x)
+    dist.all_gather(outputs, x)
+    dist.all_gather_object([None], {"step": step})
+    net(x[:100].reshape(1, 100)).sum().backward()
+    dist.broadcast_object_list([step])
+dist.destroy_process_group()
+print("done")
+"""
 CONTINUE = "python exec(\"while gdb.selected_inferior() and gdb.selected_inferior().pid: gdb.execute('continue')\")"
 
 
@@ -50,6 +72,42 @@ def fact(event, name):
     return event[{"event": "n"}.get(name, name)]
 
 
+def operators(event):
+    return [found[1] for frame in event["native"] if (found := re.match(r"at::_ops::(\w+)::", frame["function"] or ""))]
+
+
+def nodes(event):
+    return [found[1] for frame in event["native"] if (found := re.search(r"torch::autograd::(?:\w+::)*(\w+)::apply\b", frame["function"] or ""))]
+
+
+def modules(event):
+    """Classes of the modules that are called: the forward() below each Module._call_impl."""
+    classes, frames = [], event["python"]
+    for inner, outer in zip(frames, frames[1:]):
+        if inner["function"].endswith(".forward") and outer["file"].endswith("torch/nn/modules/module.py") and outer["function"].endswith("_call_impl"):
+            classes.append(inner["function"].split(".")[-2])
+    return classes
+
+
+def collectives(event):
+    found = [frame["function"].split(".")[-1] for frame in event["python"] if frame["file"].endswith("torch/distributed/distributed_c10d.py")]
+    for frame in event["native"]:
+        match = re.match(r"c10d::(?:\w+::)*(\w+)[(<]", frame["function"] or "")
+        found += [match[1]] if match else []
+    return [name.replace("_", "") for name in found] or ["none"]
+
+
+def of_stacks(event, name, compare, value):
+    if name == "module":
+        return any(one == value for one in modules(event)) == (compare == "=") if event["python"] else None
+    if name == "collective":
+        return any(one == value.replace("_", "") for one in collectives(event)) == (compare == "=")
+    if not event["native"]:
+        return None
+    found = operators(event)[-1:] if name == "operator" else nodes(event)[:1]  # the outermost one; the innermost one
+    return (value.removeprefix("aten::") in found) == (compare == "=")
+
+
 def holds(event, condition):
     kind, *parts = condition
     if kind == "not":
@@ -60,6 +118,8 @@ def holds(event, condition):
         decides = kind == "or"
         return decides if decides in values else None if None in values else not decides
     name, compare, value = parts
+    if name in ("operator", "node", "module", "collective"):
+        return of_stacks(event, name, compare, value)
     if name in ("function", "line"):
         if not event["python"]:
             return None
@@ -83,17 +143,23 @@ def text(condition):
     return f"{name}{compare}{value}"
 
 
-def random_condition(chance, events, depth=2):
+FACTS = ["size", "requested", "step", "stream", "address", "event", "block", "device", "allocated", "reserved", "action", "phase", "function", "line",
+         "operator", "node", "module", "collective"]  # fmt: skip
+
+
+def random_condition(chance, events, depth=2, with_steps=True):
     kind = chance.choice(["clause"] * 2 + ["and", "or", "not"]) if depth else "clause"
     if kind == "not":
-        return ("not", random_condition(chance, events, depth - 1))
+        return ("not", random_condition(chance, events, depth - 1, with_steps))
     if kind != "clause":
-        return (kind, random_condition(chance, events, depth - 1), random_condition(chance, events, depth - 1))
+        return (kind, random_condition(chance, events, depth - 1, with_steps), random_condition(chance, events, depth - 1, with_steps))
     event = chance.choice(events)
-    name = chance.choice(["size", "requested", "step", "stream", "address", "event", "block", "device", "allocated", "reserved",
-                          "action", "phase", "function", "line"])  # fmt: skip
+    name = chance.choice(FACTS if with_steps else [fact for fact in FACTS if fact not in ("step", "phase")])
     if name in ("action", "phase"):
         return ("clause", name, chance.choice(["=", "!="]), event[name])
+    if name in ("operator", "node", "module", "collective"):
+        found = {"operator": operators, "node": nodes, "module": modules, "collective": collectives}[name](event) or ["nothing"]
+        return ("clause", name, chance.choice(["=", "!="]), chance.choice(["aten::", ""] if name == "operator" else [""]) + chance.choice(found))
     if name in ("function", "line"):
         frames = [frame for frame in event["python"] if "<" not in frame["function"] and " " not in frame["file"]]
         if not frames:
@@ -105,14 +171,21 @@ def random_condition(chance, events, depth=2):
     return ("clause", name, chance.choice(list(COMPARES)), 7 if value is None else value)
 
 
-def test_the_program_stops_where_a_recording_says_that_conditions_hold(run_gdb, program):
+@pytest.mark.parametrize("code", [PROGRAM, COLLECTIVES], ids=["training", "collectives"])
+def test_the_program_stops_where_a_recording_says_that_conditions_hold(run_gdb, tmp_path, code):
+    program = tmp_path / "program.py"
+    program.write_text(code)
     first = run_gdb(["gpumem record", "run", "gpumem events --json"], program)
     events = first["gpumem events --json"].json_lines()
     assert len(events) > 60
+    if code == COLLECTIVES:
+        assert {"allgatherobject", "broadcastobjectlist", "initializebuckets"} <= {name for event in events for name in collectives(event)}
+    assert {"Linear"} < {name for event in events for name in modules(event)} and any(nodes(event) for event in events)
     chance = random.Random(5)
     conditions = []
     while len(conditions) < 40:
-        condition = random_condition(chance, events)
+        # which loop has the steps is seen late in this one: at the events before it they were counted otherwise
+        condition = random_condition(chance, events, with_steps=code == PROGRAM)
         hits = sum(holds(event, condition) is True for event in events)
         if 0 < hits < len(events) // 4:
             conditions.append(condition)
@@ -138,7 +211,7 @@ def test_watch_until_and_their_list(run_gdb, program):
     gdb = run_gdb(
         ["gpumem record", "gpumem watch action=alloc and function=batch", "gpumem watch --once size>100GiB", "gpumem watch", "run",
          "gpumem until phase=backward", "gpumem watch delete 1", "gpumem until step=3 and line=program.py:8", "gpumem next-event",
-         "gpumem until allocated<1", "gpumem watch", "gpumem watch delete", "gpumem watch"],
+         "gpumem until module=Linear and operator~linear and collective=none", "gpumem until allocated<1", "gpumem watch", "gpumem watch delete", "gpumem watch"],
         program,
     )  # fmt: skip
     lists = [gdb.sections[index] for index, command in enumerate(gdb.commands) if command == "gpumem watch"]
@@ -149,6 +222,7 @@ def test_watch_until_and_their_list(run_gdb, program):
     at = re.search(r"^ *#(\d+) .* step 3 .* program.py:8 batch$", gdb["gpumem until step=3 and line=program.py:8"], re.M)
     assert at, gdb.out
     assert re.search(rf"^ *#{int(at[1]) + 1} ", gdb["gpumem next-event"], re.M)
+    assert re.search(r"^ *#\d+ .* step 3 +forward +.* program.py:12 ", gdb["gpumem until module=Linear and operator~linear and collective=none"], re.M), gdb.out
     assert "the program ended before 'allocated<1' held" in gdb["gpumem until allocated<1"]
     assert "condition 2 never held: size>100GiB" in gdb["gpumem until allocated<1"]
     assert "condition 1" not in gdb["gpumem until allocated<1"]
@@ -220,7 +294,13 @@ WRONG = [
     ("gpumem watch sise>3", "  sise>3\n  ^\ngpumem: watch: 'sise>3', column 1: sise is not known: expected one of size, "),
     ("gpumem watch size>3 and (step=1", "  size>3 and (step=1\n                    ^\ngpumem: watch: '"),
     ("gpumem watch --once", "gpumem: watch: --once: CONDITION is missing: give one, as in "),
-    ("gpumem watch category=gradient", "  category=gradient\n  ^\n"),
+    ("gpumem watch category=gradient", "  category=gradient\n  ^\ngpumem: watch: 'category=gradient', column 1: category is not known at an event: it follows "),
+    ("gpumem watch size>1 and dtype=float16",
+     "  size>1 and dtype=float16\n             ^\ngpumem: watch: 'size>1 and dtype=float16', column 12: dtype is not known at a breakpoint: the agent "),
+    ("gpumem until not shape=[2]", "  not shape=[2]\n      ^\ngpumem: until: 'not shape=[2]', column 5: shape is not known at a breakpoint: "),
+    ("gpumem until skipped=1", "  skipped=1\n  ^\ngpumem: until: 'skipped=1', column 1: skipped is not known at a breakpoint, which sees no values: `gpumem amp` "),
+    ("gpumem until overflow", "  overflow\n  ^\ngpumem: until: 'overflow', column 1: overflow is not known at a breakpoint, "),
+    ("gpumem watch label=x", "  label=x\n  ^\ngpumem: watch: 'label=x', column 1: label is not known at an event: "),
     ("gpumem watch step=1 and step=2", "gpumem: watch: 'step=1 and step=2' can never hold: change it"),
     ("gpumem watch delete 7", "gpumem: watch delete 7: there is no condition of this number: "),
     ("gpumem watch delete x", "gpumem: watch: delete: 'x' is not a number: "),
@@ -237,6 +317,24 @@ def test_what_is_wrong_with_a_condition_is_said_at_its_token(run_gdb, program):
     assert re.match(r"gpumem: until: 'step=1 and size>3' can never hold from here on \(step 2, event \d+\): ", gdb[later[1]])
     assert "can never hold" in gdb[later[2]]
     assert "exited normally" in gdb["continue"]
+
+
+def test_blocks_are_selected_by_the_facts_of_stacks(run_gdb, run_gpumem, tmp_path):
+    program, saved = tmp_path / "program.py", tmp_path / "run.gpumem"
+    program.write_text(COLLECTIVES)
+    events = run_gdb(["gpumem record", "run", "gpumem events --json", f"gpumem record save {saved}"], program)["gpumem events --json"].json_lines()
+    live = [event for event in events if event["action"] == "alloc" and not any(free["block"] == event["n"] and free["action"] == "free_completed" for free in events)]
+    count = 0
+    for name, of in (("operator", operators), ("node", nodes), ("module", modules), ("collective", collectives)):
+        for value in sorted({value for event in live for value in of(event)}):
+            for compare in ("=", "!="):
+                wanted = sum(event["size"] for event in live if of_stacks(event, name, compare, value) is True)
+                shown = run_gpumem("blocks", saved, "--json", "--where", f"{name}{compare}{value}").check().json()
+                assert shown["where"]["bytes"] == wanted, (name, compare, value)
+                count += 1
+    assert count > 10
+    refused = run_gpumem("blocks", saved, "--where", "skipped=1")
+    assert refused.status == 2 and "skipped is not known of a block: `gpumem amp` tells " in refused.err
 
 
 def test_conditions_need_a_recording_at_breakpoints(run_gdb, program):

@@ -11,6 +11,7 @@
 
 #include "model/condition.h"
 #include "base/error.h"
+#include "model/native_names.h"
 
 /* A subject with a size and a step; all else is not known of it. */
 struct subject {
@@ -130,6 +131,126 @@ static void what_cannot_be_read_is_refused_at_its_column(void **state)
 	}
 }
 
+static void a_fact_that_is_not_known_there_is_refused_with_the_reason(void **state)
+{
+	static const struct {
+		const char *text;
+		enum gm_subject subject;
+		const char *message;
+	} wrong[] = {
+	        {"size>1 and category=gradient", GM_OF_EVENTS,
+	                "'size>1 and category=gradient', column 12: category is not known at an "
+	                "event: it follows from how long the block will live."},
+	        {"dtype=float16", GM_OF_EVENTS,
+	                "'dtype=float16', column 1: dtype is not known at a breakpoint: the "
+	                "agent "},
+	        {"label=x", GM_OF_EVENTS, "'label=x', column 1: label is not known at an event: "},
+	        {"overflow", GM_OF_EVENTS,
+	                "'overflow', column 1: overflow is not known at a breakpoint, which sees "},
+	        {"skipped=1", GM_OF_BLOCKS, "'skipped=1', column 1: skipped is not known of a "},
+	        {"action=alloc", GM_OF_BLOCKS,
+	                "'action=alloc', column 1: action is not known of a block: it is a fact "},
+	};
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		struct gm_condition *condition = NULL;
+		struct gm_error *error =
+		        gm_condition_parse(wrong[i].text, wrong[i].subject, NULL, &condition);
+		assert_non_null(error);
+		if (strncmp(error->message, wrong[i].message, strlen(wrong[i].message)) != 0)
+			fail_msg("%s: %s", wrong[i].text, error->message);
+		gm_error_destroy(error);
+	}
+}
+
+/* ---- stacks ---- */
+
+struct stack {
+	struct gm_condition_frame python[8]; /* up to one without a file */
+	const char *native[8];
+};
+
+static bool python_frame(const void *context, size_t i, struct gm_condition_frame *ret_frame)
+{
+	const struct stack *stack = context;
+	*ret_frame = stack->python[i];
+	return ret_frame->file != NULL;
+}
+
+static const char *native_function(const void *context, size_t i)
+{
+	return ((const struct stack *)context)->native[i];
+}
+
+static enum gm_truth judge_stack(const void *subject, const struct gm_clause *clause)
+{
+	const struct gm_condition_stacks stacks = {subject, python_frame, native_function};
+	return gm_compare_stacks(&stacks, clause);
+}
+
+static enum gm_truth stack_holds(const struct stack *stack, const char *text)
+{
+	struct gm_condition *condition = NULL;
+	assert_null(gm_condition_parse(text, GM_OF_EVENTS, NULL, &condition));
+	enum gm_truth truth = gm_condition_holds(condition, judge_stack, stack);
+	gm_condition_destroy(condition);
+	return truth;
+}
+
+#define MODULE_PY "/x/torch/nn/modules/module.py"
+
+static void stacks_tell_modules_operators_and_collectives(void **state)
+{
+	const struct stack stack = {
+	        .python = {{"/x/linear.py", "Linear.forward", 1},
+	                {MODULE_PY, "Module._call_impl", 2}, {"a.py", "f.<locals>.Net.forward", 3},
+	                {MODULE_PY, "Module._call_impl", 4},
+	                {"/x/torch/distributed/distributed_c10d.py", "all_reduce", 5},
+	                {"a.py", "Other.forward", 6}},
+	        .native = {"at::_ops::empty::call()", "at::_ops::addmm::redispatch(x)", "",
+	                "torch::autograd::generated::AddmmBackward0::apply(y)",
+	                "c10d::ProcessGroupNCCL::allgather_into_tensor_coalesced(z)"},
+	};
+	assert_int_equal(stack_holds(&stack, "module=Linear"), GM_TRUE);
+	assert_int_equal(stack_holds(&stack, "module=Net"), GM_TRUE);
+	assert_int_equal(stack_holds(&stack, "module=Other"), GM_FALSE);
+	assert_int_equal(stack_holds(&stack, "module!=Net"), GM_FALSE);
+	assert_int_equal(stack_holds(&stack, "operator=aten::addmm"), GM_TRUE);
+	assert_int_equal(stack_holds(&stack, "operator=empty"), GM_FALSE);
+	assert_int_equal(stack_holds(&stack, "node~Addmm"), GM_TRUE);
+	assert_int_equal(stack_holds(&stack, "collective=allreduce"), GM_TRUE);
+	assert_int_equal(
+	        stack_holds(&stack, "collective=all_gather_into_tensor_coalesced"), GM_TRUE);
+	assert_int_equal(stack_holds(&stack, "collective=none"), GM_FALSE);
+	assert_int_equal(stack_holds(&stack, "collective!=none"), GM_TRUE);
+
+	const struct stack without = {.python = {{"a.py", "f", 1}}};
+	assert_int_equal(stack_holds(&without, "module!=Net"), GM_TRUE);
+	assert_int_equal(stack_holds(&without, "operator!=mm"), GM_UNKNOWN);
+	assert_int_equal(stack_holds(&without, "collective=none"), GM_UNKNOWN);
+	const struct stack nothing = {0};
+	assert_int_equal(stack_holds(&nothing, "module!=Net"), GM_UNKNOWN);
+	/* CPython before 3.11: the name has no class */
+	const struct stack old = {.python = {{"a.py", "forward", 1}, {MODULE_PY, "_call_impl", 2}}};
+	assert_int_equal(stack_holds(&old, "module!=Net"), GM_UNKNOWN);
+	const struct stack plain = {.native = {"main", ""}};
+	assert_int_equal(stack_holds(&plain, "collective=none"), GM_TRUE);
+	assert_int_equal(stack_holds(&plain, "node!=X"), GM_TRUE);
+}
+
+static void native_names_are_cut_and_never_overrun(void **state)
+{
+	char name[GM_NATIVE_NAME_MAX], text[1024] = "at::_ops::";
+	memset(text + 10, 'x', 1000);
+	assert_true(gm_native_operator(text, name));
+	assert_int_equal(strlen(name), GM_NATIVE_NAME_MAX - 1);
+	assert_false(gm_native_operator("at::_ops::", name));
+	assert_false(gm_native_collective("c10d::Reducer::~Reducer()", name));
+	assert_false(gm_native_collective("f(c10d::Reducer::mark())", name));
+	assert_false(gm_native_collective("c10d::", name));
+	assert_true(gm_native_collective("c10d::f<c10d::g>(int)", name));
+	assert_string_equal(name, "f");
+}
+
 static void nesting_and_length_are_bounded(void **state)
 {
 	char text[5000];
@@ -218,22 +339,32 @@ static void of_events_and_of_blocks_there_are_other_facts(void **state)
 {
 	static const char *const of_events[] = {"event=3", "block=7", "device=0", "allocated>20GiB",
 	        "reserved<1MiB", "action=free_requested"};
-	static const char *const of_blocks[] = {"category=gradient", "dtype=float16", "shape=[8]",
-	        "operator=mm", "node=x", "label=x"};
+	static const char *const of_blocks[] = {
+	        "category=gradient", "dtype=float16", "shape=[8]", "label=x"};
+	static const char *const of_both[] = {"operator=mm", "node=x", "module=Linear",
+	        "collective=none", "function=f", "line=a.py:1"};
 	for (size_t i = 0; i < 6; i++) {
-		struct gm_condition *condition = parse_of_events(of_events[i]);
+		struct gm_condition *condition = parse_of_events(of_both[i]);
 		gm_condition_destroy(condition);
+		condition = parse_of_events(of_events[i]);
+		gm_condition_destroy(condition);
+		size_t column = 0;
 		condition = NULL;
+		gm_error_destroy(
+		        gm_condition_parse(of_events[i], GM_OF_BLOCKS, &column, &condition));
+		assert_int_equal(column, 1);
+		assert_null(condition);
+		assert_null(gm_condition_parse(of_both[i], GM_OF_BLOCKS, NULL, &condition));
+		gm_condition_destroy(condition);
+	}
+	for (size_t i = 0; i < 4; i++) {
+		struct gm_condition *condition = NULL;
 		assert_null(gm_condition_parse(of_blocks[i], GM_OF_BLOCKS, NULL, &condition));
 		gm_condition_destroy(condition);
 		condition = NULL;
 		size_t column = 0;
 		gm_error_destroy(
 		        gm_condition_parse(of_blocks[i], GM_OF_EVENTS, &column, &condition));
-		assert_int_equal(column, 1);
-		column = 0;
-		gm_error_destroy(
-		        gm_condition_parse(of_events[i], GM_OF_BLOCKS, &column, &condition));
 		assert_int_equal(column, 1);
 		assert_null(condition);
 	}
@@ -339,6 +470,9 @@ int main(void)
 	        cmocka_unit_test(and_binds_more_tightly_than_or),
 	        cmocka_unit_test(what_is_unknown_decides_nothing),
 	        cmocka_unit_test(what_cannot_be_read_is_refused_at_its_column),
+	        cmocka_unit_test(a_fact_that_is_not_known_there_is_refused_with_the_reason),
+	        cmocka_unit_test(stacks_tell_modules_operators_and_collectives),
+	        cmocka_unit_test(native_names_are_cut_and_never_overrun),
 	        cmocka_unit_test(nesting_and_length_are_bounded),
 	        cmocka_unit_test(shapes_match_as_a_plain_matcher_says),
 	        cmocka_unit_test(of_events_and_of_blocks_there_are_other_facts),

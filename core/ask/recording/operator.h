@@ -6,8 +6,9 @@
 #include <stddef.h>
 
 #include "log/log.h"
+#include "model/native_names.h"
 
-enum { GM_OPERATOR_MAX = 64 };
+enum { GM_OPERATOR_MAX = GM_NATIVE_NAME_MAX };
 
 /* The outermost operator of a native stack ("embedding_dense_backward"), as the program or autograd
  * called it; false: the stack has none, or no names. A name that is longer is cut. */

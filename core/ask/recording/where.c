@@ -3,37 +3,46 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "ask/recording/operator.h"
 #include "ask/recording/place.h"
 #include "model/condition.h"
 #include "torch/dtypes.h"
 
-static enum gm_truth judge_frames(
-        const struct gm_log *log, uint32_t stack, const struct gm_clause *clause)
+/* ---- the stacks of an event of a recording ---- */
+
+struct recorded {
+	const struct gm_log *log;
+	const struct gm_event *event;
+};
+
+static bool python_frame(const void *context, size_t i, struct gm_condition_frame *ret_frame)
 {
+	const struct recorded *recorded = context;
 	struct gm_frame_place place;
-	bool any = false;
-	size_t count = 0;
-	for (; gm_place_frame(log, stack, count, &place); count++)
-		any |= clause->fact == GM_FACT_LINE ? gm_line_fits(place.file, place.line, clause)
-		                                    : gm_function_fits(place.function, clause);
-	return gm_compare_several(count > 0, any, clause);
+	if (!gm_place_frame(recorded->log, recorded->event->python_stack, i, &place))
+		return false;
+	*ret_frame = (struct gm_condition_frame){place.file, place.function, place.line};
+	return true;
 }
 
-static enum gm_truth judge_native(
-        const struct gm_log *log, uint32_t stack, const struct gm_clause *clause)
+static const char *native_function(const void *context, size_t i)
 {
-	char name[GM_OPERATOR_MAX];
-	struct gm_clause bare = *clause;
-	bool known = clause->fact == GM_FACT_NODE ? gm_node_of(log, stack, name)
-	                                          : gm_operator_of(log, stack, name);
-	if (!stack)
-		return GM_UNKNOWN;
-	if (!known) /* the stack is in none */
-		return clause->compare == GM_IS_NOT ? GM_TRUE : GM_FALSE;
-	if (clause->fact == GM_FACT_OPERATOR && strncmp(bare.text, "aten::", 6) == 0)
-		bare.text += 6;
-	return gm_compare_texts(name, &bare);
+	const struct recorded *recorded = context;
+	size_t count;
+	const uint64_t *addresses =
+	        gm_log_native_stack(recorded->log, recorded->event->native_stack, &count);
+	if (i >= count)
+		return NULL;
+	struct gm_native_place place;
+	gm_place_native(recorded->log, addresses[i], &place);
+	return place.function ? place.function : "";
+}
+
+static enum gm_truth judge_stacks(
+        const struct gm_log *log, const struct gm_event *event, const struct gm_clause *clause)
+{
+	const struct recorded recorded = {log, event};
+	const struct gm_condition_stacks stacks = {&recorded, python_frame, native_function};
+	return gm_compare_stacks(&stacks, clause);
 }
 
 static enum gm_truth judge_tensor(
@@ -97,10 +106,11 @@ enum gm_truth gm_where_judge(const void *subject, const struct gm_clause *clause
 		        gm_phase_name(gm_model_phase(where->model, block->alloc)), clause);
 	case GM_FACT_LINE:
 	case GM_FACT_FUNCTION:
-		return judge_frames(log, event.python_stack, clause);
+	case GM_FACT_MODULE:
 	case GM_FACT_OPERATOR:
 	case GM_FACT_NODE:
-		return judge_native(log, event.native_stack, clause);
+	case GM_FACT_COLLECTIVE:
+		return judge_stacks(log, &event, clause);
 	default:
 		return judge_tensor(log, event.tensor, clause);
 	}

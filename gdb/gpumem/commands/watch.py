@@ -5,7 +5,8 @@ from ..debugger import say, write
 from ..library import visible
 from ..watches import watches
 
-FACTS = ("size", "requested", "step", "stream", "address", "event", "block", "device", "allocated", "reserved", "action", "phase", "function", "line")
+FACTS = ("size", "requested", "step", "stream", "address", "event", "block", "device", "allocated", "reserved", "action", "phase", "function", "line",
+         "module", "operator", "node", "collective")  # fmt: skip
 
 
 class Watch(Command):
@@ -19,14 +20,17 @@ class Watch(Command):
     runs until it is deleted. With --once it holds once only. If it never held, that is said when the program ends.
 
     A condition compares facts of the event, and combines the comparisons by `and`, `or`, `not` and parentheses, as
-    `gpumem blocks --where` does. The facts: size, requested, step, stream, address, phase, function, line; event (its
-    number), block (the number of the event that allocated the block), action (alloc, free_requested, ...), device, and
-    allocated and reserved (the bytes of the device after the event).
+    `gpumem blocks --where` does. The facts: size, requested, step, stream, address, phase, function, line; module (the
+    class of a module that is being called), operator (aten::addmm), node (of autograd, AddmmBackward0), collective (a
+    function of torch.distributed, all_reduce, or none); event (its number), block (the number of the event that allocated
+    the block), action (alloc, free_requested, ...), device, and allocated and reserved (the bytes of the device after the
+    event).
 
     The program stops inside the allocator, at the event that is shown. Conditions need a recording at breakpoints.
 
     Example: gpumem watch size>1GiB and phase=backward
     Example: gpumem watch --once allocated>20GiB
+    Example: gpumem watch module=Attention and not operator=aten::empty
     Example: gpumem watch action=free_requested and block=7"""
 
     name = "watch"
