@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "ask/zero/deepspeed.h"
+#include "ask/zero/deepspeed3.h"
 #include "ask/zero/devices.h"
 #include "ask/zero/fsdp2.h"
 #include "ask/zero/ideal.h"
@@ -34,7 +35,7 @@ const char *gm_zero_difference_name(enum gm_zero_difference difference)
 const char *gm_zero_bucket_kind_name(enum gm_zero_bucket_kind kind)
 {
 	static const char *const names[GM_ZERO_BUCKET_KIND_COUNT] = {
-	        "gradients", "parameters", "offload", "gathered"};
+	        "gradients", "parameters", "offload", "gathered", "persistent"};
 	return names[kind];
 }
 
@@ -58,6 +59,8 @@ static bool see_object(void *context, uint64_t object)
 		push(reading, &reading->redundancy, object);
 	} else if (gm_python_is_instance(python, object, "DeepSpeedZeroOptimizer")) {
 		push(reading, &reading->deepspeed, object);
+	} else if (gm_python_is_instance(python, object, "DeepSpeedZeroOptimizer_Stage3")) {
+		push(reading, &reading->deepspeed3, object);
 	} else if (gm_python_is_instance(python, object, "FSDPParam")) {
 		push(reading, &reading->fsdp2, object);
 	} else if (gm_python_is_instance(python, object, "Optimizer")) {
@@ -80,6 +83,7 @@ static void reading_deinit(struct gm_zero_reading *reading)
 {
 	gm_array_deinit(&reading->redundancy);
 	gm_array_deinit(&reading->deepspeed);
+	gm_array_deinit(&reading->deepspeed3);
 	gm_array_deinit(&reading->fsdp2);
 	gm_array_deinit(&reading->optimizers);
 	gm_array_deinit(&reading->ddp);
@@ -157,6 +161,7 @@ static struct gm_error *fill_shardings(
 	} kinds[] = {
 	        {&reading->redundancy, gm_zero_redundancy},
 	        {&reading->deepspeed, gm_zero_deepspeed},
+	        {&reading->deepspeed3, gm_zero_deepspeed3},
 	        {&reading->optimizers, gm_zero_fsdp2},
 	};
 	struct gm_map storages = {0};

@@ -214,7 +214,7 @@ static void put_buckets(const struct gm_zero_sharding *sharding, FILE *out)
 {
 	static const char *const whose[GM_ZERO_BUCKET_KIND_COUNT] = {"gradients go through",
 	        "the optimizer has flat parameters in", "offloading uses",
-	        "parameters are gathered in"};
+	        "parameters are gathered in", "parameters too small to release are whole in"};
 	for (int kind = 0; kind < GM_ZERO_BUCKET_KIND_COUNT; kind++) {
 		uint64_t count = 0, shared = 0, bytes = 0;
 		char text[GM_SIZE_GROUPED];
@@ -264,7 +264,7 @@ struct gm_error *gm_render_zero_text(
 	if (!now->sharding_count)
 		fputs("No sharded optimizer is in the process. These are known: "
 		      "ZeroRedundancyOptimizer, "
-		      "DeepSpeed stages 1 and 2, FSDP2.\n",
+		      "DeepSpeed stages 1 to 3, FSDP2.\n",
 		        out);
 	for (size_t i = 0; i < now->sharding_count && written; i++) {
 		const struct gm_zero_sharding *sharding = &now->shardings[i];

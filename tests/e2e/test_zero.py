@@ -13,6 +13,7 @@ from conftest import PYTHON, ROOT, run_process
 
 PROGRAM = ROOT / "tests" / "e2e" / "programs" / "zero_models.py"
 DEEPSPEED = PROGRAM.with_name("zero_deepspeed.py")
+DEEPSPEED3 = PROGRAM.with_name("zero_deepspeed3.py")
 FSDP2 = PROGRAM.with_name("zero_fsdp2.py")
 TERMS = ("parameters", "gradients", "masters", "optimizer_state", "buffers")
 
@@ -153,6 +154,46 @@ def wrong_in_deepspeed(truth, told):
     return wrong
 
 
+def wrong_in_deepspeed3(truth, told):
+    """Of one engine of one rank: stage 3, all over N; each parameter's parts are equal by padding."""
+    given = truth["given"]
+    wrong, compare = comparison(given)
+    world, parameters = truth["world_size"], truth["parameters"]
+    compare("kind", (told["scheme"], told["stage"], told["class"], told["optimizer"]), ("deepspeed", 3, "DeepSpeedZeroOptimizer_Stage3", truth["class"]))
+    compare("ranks", (told["rank"], told["world_size"]), (truth["rank"], world))
+    by_address = {parameter["address"]: parameter for parameter in told["parameters"]}
+    compare("parameters", sorted(by_address), sorted(hex(parameter["address"]) for parameter in parameters))
+    for parameter in parameters:
+        found = by_address[hex(parameter["address"])]
+        for told_name, name in (("name", "name"), ("elements", "elements"), ("shape", "shape"), ("owned_elements", "owned"), ("trainable", "trainable")):
+            compare(f"{name} of {parameter['name']}", found[told_name], parameter[name])
+        compare(f"owner of {parameter['name']}", found["owner"], 0 if parameter["elements"] <= parameter["part"] else None)
+    trained = [parameter for parameter in parameters if parameter["trainable"]]
+    size, terms = parameters[0]["element_size"], {term["term"]: term for term in told["terms"]}
+    for name, term in terms.items():
+        compare(f"bytes of {name}", term["bytes"], truth["bytes"][name])
+        if term["ideal"] is not None:
+            compare(f"sum of {name}", term["ideal"] + sum(term["differences"].values()), truth["bytes"][name])
+            compare(f"unexplained {name}", (term["unexplained"], term["differences"].get("shared", 0)), (0, 0))
+    state = truth["state_per_element"] if truth["has_state"] else None
+    units = (("parameters", size, parameters, size), ("gradients", size, trained, truth["gradient_size"]))
+    units += (("masters", truth["master_size"], trained, truth["master_size"]), ("optimizer_state", state, trained, state))
+    for name, unit, those, padding in units:
+        term, all_elements, owned = terms[name], sum(one["elements"] for one in those), sum(one["owned"] for one in those)
+        known = (unit * all_elements, unit * all_elements // world) if unit is not None else (None, None)
+        compare(f"ideal {name}", (term["unsharded"], term["ideal"]), known)
+        if unit is not None:
+            compare(f"padding of {name}", term["differences"].get("padding", 0), padding * sum(one["part"] - one["owned"] for one in those))
+            compare(f"imbalance of {name}", term["differences"].get("imbalance", 0), unit * owned - known[1])
+    owned = sum(one["owned"] for one in trained)
+    compare("dtype of gradients", terms["gradients"]["differences"].get("other_dtype", 0), (truth["gradient_size"] - size) * owned)
+    compare("per tensor", terms["optimizer_state"]["differences"].get("per_tensor", 0), truth["steps_bytes"])
+    for kind in ("gathered", "persistent"):
+        whole = sum(bucket["bytes"] for bucket in told["buckets"] if bucket["kind"] == kind)
+        compare(kind, whole, truth["whole"][kind])
+    return wrong
+
+
 def wrong_in_fsdp2(truth, told):
     """Of one model of one rank: the paper's stage 3, all over N."""
     given = truth["given"]
@@ -234,6 +275,17 @@ def test_each_byte_of_deepspeeds_random_engines_is_the_ideal_and_what_is_named(r
     assert not wrong, wrong
 
 
+@pytest.mark.parametrize(("world", "first"), [(2, 0), (4, 100)])
+def test_each_byte_of_deepspeeds_stage_3_is_the_ideal_and_what_is_named(run_gpumem, ranks, world, first, tmp_path):
+    needs_deepspeed()
+    truths = ranks(world, first, 6, DEEPSPEED3)
+    wrong = wrong_of(run_gpumem, truths, wrong_in_deepspeed3)
+    assert not wrong, wrong
+    run_gpumem("core", truths[-1]["pid"], "-o", tmp_path / "core").check()
+    wrong = wrong_of_rank(truths[-1], run_gpumem("zero", tmp_path / "core", "--json").check().json(), wrong_in_deepspeed3)
+    assert not wrong, wrong
+
+
 def test_a_core_and_gdb_tell_what_the_process_does(run_gpumem, run_gdb, ranks, tmp_path):
     truth = ranks(2, 0, 3)[1]
     live = run_gpumem("zero", f"--pid={truth['pid']}", "--json").check().json()
@@ -262,9 +314,12 @@ def offsets_of(core):
     return place
 
 
-def test_damaged_objects_give_an_answer_or_an_error(run_gpumem, ranks, tmp_path):
+@pytest.mark.parametrize("program", [PROGRAM, DEEPSPEED3], ids=lambda program: program.stem)
+def test_damaged_objects_give_an_answer_or_an_error(run_gpumem, ranks, tmp_path, program):
     """Words of the optimizers, parameters and buckets, and those that they point to, are overwritten in a core."""
-    truth, core, some = ranks(2, 0, 3)[0], tmp_path / "core", random.Random(0)
+    if program is DEEPSPEED3:
+        needs_deepspeed()
+    truth, core, some = ranks(2, 0, 3, program)[0], tmp_path / "core", random.Random(0)
     run_gpumem("core", truth["pid"], "-o", core).check()
     answer = run_gpumem("zero", core, "--json").check().json()
     objects = [sharding["address"] for sharding in answer["shardings"]]
@@ -300,8 +355,11 @@ class DeepSpeedZeroOptimizer:
     def __init__(self, **attributes):
         self.__dict__.update(attributes)
 
+class DeepSpeedZeroOptimizer_Stage3:
+    __init__ = DeepSpeedZeroOptimizer.__init__
+
 kept = torch.optim.Adam(torch.nn.Linear(4, 4).parameters())
-others = [DeepSpeedZeroOptimizer(**attributes) for attributes in eval(sys.argv[1])]
+others = [kind(**attributes) for attributes in eval(sys.argv[1]) for kind in (DeepSpeedZeroOptimizer, DeepSpeedZeroOptimizer_Stage3)]
 print(1, flush=True)
 sys.stdin.read()
 """
@@ -326,11 +384,13 @@ def test_a_process_without_a_sharded_optimizer_says_so(run_gpumem, plain):
 
 def test_attributes_of_another_version_are_said_to_be_unknown(run_gpumem, plain):
     odd = {"bit16_groups": [[1]], "bit16_groups_flat": [None, "flat"], "params_in_partition": 7, "first_offset": [2**70], "averaged_gradients": {0: [3]}}
+    odd.update({"fp16_groups": [[1, None], 2], "fp32_partitioned_groups_flat": {}, "grad_partitions_flat_buffer": 7, "ipg_buckets": [1]})
     pid = plain([{}, {"fp16_groups_flat": [1]}, odd])
     told = run_gpumem("zero", pid, "--json").check().json()["shardings"]
-    assert [(one["layout_known"], one["parameters"], one["rank"]) for one in told] == [(False, [], None)] * 2 + [(True, [], None)]
-    assert told[2]["unread"] > 0
-    assert run_gpumem("zero", pid).check().out.count("nothing can be told of it") == 2
+    answers = [(one["stage"], one["layout_known"], one["parameters"], one["rank"]) for one in told]
+    assert answers == [(stage, known, [], None) for stage in (1, 3) for known in (False, False, True)]
+    assert told[2]["unread"] > 0 and told[5]["unread"] > 0
+    assert run_gpumem("zero", pid).check().out.count("nothing can be told of it") == 4
 
 
 def test_a_recording_is_refused(run_gpumem):
@@ -352,6 +412,15 @@ def test_each_byte_of_a_hundred_models(run_gpumem, ranks, world, first):
 def test_each_byte_of_fifty_engines_of_deepspeed(run_gpumem, ranks, world, first):
     needs_deepspeed()
     wrong = wrong_of(run_gpumem, ranks(world, first, 50, DEEPSPEED), wrong_in_deepspeed)
+    assert not wrong, wrong
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(("world", "first"), [(2, 1000), (3, 2000), (4, 3000)])
+def test_each_byte_of_fifty_engines_of_deepspeeds_stage_3(run_gpumem, ranks, world, first):
+    needs_deepspeed()
+    wrong = wrong_of(run_gpumem, ranks(world, first, 50, DEEPSPEED3), wrong_in_deepspeed3)
     assert not wrong, wrong
 
 

@@ -29,7 +29,7 @@ static bool see_cell(void *context, uint64_t item, uint64_t index)
 	return true;
 }
 
-static void read_column(struct gm_zero_engine *engine, uint64_t list, size_t offset)
+void gm_zero_engine_column(struct gm_zero_engine *engine, uint64_t list, size_t offset)
 {
 	struct column column = {engine, offset};
 	gm_zero_items(engine->parameters->reading, list, see_cell, &column);
@@ -183,12 +183,12 @@ void gm_zero_deepspeed(struct gm_zero_parameters *parameters, uint64_t object)
 	sharding->terms[GM_ZERO_STATE].partitioned = true;
 	sharding->optimizer = gm_zero_class(reading, own[INNER].object);
 
-	read_column(&engine, own[FLAT].object, offsetof(struct gm_zero_group, flat));
-	read_column(&engine, own[own[REORDERED].object ? REORDERED : PARAMETERS].object,
+	gm_zero_engine_column(&engine, own[FLAT].object, offsetof(struct gm_zero_group, flat));
+	gm_zero_engine_column(&engine, own[own[REORDERED].object ? REORDERED : PARAMETERS].object,
 	        offsetof(struct gm_zero_group, parameters));
-	read_column(&engine, own[PARTS].object, offsetof(struct gm_zero_group, parts));
-	read_column(&engine, own[MINE].object, offsetof(struct gm_zero_group, mine));
-	read_column(&engine, own[MASTERS].object, offsetof(struct gm_zero_group, master));
+	gm_zero_engine_column(&engine, own[PARTS].object, offsetof(struct gm_zero_group, parts));
+	gm_zero_engine_column(&engine, own[MINE].object, offsetof(struct gm_zero_group, mine));
+	gm_zero_engine_column(&engine, own[MASTERS].object, offsetof(struct gm_zero_group, master));
 	gm_zero_items(reading, own[FIRST].object, see_first_offset, &engine);
 	sharding->layout_unknown = engine.groups.count == 0;
 	read_parts(&engine);

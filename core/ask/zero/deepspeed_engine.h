@@ -1,4 +1,5 @@
-/* What is read of an optimizer of DeepSpeed's stages 1 and 2. */
+/* What is read of an optimizer of DeepSpeed's. In stage 3 a group is a sub-group, and this rank's
+ * part of it the parts of its parameters, one after the other. */
 #ifndef GM_ASK_ZERO_DEEPSPEED_ENGINE_H
 #define GM_ASK_ZERO_DEEPSPEED_ENGINE_H
 
@@ -24,8 +25,16 @@ struct gm_zero_engine {
 	GM_ARRAY(uint64_t) mine;     /* its parameters that this rank has a part of */
 };
 
-/* Once the parameters and their owners are known: gradients, masters, state and buffers of the
- * optimizer. */
+/* Adds a group's to a list with an entry for each, from a list of Python's. `offset`: of the member
+ * of struct gm_zero_group. */
+void gm_zero_engine_column(struct gm_zero_engine *engine, uint64_t list, size_t offset);
+/* Counts a group's copy. False: it could not be read. */
+bool gm_zero_engine_master(
+        struct gm_zero_engine *engine, uint32_t number, struct gm_tensor *ret_master);
+/* The state of the inner optimizer, which belongs to the copies. */
+void gm_zero_engine_state(struct gm_zero_engine *engine, uint64_t optimizer);
+/* Of stages 1 and 2, once the parameters and their owners are known: gradients, masters, state and
+ * buffers of the optimizer. */
 void gm_zero_engine_terms(struct gm_zero_engine *engine, uint64_t object);
 
 #endif

@@ -72,38 +72,51 @@ static void read_whole_gradients(struct gm_zero_engine *engine)
 
 /* ---- this rank's copy ---- */
 
+bool gm_zero_engine_master(
+        struct gm_zero_engine *engine, uint32_t number, struct gm_tensor *ret_master)
+{
+	struct gm_zero_parameters *parameters = engine->parameters;
+	struct gm_zero_sharding *sharding = parameters->sharding;
+	const struct gm_zero_group *group = &engine->groups.items[number];
+	struct gm_tensor master;
+	uint64_t bytes;
+	if (!gm_zero_tensor(parameters->reading, group->master, &master) ||
+	        master.numel != group->part) {
+		sharding->unread++;
+		return false;
+	}
+	*ret_master = master;
+	gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_MASTERS, &master, &bytes);
+	add_padding(group, GM_ZERO_MASTERS, master.element_bits / 8, sharding);
+	for (size_t i = 0; i < sharding->parameter_count; i++)
+		if (sharding->parameters[i].group == number)
+			sharding->parameters[i].master_size = master.element_bits / 8;
+	return true;
+}
+
+/* Its gradient is that of the parameters in this rank's part. */
 static void read_master(struct gm_zero_engine *engine, uint32_t number)
 {
 	struct gm_zero_parameters *parameters = engine->parameters;
 	struct gm_zero_sharding *sharding = parameters->sharding;
-	struct gm_zero_group *group = &engine->groups.items[number];
+	const struct gm_zero_group *group = &engine->groups.items[number];
 	struct gm_tensor master, gradient;
-	uint64_t bytes = 0;
-	if (!gm_zero_tensor(parameters->reading, group->master, &master) ||
-	        master.numel != group->part) {
-		sharding->unread++;
+	uint64_t bytes;
+	if (!gm_zero_engine_master(engine, number, &master) || !master.grad ||
+	        !gm_torch_tensor(parameters->reading->torch, master.grad, &gradient) ||
+	        gradient.numel != group->part ||
+	        !gm_zero_ledger_add(
+	                parameters->ledger, sharding, GM_ZERO_GRADIENTS, &gradient, &bytes))
 		return;
-	}
-	uint64_t size = master.element_bits / 8;
-	bool has_gradient = master.grad &&
-	                    gm_torch_tensor(parameters->reading->torch, master.grad, &gradient) &&
-	                    gradient.numel == group->part &&
-	                    gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_GRADIENTS,
-	                            &gradient, &bytes);
-	gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_MASTERS, &master, &bytes);
-	add_padding(group, GM_ZERO_MASTERS, size, sharding);
-	if (has_gradient)
-		add_padding(group, GM_ZERO_GRADIENTS, gradient.element_bits / 8, sharding);
+	uint64_t size = gradient.element_bits / 8;
+	add_padding(group, GM_ZERO_GRADIENTS, size, sharding);
 	for (size_t i = 0; i < sharding->parameter_count; i++) {
 		struct gm_zero_parameter *parameter = &sharding->parameters[i];
 		if (parameter->group != number)
 			continue;
-		parameter->master_size = size;
-		if (!has_gradient)
-			continue;
 		parameter->has_gradient |= parameter->owned != 0;
 		parameter->gradient_elements += parameter->owned;
-		parameter->gradient_bytes += parameter->owned * (gradient.element_bits / 8);
+		parameter->gradient_bytes += parameter->owned * size;
 	}
 }
 
@@ -147,6 +160,8 @@ static void share_state(struct gm_zero_engine *engine)
 	struct gm_zero_sharding *sharding = engine->parameters->sharding;
 	for (size_t i = 0; i < sharding->parameter_count; i++) {
 		struct gm_zero_parameter *parameter = &sharding->parameters[i];
+		if (parameter->group >= engine->groups.count)
+			continue;
 		const struct gm_zero_group *group = &engine->groups.items[parameter->group];
 		if (!group->has_state || !group->part || group->state_bytes % group->part)
 			continue;
@@ -160,6 +175,14 @@ static void share_state(struct gm_zero_engine *engine)
 			add_padding(
 			        group, GM_ZERO_STATE, group->state_bytes / group->part, sharding);
 	}
+}
+
+void gm_zero_engine_state(struct gm_zero_engine *engine, uint64_t optimizer)
+{
+	struct gm_zero_attribute own[] = {{"state", 0}};
+	gm_zero_attributes(engine->parameters->reading, optimizer, own, 1);
+	gm_zero_pairs(engine->parameters->reading, own[0].object, see_state, engine);
+	share_state(engine);
 }
 
 /* ---- buffers ---- */
@@ -199,16 +222,13 @@ void gm_zero_engine_terms(struct gm_zero_engine *engine, uint64_t object)
 	        [FROM_HOST] = {"temp_grad_buffer_for_gpu_offload", 0},
 	        [HOST_COPY] = {"param_buffer_of_bit16_for_cpu_offload_groups", 0},
 	};
-	struct gm_zero_attribute inner[] = {{"state", 0}};
 	gm_zero_attributes(reading, object, own, COUNT);
-	gm_zero_attributes(reading, own[INNER].object, inner, 1);
 	read_whole_gradients(engine);
 	gm_zero_pairs(reading, own[AVERAGED].object, see_slices, engine);
 	gm_zero_pairs(reading, own[ALL].object, see_slices, engine);
 	for (size_t i = 0; i < engine->groups.count; i++)
 		read_master(engine, (uint32_t)i);
-	gm_zero_pairs(reading, inner[0].object, see_state, engine);
-	share_state(engine);
+	gm_zero_engine_state(engine, own[INNER].object);
 	gm_zero_pairs(reading, own[BUCKETS].object, see_bucket, parameters);
 	see_offload(parameters, own[TO_HOST].object, 0);
 	see_offload(parameters, own[FROM_HOST].object, 0);

@@ -20,7 +20,7 @@
 
 enum gm_zero_scheme {
 	GM_ZERO_REDUNDANCY, /* torch.distributed.optim.ZeroRedundancyOptimizer */
-	GM_ZERO_DEEPSPEED,  /* DeepSpeed's stages 1 and 2 */
+	GM_ZERO_DEEPSPEED,  /* DeepSpeed's stages 1, 2 and 3 */
 	GM_ZERO_FSDP2,      /* torch.distributed.fsdp.fully_shard */
 	GM_ZERO_SCHEME_COUNT,
 };
@@ -92,6 +92,7 @@ enum gm_zero_bucket_kind {
 	GM_ZERO_BUCKET_PARAMETERS, /* of the optimizer: those of one rank */
 	GM_ZERO_BUCKET_OFFLOAD,    /* on the way to the host and back */
 	GM_ZERO_BUCKET_GATHERED,   /* whole parameters, for as long as they are needed */
+	GM_ZERO_BUCKET_PERSISTENT, /* whole parameters that are kept, as they are small */
 	GM_ZERO_BUCKET_KIND_COUNT,
 };
 

@@ -47,25 +47,6 @@ static void attributes_of(
 	gm_zero_attributes(reading, object, own, ATTRIBUTES);
 }
 
-/* Over how many ranks, and which of them this is. Where parameters differ, neither is known. */
-static void read_mesh(struct gm_zero_parameters *parameters, uint64_t mesh, bool *first)
-{
-	struct gm_zero_sharding *sharding = parameters->sharding;
-	struct gm_zero_attribute own[] = {{"shard_mesh_size", 0}, {"shard_mesh_rank", 0}};
-	uint32_t world = 0, rank = 0;
-	gm_zero_attributes(parameters->reading, mesh, own, 2);
-	bool known = gm_zero_number(parameters->reading, own[0].object, &world) && world > 0 &&
-	             gm_zero_number(parameters->reading, own[1].object, &rank) && rank < world;
-	if (*first) {
-		sharding->world = world;
-		sharding->rank = rank;
-		sharding->has_world = sharding->has_rank = known;
-	} else if (!known || sharding->world != world || sharding->rank != rank) {
-		sharding->has_world = sharding->has_rank = false;
-	}
-	*first = false;
-}
-
 /* The part is in a tensor that is as large as the first rank's. */
 static void read_padding(struct gm_zero_parameters *parameters, uint64_t whole,
         const struct gm_zero_parameter *parameter)
@@ -102,7 +83,10 @@ static void read_parameters(struct gm_zero_parameters *parameters)
 		if (!parameter->name && !gm_zero_name_of(parameters->names, own[UNSHARDED].object,
 		                                &parameter->name))
 			reading->no_memory = true;
-		read_mesh(parameters, own[MESH].object, &first);
+		struct gm_zero_attribute mesh[] = {{"shard_mesh_rank", 0}, {"shard_mesh_size", 0}};
+		gm_zero_attributes(reading, own[MESH].object, mesh, 2);
+		gm_zero_rank(parameters, mesh[0].object, mesh[1].object, first);
+		first = false;
 		read_padding(parameters, own[WHOLE_PART].object, parameter);
 	}
 }

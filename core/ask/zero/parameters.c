@@ -39,33 +39,26 @@ static bool append(struct gm_zero_parameters *parameters, const struct gm_zero_p
 	return true;
 }
 
-struct gm_zero_parameter *gm_zero_parameter_add(struct gm_zero_parameters *parameters,
-        uint64_t object, uint32_t group, struct gm_tensor *ret_tensor)
+struct gm_zero_parameter *gm_zero_parameter_put(struct gm_zero_parameters *parameters,
+        uint64_t object, uint32_t group, const struct gm_tensor *whole,
+        const struct gm_tensor *part)
 {
 	struct gm_zero_sharding *sharding = parameters->sharding;
-	struct gm_tensor tensor, part;
 	uint64_t bytes;
-	if (gm_zero_parameter_of(parameters, object))
-		return NULL;
-	if (!gm_zero_whole_tensor(parameters->reading, object, &tensor) ||
-	        !gm_zero_tensor(parameters->reading, object, &part)) {
-		sharding->unread++;
-		return NULL;
-	}
 	struct gm_zero_parameter parameter = {
 	        .object = object,
-	        .tensor = tensor.address,
-	        .dtype = tensor.dtype,
-	        .dimensions = tensor.dimensions,
-	        .elements = tensor.numel,
-	        .element_size = tensor.element_bits / 8,
+	        .tensor = whole->address,
+	        .dtype = whole->dtype,
+	        .dimensions = whole->dimensions,
+	        .elements = whole->numel,
+	        .element_size = whole->element_bits / 8,
 	        .group = group,
 	        .owner = GM_ZERO_NO_RANK,
-	        .trainable = tensor.requires_grad,
-	        .split = part.address != tensor.address,
+	        .trainable = whole->requires_grad,
+	        .split = part->address != whole->address,
 	};
-	memcpy(parameter.shape, tensor.shape, sizeof(parameter.shape));
-	if (!parameters->ledger->on_device && tensor.device_type != GM_DEVICE_CPU)
+	memcpy(parameter.shape, whole->shape, sizeof(parameter.shape));
+	if (!parameters->ledger->on_device && whole->device_type != GM_DEVICE_CPU)
 		parameters->ledger->on_device = true;
 	if (!gm_zero_name_of(parameters->names, object, &parameter.name) ||
 	        !append(parameters, &parameter)) {
@@ -73,10 +66,40 @@ struct gm_zero_parameter *gm_zero_parameter_add(struct gm_zero_parameters *param
 		parameters->reading->no_memory = true;
 		return NULL;
 	}
-	gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_PARAMETERS, &part, &bytes);
+	gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_PARAMETERS, part, &bytes);
+	return &sharding->parameters[sharding->parameter_count - 1];
+}
+
+struct gm_zero_parameter *gm_zero_parameter_add(struct gm_zero_parameters *parameters,
+        uint64_t object, uint32_t group, struct gm_tensor *ret_tensor)
+{
+	struct gm_tensor whole, part;
+	if (gm_zero_parameter_of(parameters, object))
+		return NULL;
+	if (!gm_zero_whole_tensor(parameters->reading, object, &whole) ||
+	        !gm_zero_tensor(parameters->reading, object, &part)) {
+		parameters->sharding->unread++;
+		return NULL;
+	}
 	if (ret_tensor)
 		*ret_tensor = part;
-	return &sharding->parameters[sharding->parameter_count - 1];
+	return gm_zero_parameter_put(parameters, object, group, &whole, &part);
+}
+
+void gm_zero_rank(struct gm_zero_parameters *parameters, uint64_t rank_object,
+        uint64_t world_object, bool first)
+{
+	struct gm_zero_sharding *sharding = parameters->sharding;
+	uint32_t world = 0, rank = 0;
+	bool known = gm_zero_number(parameters->reading, world_object, &world) && world > 0 &&
+	             gm_zero_number(parameters->reading, rank_object, &rank) && rank < world;
+	if (first) {
+		sharding->world = world;
+		sharding->rank = rank;
+		sharding->has_world = sharding->has_rank = known;
+	} else if (!known || sharding->world != world || sharding->rank != rank) {
+		sharding->has_world = sharding->has_rank = false;
+	}
 }
 
 static bool see_parameter(void *context, uint64_t item, uint64_t index)
@@ -246,12 +269,15 @@ void gm_zero_buffer(struct gm_zero_parameters *parameters, enum gm_zero_bucket_k
 		sharding->unread++;
 		return;
 	}
+	const uint64_t *counted = gm_map_find(&parameters->ledger->storages, storage.address);
 	bucket.bytes = storage.size;
-	bucket.shared = gm_map_find(&parameters->ledger->storages, storage.address) != NULL;
+	bucket.shared = counted && *counted != GM_ZERO_BUFFERS + 1;
 	if (!bucket.shared) {
 		gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_BUFFERS, tensor, &bytes);
 		sharding->terms[GM_ZERO_BUFFERS].differences[GM_ZERO_DUPLICATE] += (int64_t)bytes;
 	}
+	if (counted && !bucket.shared) /* another tensor in it was here before */
+		return;
 	struct gm_zero_bucket *grown = realloc(
 	        sharding->buckets, (sharding->bucket_count + 1) * sizeof(*sharding->buckets));
 	if (!grown) {

@@ -18,6 +18,15 @@ void gm_zero_parameters_deinit(struct gm_zero_parameters *parameters);
 /* Adds one. NULL: it was there, or is no tensor. The pointer holds until the next one. */
 struct gm_zero_parameter *gm_zero_parameter_add(struct gm_zero_parameters *parameters,
         uint64_t object, uint32_t group, struct gm_tensor *ret_tensor);
+/* The same, of one that is known to be new: `whole` is the parameter as the model has it, `part`
+ * the tensor in which this rank keeps it. */
+struct gm_zero_parameter *gm_zero_parameter_put(struct gm_zero_parameters *parameters,
+        uint64_t object, uint32_t group, const struct gm_tensor *whole,
+        const struct gm_tensor *part);
+/* Over how many ranks a parameter is divided, and which of them this is; `first`: of the first one.
+ * Where parameters differ, neither is known. */
+void gm_zero_rank(struct gm_zero_parameters *parameters, uint64_t rank_object,
+        uint64_t world_object, bool first);
 /* Adds those of an optimizer's param_groups. */
 void gm_zero_parameters_of_groups(struct gm_zero_parameters *parameters, uint64_t groups);
 /* By Python's object. NULL: it is none of them. The pointer holds until one is added. */

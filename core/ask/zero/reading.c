@@ -111,6 +111,41 @@ bool gm_zero_number(struct gm_zero_reading *reading, uint64_t object, uint32_t *
 	return true;
 }
 
+struct shape_visit {
+	struct gm_zero_reading *reading;
+	struct gm_tensor *tensor;
+	bool wrong;
+};
+
+static bool see_dimension(void *context, uint64_t item, uint64_t index)
+{
+	struct shape_visit *visit = context;
+	struct gm_tensor *tensor = visit->tensor;
+	double size;
+	visit->wrong = !gm_python_number(visit->reading->python, item, &size) || size < 0 ||
+	               size > (double)MOST_ELEMENTS || tensor->dimensions == UINT8_MAX ||
+	               (size > 0 && tensor->numel > MOST_ELEMENTS / (uint64_t)size);
+	if (visit->wrong)
+		return false;
+	if (tensor->dimensions < GM_TENSOR_MAX_DIMENSIONS)
+		tensor->shape[tensor->dimensions] = (int64_t)size;
+	tensor->dimensions++;
+	tensor->numel *= (uint64_t)size;
+	return true;
+}
+
+bool gm_zero_shape(struct gm_zero_reading *reading, uint64_t object, struct gm_tensor *tensor)
+{
+	struct shape_visit visit = {reading, tensor, false};
+	if (!object || !gm_python_is_instance(reading->python, object, "tuple"))
+		return false;
+	tensor->dimensions = 0;
+	tensor->numel = 1;
+	memset(tensor->shape, 0, sizeof(tensor->shape));
+	gm_zero_items(reading, object, see_dimension, &visit);
+	return !visit.wrong;
+}
+
 bool gm_zero_plausible(const struct gm_tensor *tensor)
 {
 	return tensor->numel <= MOST_ELEMENTS;

@@ -17,7 +17,7 @@ struct gm_zero_objects {
 struct gm_zero_reading {
 	struct gm_python *python;
 	struct gm_torch *torch;
-	struct gm_zero_objects redundancy, deepspeed, fsdp2, optimizers, ddp, modules;
+	struct gm_zero_objects redundancy, deepspeed, deepspeed3, fsdp2, optimizers, ddp, modules;
 	bool no_memory;
 };
 
@@ -48,6 +48,8 @@ bool gm_zero_tensor(struct gm_zero_reading *reading, uint64_t object, struct gm_
 /* The same, of a DTensor itself. */
 bool gm_zero_whole_tensor(
         struct gm_zero_reading *reading, uint64_t object, struct gm_tensor *ret_tensor);
+/* Gives a tensor the shape that a tuple of sizes tells. False: it is none, or absurd. */
+bool gm_zero_shape(struct gm_zero_reading *reading, uint64_t object, struct gm_tensor *tensor);
 bool gm_zero_plausible(const struct gm_tensor *tensor);
 /* Bytes of its elements. */
 uint64_t gm_zero_tensor_bytes(const struct gm_tensor *tensor);
