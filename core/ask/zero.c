@@ -5,6 +5,7 @@
 #include "ask/zero/deepspeed.h"
 #include "ask/zero/deepspeed3.h"
 #include "ask/zero/devices.h"
+#include "ask/zero/fsdp1.h"
 #include "ask/zero/fsdp2.h"
 #include "ask/zero/ideal.h"
 #include "ask/zero/redundancy.h"
@@ -13,7 +14,7 @@
 const char *gm_zero_scheme_name(enum gm_zero_scheme scheme)
 {
 	static const char *const names[GM_ZERO_SCHEME_COUNT] = {
-	        "zero_redundancy_optimizer", "deepspeed", "fsdp2"};
+	        "zero_redundancy_optimizer", "deepspeed", "fsdp2", "fsdp1"};
 	return names[scheme];
 }
 
@@ -35,7 +36,7 @@ const char *gm_zero_difference_name(enum gm_zero_difference difference)
 const char *gm_zero_bucket_kind_name(enum gm_zero_bucket_kind kind)
 {
 	static const char *const names[GM_ZERO_BUCKET_KIND_COUNT] = {
-	        "gradients", "parameters", "offload", "gathered", "persistent"};
+	        "gradients", "parameters", "offload", "gathered", "persistent", "low_precision"};
 	return names[kind];
 }
 
@@ -61,6 +62,8 @@ static bool see_object(void *context, uint64_t object)
 		push(reading, &reading->deepspeed, object);
 	} else if (gm_python_is_instance(python, object, "DeepSpeedZeroOptimizer_Stage3")) {
 		push(reading, &reading->deepspeed3, object);
+	} else if (gm_python_is_instance(python, object, "FlatParamHandle")) {
+		push(reading, &reading->fsdp1, object);
 	} else if (gm_python_is_instance(python, object, "FSDPParam")) {
 		push(reading, &reading->fsdp2, object);
 	} else if (gm_python_is_instance(python, object, "Optimizer")) {
@@ -69,14 +72,17 @@ static bool see_object(void *context, uint64_t object)
 	return !reading->no_memory;
 }
 
-/* Of the ordinary optimizers those of FSDP2's parameters */
-static void keep_fsdp2(struct gm_zero_reading *reading)
+/* Which of the ordinary optimizers have parameters of FSDP */
+static void sort_optimizers(struct gm_zero_reading *reading)
 {
-	size_t kept = 0;
-	for (size_t i = 0; i < reading->optimizers.count && reading->fsdp2.count; i++)
-		if (gm_zero_has_fsdp2(reading, reading->optimizers.items[i]))
-			reading->optimizers.items[kept++] = reading->optimizers.items[i];
-	reading->optimizers.count = kept;
+	gm_zero_find_fsdp1(reading);
+	for (size_t i = 0; i < reading->optimizers.count && !reading->no_memory; i++) {
+		uint64_t optimizer = reading->optimizers.items[i];
+		if (gm_zero_has_fsdp1(reading, optimizer))
+			push(reading, &reading->of_fsdp1, optimizer);
+		else if (reading->fsdp2.count && gm_zero_has_fsdp2(reading, optimizer))
+			push(reading, &reading->of_fsdp2, optimizer);
+	}
 }
 
 static void reading_deinit(struct gm_zero_reading *reading)
@@ -85,7 +91,11 @@ static void reading_deinit(struct gm_zero_reading *reading)
 	gm_array_deinit(&reading->deepspeed);
 	gm_array_deinit(&reading->deepspeed3);
 	gm_array_deinit(&reading->fsdp2);
+	gm_array_deinit(&reading->fsdp1);
 	gm_array_deinit(&reading->optimizers);
+	gm_array_deinit(&reading->of_fsdp1);
+	gm_array_deinit(&reading->of_fsdp2);
+	gm_map_deinit(&reading->flat_objects);
 	gm_array_deinit(&reading->ddp);
 	gm_array_deinit(&reading->modules);
 }
@@ -162,7 +172,8 @@ static struct gm_error *fill_shardings(
 	        {&reading->redundancy, gm_zero_redundancy},
 	        {&reading->deepspeed, gm_zero_deepspeed},
 	        {&reading->deepspeed3, gm_zero_deepspeed3},
-	        {&reading->optimizers, gm_zero_fsdp2},
+	        {&reading->of_fsdp1, gm_zero_fsdp1},
+	        {&reading->of_fsdp2, gm_zero_fsdp2},
 	};
 	struct gm_map storages = {0};
 	size_t count = 0;
@@ -193,7 +204,7 @@ static struct gm_error *fill(struct gm_context *context, struct gm_zero_now *now
 	struct gm_error *error = gm_python_tracked(reading.python, see_object, &reading, &count);
 	if (!error && (reading.no_memory || !gm_zero_names_find(&reading, &names)))
 		error = &gm_error_no_memory;
-	keep_fsdp2(&reading);
+	sort_optimizers(&reading);
 	if (!error)
 		error = fill_shardings(&reading, &names, now);
 	gm_zero_names_deinit(&names);

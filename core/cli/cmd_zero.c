@@ -53,7 +53,8 @@ const struct gm_command gm_command_zero = {
                  "bytes that the ZeRO paper\n"
                  "counts, and each difference with its cause. It knows PyTorch's "
                  "ZeroRedundancyOptimizer, DeepSpeed's\n"
-                 "stages 1 to 3, and FSDP2. It reads the process or core from outside; no code "
+                 "stages 1 to 3, FSDP1 and FSDP2. It reads the process or core from outside; no "
+                 "code "
                  "runs there.\n"
                  "\n"
                  "Example: gpumem zero --pid 4711",

@@ -13,8 +13,9 @@ enum { PARAMETERS_SHOWN = 16, SHAPE_TEXT = 160 };
 
 static const char *scheme_text(enum gm_zero_scheme scheme)
 {
-	static const char *const texts[GM_ZERO_SCHEME_COUNT] = {
-	        "optimizer", "DeepSpeed", "FSDP2 (fully_shard) under the parameters"};
+	static const char *const texts[GM_ZERO_SCHEME_COUNT] = {"optimizer", "DeepSpeed",
+	        "FSDP2 (fully_shard) under the parameters",
+	        "FSDP1 (FullyShardedDataParallel) under the parameters"};
 	return texts[scheme];
 }
 
@@ -136,7 +137,9 @@ static bool put_parameters(
 	for (size_t i = 0; i < sharding->parameter_count && i < PARAMETERS_SHOWN; i++) {
 		const struct gm_zero_parameter *parameter = &sharding->parameters[i];
 		if (parameter->owner == GM_ZERO_NO_RANK)
-			gm_table_cell(table, parameter->spread ? "  several" : "  unknown");
+			gm_table_cell(table, parameter->spread ? "  several"
+			                     : sharding->stage ? "  unknown"
+			                                       : "  every rank");
 		else
 			gm_table_cell(table, "  rank %" PRIu32 "%s", parameter->owner,
 			        sharding->has_rank && parameter->owner == sharding->rank ? ", this"
@@ -187,7 +190,8 @@ static void put_head(const struct gm_zero_sharding *sharding, FILE *out)
 {
 	char elements[GM_SIZE_GROUPED], owned[GM_SIZE_GROUPED];
 	gm_put(out, "%s of %s at 0x%" PRIx64 ": ZeRO stage %u, ",
-	        sharding->class && sharding->scheme != GM_ZERO_FSDP2
+	        sharding->class && sharding->scheme != GM_ZERO_FSDP2 &&
+	                        sharding->scheme != GM_ZERO_FSDP1
 	                ? sharding->class
 	                : scheme_text(sharding->scheme),
 	        sharding->optimizer ? sharding->optimizer : "an unknown optimizer",
@@ -214,7 +218,8 @@ static void put_buckets(const struct gm_zero_sharding *sharding, FILE *out)
 {
 	static const char *const whose[GM_ZERO_BUCKET_KIND_COUNT] = {"gradients go through",
 	        "the optimizer has flat parameters in", "offloading uses",
-	        "parameters are gathered in", "parameters too small to release are whole in"};
+	        "parameters are gathered in", "parameters too small to release are whole in",
+	        "parameters in low precision are in"};
 	for (int kind = 0; kind < GM_ZERO_BUCKET_KIND_COUNT; kind++) {
 		uint64_t count = 0, shared = 0, bytes = 0;
 		char text[GM_SIZE_GROUPED];
@@ -264,7 +269,7 @@ struct gm_error *gm_render_zero_text(
 	if (!now->sharding_count)
 		fputs("No sharded optimizer is in the process. These are known: "
 		      "ZeroRedundancyOptimizer, "
-		      "DeepSpeed stages 1 to 3, FSDP2.\n",
+		      "DeepSpeed stages 1 to 3, FSDP1, FSDP2.\n",
 		        out);
 	for (size_t i = 0; i < now->sharding_count && written; i++) {
 		const struct gm_zero_sharding *sharding = &now->shardings[i];

@@ -14,6 +14,7 @@ from conftest import PYTHON, ROOT, run_process
 PROGRAM = ROOT / "tests" / "e2e" / "programs" / "zero_models.py"
 DEEPSPEED = PROGRAM.with_name("zero_deepspeed.py")
 DEEPSPEED3 = PROGRAM.with_name("zero_deepspeed3.py")
+FSDP1 = PROGRAM.with_name("zero_fsdp1.py")
 FSDP2 = PROGRAM.with_name("zero_fsdp2.py")
 TERMS = ("parameters", "gradients", "masters", "optimizer_state", "buffers")
 
@@ -228,6 +229,46 @@ def wrong_in_fsdp2(truth, told):
     return wrong
 
 
+STAGES = {"FULL_SHARD": 3, "HYBRID_SHARD": 3, "SHARD_GRAD_OP": 2, "_HYBRID_SHARD_ZERO2": 2, "NO_SHARD": 0}
+
+
+def wrong_in_fsdp1(truth, told):
+    """Of one model of one rank: parameters, gradients and state over N, or with NO_SHARD nothing."""
+    given = truth["given"]
+    wrong, compare = comparison(given)
+    stage = STAGES[truth["strategy"]]
+    parts, parameters = truth["world_size"] if stage else 1, truth["parameters"]
+    compare("kind", (told["scheme"], told["stage"], told["optimizer"]), ("fsdp1", stage, truth["class"]))
+    compare("ranks", (told["rank"], told["world_size"]), (truth["rank"], truth["world_size"]))
+    compare("divided", [term["partitioned"] for term in told["terms"]], [stage != 0] * 4 + [False])
+    by_address = {parameter["address"]: parameter for parameter in told["parameters"]}
+    compare("parameters", sorted(by_address), sorted(hex(parameter["address"]) for parameter in parameters))
+    for parameter in parameters:
+        found = by_address[hex(parameter["address"])]
+        for told_name, name in (("name", "name"), ("elements", "elements"), ("shape", "shape"), ("owned_elements", "owned"), ("owner", "owner"), ("trainable", "trainable")):
+            compare(f"{name} of {parameter['name']}", found[told_name], parameter[name])
+    terms = {term["term"]: term for term in told["terms"]}
+    for name, term in terms.items():
+        compare(f"bytes of {name}", term["bytes"], truth["bytes"].get(name, 0))
+        if term["ideal"] is not None:
+            compare(f"sum of {name}", term["ideal"] + sum(term["differences"].values()), truth["bytes"].get(name, 0))
+            compare(f"unexplained {name}", (term["unexplained"], term["differences"].get("shared", 0)), (0, 0))
+    trained = [parameter for parameter in parameters if parameter["trainable"]]
+    state = truth["state_per_element"] if truth["has_state"] else None
+    for name, unit, those in (("parameters", truth["size"], parameters), ("gradients", truth["size"], trained), ("optimizer_state", state, trained)):
+        term, all_elements, owned = terms[name], sum(one["elements"] for one in those), sum(one["owned"] for one in those)
+        known = (unit * all_elements, unit * all_elements // parts) if unit is not None else (None, None)
+        compare(f"ideal {name}", (term["unsharded"], term["ideal"]), known)
+        if unit is not None:
+            compare(f"imbalance of {name}", term["differences"].get("imbalance", 0), unit * owned - known[1])
+    owned = sum(one["owned"] for one in parameters)
+    compare("padding", terms["parameters"]["differences"].get("padding", 0), truth["size"] * (truth["part"] - owned))
+    compare("per tensor", terms["optimizer_state"]["differences"].get("per_tensor", 0), truth["steps_bytes"])
+    compare("second copies", terms["buffers"]["differences"].get("duplicate", 0), truth["bytes"]["buffers"])
+    compare("buffers", sum(bucket["bytes"] for bucket in told["buckets"]), truth["bytes"]["buffers"])
+    return wrong
+
+
 def wrong_of_rank(truth, answer, wrong_in=wrong_in):
     wrong = []
     told = {sharding["address"]: sharding for sharding in answer["shardings"]}
@@ -286,6 +327,16 @@ def test_each_byte_of_deepspeeds_stage_3_is_the_ideal_and_what_is_named(run_gpum
     assert not wrong, wrong
 
 
+@pytest.mark.parametrize(("world", "first"), [(2, 0), (4, 100)])
+def test_each_byte_of_fsdp1s_random_models_is_the_ideal_and_what_is_named(run_gpumem, ranks, world, first, tmp_path):
+    truths = ranks(world, first, 10, FSDP1)
+    wrong = wrong_of(run_gpumem, truths, wrong_in_fsdp1)
+    assert not wrong, wrong
+    run_gpumem("core", truths[-1]["pid"], "-o", tmp_path / "core").check()
+    wrong = wrong_of_rank(truths[-1], run_gpumem("zero", tmp_path / "core", "--json").check().json(), wrong_in_fsdp1)
+    assert not wrong, wrong
+
+
 def test_a_core_and_gdb_tell_what_the_process_does(run_gpumem, run_gdb, ranks, tmp_path):
     truth = ranks(2, 0, 3)[1]
     live = run_gpumem("zero", f"--pid={truth['pid']}", "--json").check().json()
@@ -314,7 +365,7 @@ def offsets_of(core):
     return place
 
 
-@pytest.mark.parametrize("program", [PROGRAM, DEEPSPEED3], ids=lambda program: program.stem)
+@pytest.mark.parametrize("program", [PROGRAM, DEEPSPEED3, FSDP1], ids=lambda program: program.stem)
 def test_damaged_objects_give_an_answer_or_an_error(run_gpumem, ranks, tmp_path, program):
     """Words of the optimizers, parameters and buckets, and those that they point to, are overwritten in a core."""
     if program is DEEPSPEED3:
@@ -358,8 +409,16 @@ class DeepSpeedZeroOptimizer:
 class DeepSpeedZeroOptimizer_Stage3:
     __init__ = DeepSpeedZeroOptimizer.__init__
 
+class FlatParamHandle:
+    __init__ = DeepSpeedZeroOptimizer.__init__
+
 kept = torch.optim.Adam(torch.nn.Linear(4, 4).parameters())
+weight = kept.param_groups[0]["params"][0]
 others = [kind(**attributes) for attributes in eval(sys.argv[1]) for kind in (DeepSpeedZeroOptimizer, DeepSpeedZeroOptimizer_Stage3)]
+for attributes in eval(sys.argv[1]):
+    if "_shapes" in attributes:
+        weight.__dict__.update(attributes)
+        others.append(FlatParamHandle(flat_param=weight, **attributes))
 print(1, flush=True)
 sys.stdin.read()
 """
@@ -391,6 +450,16 @@ def test_attributes_of_another_version_are_said_to_be_unknown(run_gpumem, plain)
     assert answers == [(stage, known, [], None) for stage in (1, 3) for known in (False, False, True)]
     assert told[2]["unread"] > 0 and told[5]["unread"] > 0
     assert run_gpumem("zero", pid).check().out.count("nothing can be told of it") == 4
+
+
+@pytest.mark.parametrize("shapes", [(), (7,), ((2**40, 2**40), "x", None), ((4, 4), (2.5,), (-1,))])
+def test_odd_attributes_of_fsdp1_give_an_answer(run_gpumem, plain, shapes):
+    odd = {"_shapes": shapes, "_shard_param_infos": ((True, 0, 2**50), 3, (0,)), "_params": None, "_fqns": (1, "a"), "rank": 5, "world_size": 2}
+    pid = plain([{**odd, "_sharding_strategy": 9, "_is_padding_mask": (2**70, True), "_numels_with_padding": (1e300, -1, "x"), "_cpu_grad": []}])
+    (told,) = (one for one in run_gpumem("zero", pid, "--json").check().json()["shardings"] if one["scheme"] == "fsdp1")
+    assert (told["rank"], told["stage"], len(told["parameters"])) == (None, 3 if shapes else 0, 2)
+    assert told["unread"] == (not shapes)
+    run_gpumem("zero", pid).check()
 
 
 def test_a_recording_is_refused(run_gpumem):
@@ -429,4 +498,12 @@ def test_each_byte_of_fifty_engines_of_deepspeeds_stage_3(run_gpumem, ranks, wor
 @pytest.mark.parametrize(("world", "first"), [(2, 1000), (3, 2000), (4, 3000), (8, 4000)])
 def test_each_byte_of_a_hundred_models_of_fsdp2(run_gpumem, ranks, world, first):
     wrong = wrong_of(run_gpumem, ranks(world, first, 100, FSDP2), wrong_in_fsdp2)
+    assert not wrong, wrong
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(("world", "first"), [(2, 1000), (3, 2000), (4, 3000), (8, 4000)])
+def test_each_byte_of_a_hundred_models_of_fsdp1(run_gpumem, ranks, world, first):
+    wrong = wrong_of(run_gpumem, ranks(world, first, 100, FSDP1), wrong_in_fsdp1)
     assert not wrong, wrong

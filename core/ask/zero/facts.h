@@ -22,6 +22,7 @@ enum gm_zero_scheme {
 	GM_ZERO_REDUNDANCY, /* torch.distributed.optim.ZeroRedundancyOptimizer */
 	GM_ZERO_DEEPSPEED,  /* DeepSpeed's stages 1, 2 and 3 */
 	GM_ZERO_FSDP2,      /* torch.distributed.fsdp.fully_shard */
+	GM_ZERO_FSDP1,      /* torch.distributed.fsdp.FullyShardedDataParallel */
 	GM_ZERO_SCHEME_COUNT,
 };
 
@@ -70,11 +71,12 @@ struct gm_zero_parameter {
 	uint32_t dimensions;
 	int64_t shape[GM_TENSOR_MAX_DIMENSIONS];
 	uint64_t elements, element_size;
-	uint64_t owned; /* elements of it that this rank owns */
-	uint32_t group; /* of the optimizer */
-	uint32_t owner; /* the rank that owns it; GM_ZERO_NO_RANK: not known, or not one alone */
-	bool spread;    /* over several ranks */
-	bool split;     /* its object is whole, and has this rank's part as a tensor of its own */
+	uint64_t owned;   /* elements of it that this rank owns */
+	uint64_t padding; /* further ones of the tensor in which this rank keeps it */
+	uint32_t group;   /* of the optimizer */
+	uint32_t owner;   /* the rank that owns it; GM_ZERO_NO_RANK: not known, or not one alone */
+	bool spread;      /* over several ranks */
+	bool split;       /* its object is whole, and has this rank's part as a tensor of its own */
 	bool trainable;
 	bool has_gradient, has_state; /* there is an entry, of whatever size */
 	bool state_known;             /* what an element's state takes: */
@@ -88,11 +90,13 @@ struct gm_zero_parameter {
 };
 
 enum gm_zero_bucket_kind {
-	GM_ZERO_BUCKET_GRADIENTS,  /* of DistributedDataParallel, of DeepSpeed */
-	GM_ZERO_BUCKET_PARAMETERS, /* of the optimizer: those of one rank */
-	GM_ZERO_BUCKET_OFFLOAD,    /* on the way to the host and back */
-	GM_ZERO_BUCKET_GATHERED,   /* whole parameters, for as long as they are needed */
-	GM_ZERO_BUCKET_PERSISTENT, /* whole parameters that are kept, as they are small */
+	GM_ZERO_BUCKET_GRADIENTS,     /* of DistributedDataParallel, of DeepSpeed */
+	GM_ZERO_BUCKET_PARAMETERS,    /* of the optimizer: those of one rank */
+	GM_ZERO_BUCKET_OFFLOAD,       /* on the way to the host and back */
+	GM_ZERO_BUCKET_GATHERED,      /* whole parameters, for as long as they are needed */
+	GM_ZERO_BUCKET_PERSISTENT,    /* whole parameters that are kept, as they are small */
+	GM_ZERO_BUCKET_LOW_PRECISION, /* this rank's parameters in another dtype, for the same time
+	                               */
 	GM_ZERO_BUCKET_KIND_COUNT,
 };
 

@@ -97,11 +97,7 @@ static bool see_gathered(void *context, uint64_t item, uint64_t index)
 {
 	struct gm_zero_parameters *parameters = context;
 	struct gm_tensor tensor;
-	struct gm_storage storage;
-	/* its storage has no bytes while it is not */
-	if (gm_zero_tensor(parameters->reading, item, &tensor) &&
-	        gm_torch_storage(parameters->reading->torch, tensor.storage, &storage) &&
-	        storage.size)
+	if (gm_zero_tensor(parameters->reading, item, &tensor))
 		gm_zero_buffer(parameters, GM_ZERO_BUCKET_GATHERED, &tensor, 1);
 	return true;
 }

@@ -65,13 +65,16 @@ bool gm_zero_name_of(const struct gm_zero_names *names, uint64_t object, char **
 		if (!number || !*number)
 			break;
 		const struct gm_zero_name *entry = &names->entries.items[*number - 1];
+		object = entry->module;
+		/* FullyShardedDataParallel leaves out what it puts between */
+		if (strcmp(entry->name, "_fsdp_wrapped_module") == 0)
+			continue;
 		char *longer = NULL;
 		if (asprintf(&longer, "%s%s%s", entry->name, name ? "." : "", name ? name : "") < 0)
 			longer = NULL;
 		free(name);
 		if (!(name = longer))
 			return false;
-		object = entry->module;
 	}
 	*ret_name = name;
 	return true;

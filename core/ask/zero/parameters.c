@@ -105,10 +105,12 @@ void gm_zero_rank(struct gm_zero_parameters *parameters, uint64_t rank_object,
 static bool see_parameter(void *context, uint64_t item, uint64_t index)
 {
 	struct group_visit *visit = context;
-	struct gm_zero_parameter *parameter =
-	        gm_zero_parameter_add(visit->parameters, item, visit->group, NULL);
-	if (parameter)
+	gm_zero_parameter_add(visit->parameters, item, visit->group, NULL);
+	struct gm_zero_parameter *parameter = gm_zero_parameter_of(visit->parameters, item);
+	if (parameter) {
+		parameter->group = visit->group;
 		parameter->state_known = visit->stateless;
+	}
 	return !visit->parameters->reading->no_memory;
 }
 
@@ -192,7 +194,8 @@ static bool of_its_size(
 	if (name && strcmp(name, "step") == 0)
 		return false;
 	if (parameter->split)
-		return tensor->numel == parameter->owned && tensor->dimensions > 0;
+		return tensor->numel == parameter->owned + parameter->padding &&
+		       tensor->dimensions > 0;
 	return tensor->dimensions == parameter->dimensions &&
 	       tensor->dimensions <= GM_TENSOR_MAX_DIMENSIONS &&
 	       memcmp(tensor->shape, parameter->shape,
@@ -233,6 +236,21 @@ static bool see_value(void *context, uint64_t key, uint64_t value, const char *n
 	return true;
 }
 
+/* What an element takes, without the padding */
+static void find_state_size(
+        struct gm_zero_parameters *parameters, struct gm_zero_parameter *parameter)
+{
+	uint64_t elements = parameter->owned + parameter->padding;
+	if (!elements || parameter->state_bytes % elements)
+		return;
+	uint64_t size = parameter->state_bytes / elements;
+	parameter->state_known = true;
+	parameter->state_size = size;
+	parameter->state_bytes = size * parameter->owned;
+	parameters->sharding->terms[GM_ZERO_STATE].differences[GM_ZERO_PADDING] +=
+	        (int64_t)(size * parameter->padding);
+}
+
 static bool see_state(void *context, uint64_t key, uint64_t value, const char *name)
 {
 	struct state_visit *visit = context;
@@ -240,12 +258,8 @@ static bool see_state(void *context, uint64_t key, uint64_t value, const char *n
 	if (visit->parameter && !visit->again)
 		visit->parameter->has_state = true;
 	gm_zero_pairs(visit->parameters->reading, value, see_value, visit);
-	struct gm_zero_parameter *parameter = visit->parameter;
-	if (parameter && !visit->again && parameter->owned &&
-	        parameter->state_bytes % parameter->owned == 0) {
-		parameter->state_known = true;
-		parameter->state_size = parameter->state_bytes / parameter->owned;
-	}
+	if (visit->parameter && !visit->again)
+		find_state_size(visit->parameters, visit->parameter);
 	return true;
 }
 
@@ -269,6 +283,8 @@ void gm_zero_buffer(struct gm_zero_parameters *parameters, enum gm_zero_bucket_k
 		sharding->unread++;
 		return;
 	}
+	if (!storage.size) /* it is released between two uses */
+		return;
 	const uint64_t *counted = gm_map_find(&parameters->ledger->storages, storage.address);
 	bucket.bytes = storage.size;
 	bucket.shared = counted && *counted != GM_ZERO_BUFFERS + 1;

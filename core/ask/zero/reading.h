@@ -4,6 +4,7 @@
 
 #include "ask/zero/facts.h"
 #include "base/array.h"
+#include "base/map.h"
 #include "cpython/cpython.h"
 
 enum { GM_ZERO_OBJECTS_MAX = 1 << 20 }; /* of one kind; parameters of one sharding */
@@ -17,7 +18,10 @@ struct gm_zero_objects {
 struct gm_zero_reading {
 	struct gm_python *python;
 	struct gm_torch *torch;
-	struct gm_zero_objects redundancy, deepspeed, deepspeed3, fsdp2, optimizers, ddp, modules;
+	struct gm_zero_objects redundancy, deepspeed, deepspeed3, fsdp1, fsdp2, ddp, modules;
+	struct gm_zero_objects optimizers;         /* ordinary ones */
+	struct gm_zero_objects of_fsdp1, of_fsdp2; /* those of them that have its parameters */
+	struct gm_map flat_objects; /* parameters of FSDP1 -> its unit's number in fsdp1, from 1 */
 	bool no_memory;
 };
 
