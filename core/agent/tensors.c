@@ -27,10 +27,11 @@
 #include "agent/stacks/inside.h"
 #include "agent/lookup.h"
 #include "agent/state.h"
-#include "torch/dtypes.h"
 #include "torch/names.h"
 
 enum { NODES_MAX = 1 << 17 };
+_Static_assert(
+        (int)GM_NEW_TENSOR_DIMENSIONS <= (int)GM_AGENT_TENSOR_DIMENSIONS, "see gm_spool_tensor()");
 
 static struct gm_trie tensors;
 static bool ready;
@@ -54,66 +55,6 @@ const struct gm_agent_hook gm_agent_tensor_hooks[] = {
 
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
-/* Elements of a tensor that lies without holes; 0: none, or more than can be. */
-static uint64_t count_elements(const struct gm_tensor_note *note)
-{
-	uint64_t count = 1;
-	for (uint32_t i = 0; i < note->dimensions; i++)
-		if (note->sizes[i] <= 0 ||
-		        __builtin_mul_overflow(count, (uint64_t)note->sizes[i], &count))
-			return 0;
-	return count;
-}
-
-/* at::detail::computeStorageNbytes() (ATen/EmptyTensor.cpp): from the first element to the last, by
- * their strides. */
-static uint64_t span_of_strides(const struct gm_tensor_note *note)
-{
-	uint64_t last = 0, step;
-	for (uint32_t i = 0; i < note->dimensions; i++)
-		if (note->strides[i] < 0 ||
-		        __builtin_mul_overflow(
-		                (uint64_t)note->strides[i], (uint64_t)note->sizes[i] - 1, &step) ||
-		        __builtin_add_overflow(last, step, &last))
-			return 0;
-	return last + 1;
-}
-
-/* Strides of a tensor without holes, its dimensions from the innermost to the outermost in this
- * order. */
-static void put_strides(struct gm_tensor_note *note, const uint8_t *inside_out)
-{
-	int64_t stride = 1;
-	for (uint32_t i = 0; i < note->dimensions; i++) {
-		note->strides[inside_out[i]] = stride;
-		stride *= note->sizes[inside_out[i]];
-	}
-}
-
-static bool is_contiguous(const struct gm_tensor_note *note)
-{
-	int64_t stride = 1;
-	for (uint32_t i = note->dimensions; i > 0; i--) {
-		if (note->sizes[i - 1] != 1 && note->strides[i - 1] != stride)
-			return false;
-		stride *= note->sizes[i - 1];
-	}
-	return true;
-}
-
-static void apply_format(struct gm_tensor_note *note, int format)
-{
-	static const uint8_t channels_last[] = {1, 3, 2, 0}, channels_last_3d[] = {1, 4, 3, 2, 0};
-	if (format == GM_TORCH_CHANNELS_LAST && note->dimensions == 4)
-		put_strides(note, channels_last);
-	else if (format == GM_TORCH_CHANNELS_LAST_3D && note->dimensions == 5)
-		put_strides(note, channels_last_3d);
-	else
-		return;
-	if (!is_contiguous(note))
-		note->type |= GM_AGENT_TENSOR_STRIDED;
-}
-
 /* Notes a call; `format`: c10::MemoryFormat, -1: none. The arrays are the caller's, and read here
  * alone. */
 static void note_call(const struct call *call, uint64_t sizes, uint64_t count, uint64_t strides,
@@ -123,29 +64,21 @@ static void note_call(const struct call *call, uint64_t sizes, uint64_t count, u
 	if (!thread)
 		return;
 	struct gm_tensor_note *note = &thread->tensor;
-	note->bytes = 0;
-	unsigned bits = gm_torch_dtype_bits(type);
-	if (count > GM_AGENT_TENSOR_DIMENSIONS || bits < 8 || type >= GM_AGENT_TENSOR_STRIDED)
+	struct gm_new_tensor *tensor = &note->tensor;
+	if (!gm_new_tensor_init(tensor, type, count))
 		return;
-	note->dimensions = (uint32_t)count;
-	note->type = (uint16_t)type;
 	note->sp = call->at.rsp;
 	note->return_address = call->at.rip;
 	if (count)
-		memcpy(note->sizes, (const void *)(uintptr_t)sizes, count * sizeof(*note->sizes));
-	uint64_t elements = count_elements(note), bytes;
-	if (elements && strides) {
-		if (count)
-			memcpy(note->strides, (const void *)(uintptr_t)strides,
-			        count * sizeof(*note->strides));
-		elements = span_of_strides(note);
-		if (elements && !is_contiguous(note))
-			note->type |= GM_AGENT_TENSOR_STRIDED;
-	} else if (elements) {
-		apply_format(note, format);
-	}
-	if (!__builtin_mul_overflow(elements, (uint64_t)bits / 8, &bytes))
-		note->bytes = bytes;
+		memcpy(tensor->sizes, (const void *)(uintptr_t)sizes,
+		        count * sizeof(*tensor->sizes));
+	if (strides && count)
+		memcpy(tensor->strides, (const void *)(uintptr_t)strides,
+		        count * sizeof(*tensor->strides));
+	if (strides)
+		gm_new_tensor_put_strides(tensor);
+	else
+		gm_new_tensor_put_format(tensor, format);
 }
 
 /* TensorBase empty_generic(IntArrayRef size, Allocator *, DispatchKeySet, ScalarType,
@@ -179,26 +112,27 @@ void *gm_agent_see_empty_strided(const struct call *call)
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
-static uint32_t intern(const struct gm_tensor_note *note)
+static uint32_t intern(const struct gm_new_tensor *tensor)
 {
-	uint32_t id = gm_trie_child(&tensors, 0, note->type);
-	for (uint32_t i = 0; i < note->dimensions && id; i++)
-		id = gm_trie_child(&tensors, id, (uint64_t)note->sizes[i]);
-	if (note->type & GM_AGENT_TENSOR_STRIDED)
-		for (uint32_t i = 0; i < note->dimensions && id; i++)
-			id = gm_trie_child(&tensors, id, (uint64_t)note->strides[i]);
+	uint32_t id = gm_trie_child(
+	        &tensors, 0, tensor->type | (tensor->strided ? GM_AGENT_TENSOR_STRIDED : 0u));
+	for (uint32_t i = 0; i < tensor->dimensions && id; i++)
+		id = gm_trie_child(&tensors, id, (uint64_t)tensor->sizes[i]);
+	if (tensor->strided)
+		for (uint32_t i = 0; i < tensor->dimensions && id; i++)
+			id = gm_trie_child(&tensors, id, (uint64_t)tensor->strides[i]);
 	return id;
 }
 
 uint32_t gm_agent_tensor_take(uint64_t size, uint64_t sp)
 {
 	struct gm_stacks_thread *thread = gm_stacks_current;
-	if (!thread || thread->tensor.bytes == 0 || thread->tensor.bytes != size)
+	if (!thread || thread->tensor.tensor.bytes == 0 || thread->tensor.tensor.bytes != size)
 		return 0;
 	struct gm_tensor_note *note = &thread->tensor;
 	bool under_way = gm_call_is_under_way(note->sp, note->return_address, sp);
-	note->bytes = 0;
-	return under_way && ready ? intern(note) : 0;
+	note->tensor.bytes = 0;
+	return under_way && ready ? intern(&note->tensor) : 0;
 }
 
 static uint32_t write_node(uint8_t *bytes, const struct gm_trie_node *node)

@@ -3,9 +3,9 @@
  *
  * A debugger resumes from a breakpoint by executing the instruction under it elsewhere, one step,
  * with a second stop of the thread: half the cost of a stop that is only recorded. A function's
- * first instruction is mostly a push, or the marker endbr64, whose whole effect can be had by
- * writing a register, a word of the stack and the program counter; then the debugger finds the
- * thread elsewhere and just lets it run.
+ * first instruction is mostly a push, or the marker endbr64, and a library's call of another one is
+ * a jump through a word. Their whole effect can be had by writing a register, a word of the stack
+ * and the program counter; then the debugger finds the thread elsewhere and just lets it run.
  *
  * This is the only place where gpumem changes anything in the target, and what it does is what the
  * target's own instruction would have done.
@@ -46,31 +46,44 @@ static uint64_t encoded_register(const struct user_regs_struct *registers, unsig
 	return values[number & 15];
 }
 
-/* What the instruction is: its length, and the register that it pushes or -1. Length 0: not
- * known. */
-static unsigned decode(const uint8_t *bytes, int *ret_pushed)
+enum { DECODED_BYTES = 6 }; /* of the longest of these instructions */
+
+static struct gm_site_instruction decode(const uint8_t bytes[DECODED_BYTES], uint64_t address)
 {
 	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-	*ret_pushed = -1;
+	struct gm_site_instruction instruction = {.pushed = -1};
 	if (bytes[0] >= 0x50 && bytes[0] <= 0x57) {
-		*ret_pushed = bytes[0] - 0x50;
-		return 1;
+		instruction.pushed = (int8_t)(bytes[0] - 0x50);
+		instruction.length = 1;
+	} else if (bytes[0] == 0x41 && bytes[1] >= 0x50 && bytes[1] <= 0x57) {
+		instruction.pushed = (int8_t)(8 + bytes[1] - 0x50);
+		instruction.length = 2;
+	} else if (bytes[0] == 0xff && bytes[1] == 0x25) { /* jmp *offset(%rip) */
+		int32_t offset;
+		memcpy(&offset, bytes + 2, sizeof(offset));
+		instruction.length = 6;
+		instruction.jump = address + 6 + (uint64_t)(int64_t)offset;
+	} else if (memcmp(bytes, endbr64, sizeof(endbr64)) == 0) {
+		instruction.length = sizeof(endbr64);
 	}
-	if (bytes[0] == 0x41 && bytes[1] >= 0x50 && bytes[1] <= 0x57) {
-		*ret_pushed = 8 + bytes[1] - 0x50;
-		return 2;
-	}
-	return memcmp(bytes, endbr64, sizeof(endbr64)) == 0 ? sizeof(endbr64) : 0;
+	return instruction;
+}
+
+static bool read_word(pid_t thread, uint64_t address, uint64_t *ret_word)
+{
+	struct iovec from = {(void *)(uintptr_t)address, sizeof(*ret_word)};
+	struct iovec to = {ret_word, sizeof(*ret_word)};
+	return process_vm_readv(thread, &to, 1, &from, 1, 0) == sizeof(*ret_word);
 }
 
 /* Before a breakpoint is there: where one is already, its own byte is not known, and nothing is
  * done. */
 void gm_record_note_instruction(struct gm_recorder *recorder, size_t site)
 {
-	uint8_t bytes[4] = {0};
-	if (gm_image_try_read(recorder->image, recorder->sites[site].address, bytes, sizeof(bytes)))
-		recorder->instruction_length[site] =
-		        (uint8_t)decode(bytes, &recorder->instruction_push[site]);
+	uint8_t bytes[DECODED_BYTES] = {0};
+	uint64_t address = recorder->sites[site].address;
+	if (gm_image_try_read(recorder->image, address, bytes, sizeof(bytes)))
+		recorder->instructions[site] = decode(bytes, address);
 }
 
 bool gm_recorder_advance(struct gm_recorder *recorder, uint64_t address, pid_t thread)
@@ -79,13 +92,14 @@ bool gm_recorder_advance(struct gm_recorder *recorder, uint64_t address, pid_t t
 		if (recorder->sites[i].address != address)
 			continue;
 		struct user_regs_struct registers;
-		if (recorder->instruction_length[i] == 0 ||
+		const struct gm_site_instruction *instruction = &recorder->instructions[i];
+		if (instruction->length == 0 ||
 		        ptrace(PTRACE_GETREGS, thread, NULL, &registers) != 0 ||
 		        registers.rip != address)
 			return false;
-		if (recorder->instruction_push[i] >= 0) {
-			uint64_t value = encoded_register(
-			        &registers, (unsigned)recorder->instruction_push[i]);
+		if (instruction->pushed >= 0) {
+			uint64_t value =
+			        encoded_register(&registers, (unsigned)instruction->pushed);
 			uint64_t top = registers.rsp - 8;
 			struct iovec from = {&value, sizeof(value)};
 			struct iovec to = {(void *)(uintptr_t)top, sizeof(value)};
@@ -93,7 +107,10 @@ bool gm_recorder_advance(struct gm_recorder *recorder, uint64_t address, pid_t t
 				return false;
 			registers.rsp = top;
 		}
-		registers.rip += recorder->instruction_length[i];
+		uint64_t next = registers.rip + instruction->length;
+		if (instruction->jump && !read_word(thread, instruction->jump, &next))
+			return false;
+		registers.rip = next;
 		return ptrace(PTRACE_SETREGS, thread, NULL, &registers) == 0;
 	}
 	return false;

@@ -12,6 +12,7 @@
 #include "record/readers.h"
 #include "record/record.h"
 #include "record/runtime.h"
+#include "record/tensors.h"
 
 enum { R_CONSISTENT = 0 };
 
@@ -69,6 +70,8 @@ static void record(struct gm_recorder *recorder, enum gm_probe probe, struct gm_
 	case GM_PROBE_OTHER_ALLOCATOR:
 		gm_record_check_allocator(recorder);
 		break;
+	case GM_PROBE_EMPTY:
+	case GM_PROBE_EMPTY_STRIDED:
 	case GM_PROBE_LIBRARIES:
 	case GM_PROBE_EXIT:
 	case GM_PROBE_COUNT:
@@ -103,6 +106,10 @@ struct gm_error *gm_recorder_hit(struct gm_recorder *recorder, uint64_t address,
 	/* The debugger may not have put the program counter back yet. */
 	moment.registers.value[GM_RIP] = address;
 	moment.time_ns = gm_record_now();
+	if (site->probe == GM_PROBE_EMPTY || site->probe == GM_PROBE_EMPTY_STRIDED) {
+		gm_record_note_tensor(recorder, &moment, site->probe == GM_PROBE_EMPTY_STRIDED);
+		return NULL;
+	}
 
 	recorder->fed_count = recorder->fed_address_count = 0;
 	recorder->stopped_by = 0;

@@ -43,6 +43,7 @@ static void destroy(struct gm_recorder *recorder)
 		free(native);
 	}
 	gm_array_deinit(&recorder->unnamed);
+	gm_array_deinit(&recorder->notes);
 	gm_record_forget_blocks(recorder);
 	gm_record_forget_segments(recorder);
 	gm_record_steps_end(recorder);

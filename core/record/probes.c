@@ -55,6 +55,15 @@ static const struct {
                 "cudaDeviceGetDefaultMemPool"}, /* the same allocator's first call */
 };
 
+/* The functions that make tensors. */
+static const struct {
+	enum gm_probe probe;
+	const char *symbol, *name;
+} tensor_probes[] = {
+        {GM_PROBE_EMPTY, GM_TORCH_EMPTY, "at::detail::empty_generic"},
+        {GM_PROBE_EMPTY_STRIDED, GM_TORCH_EMPTY_STRIDED, "at::detail::empty_strided_generic"},
+};
+
 bool gm_record_add_site(
         struct gm_recorder *recorder, enum gm_probe probe, uint64_t address, const char *name)
 {
@@ -135,6 +144,33 @@ static void find_runtime_probes(struct gm_recorder *recorder)
 	}
 }
 
+/* Where only CUDA's tensors are recorded, at libtorch_cuda's calls: a tensor of the CPU costs no
+ * stop then. */
+static bool find_tensor_probe(
+        struct gm_recorder *recorder, const char *symbol, uint64_t *ret_address)
+{
+	const struct gm_module *maker =
+	        gm_symbols_find_module(recorder->symbols, "libtorch_cpu.so");
+	const struct gm_module *caller =
+	        gm_symbols_find_module(recorder->symbols, "libtorch_cuda.so");
+	if (!maker || (!caller && !recorder->cpu))
+		return false;
+	return (!recorder->cpu &&
+	               gm_symbols_lookup_import(recorder->symbols, caller, symbol, ret_address)) ||
+	       gm_symbols_lookup(recorder->symbols, maker, symbol, ret_address, NULL);
+}
+
+static void find_tensor_probes(struct gm_recorder *recorder)
+{
+	for (size_t i = 0; i < sizeof(tensor_probes) / sizeof(tensor_probes[0]); i++) {
+		uint64_t address;
+		if (!has_site(recorder, tensor_probes[i].name) &&
+		        find_tensor_probe(recorder, tensor_probes[i].symbol, &address))
+			gm_record_add_site(
+			        recorder, tensor_probes[i].probe, address, tensor_probes[i].name);
+	}
+}
+
 static void find_link_state(struct gm_recorder *recorder)
 {
 	const struct gm_module *linker =
@@ -179,6 +215,7 @@ struct gm_error *gm_record_find_probes(struct gm_recorder *recorder)
 		}
 	}
 	find_runtime_probes(recorder);
+	find_tensor_probes(recorder);
 	gm_record_modules(recorder);
 	return NULL;
 }

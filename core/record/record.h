@@ -33,6 +33,8 @@ enum gm_probe {
 	GM_PROBE_CUDA_FREE,          /* cudaFree, at its entry */
 	GM_PROBE_OTHER_ALLOCATOR, /* where another allocator than the caching one comes into use */
 	GM_PROBE_LIBRARIES,       /* the dynamic linker's _dl_debug_state: libraries came or went */
+	GM_PROBE_EMPTY,           /* at::detail::empty_generic: a tensor is made */
+	GM_PROBE_EMPTY_STRIDED,   /* at::detail::empty_strided_generic */
 	GM_PROBE_EXIT,            /* _exit: the last moment at which the process can be read */
 	GM_PROBE_COUNT,
 };

@@ -8,6 +8,7 @@
  *   oom.c       out-of-memory errors, and what the device had then
  *   segments.c  cudaMalloc and cudaFree
  *   existing.c  what was alive before recording began
+ *   tensors.c   what tensor a block is allocated for
  *   stacks.c    call stacks, interned
  *   advance.c   past a breakpoint without a step of the debugger's
  *   steps.c     which pass of the training loop it is
@@ -23,6 +24,7 @@
 #include "base/cleanup.h"
 #include "record/record.h"
 #include "torch/allocator.h"
+#include "torch/new_tensor.h"
 
 enum {
 	GM_RECORD_FRAMES_MAX = 1024, /* of one stack, whatever the options ask */
@@ -112,6 +114,14 @@ struct gm_device_counters {
 	bool known;
 };
 
+/* A call under way that makes a tensor. */
+struct gm_tensor_note {
+	pid_t thread;
+	uint64_t sp; /* at its entry, where the return address stands */
+	uint64_t return_address;
+	struct gm_new_tensor tensor; /* bytes 0: there is none */
+};
+
 /* One stop, as the handlers share it. Stacks are read at most once. */
 struct gm_moment {
 	pid_t thread;
@@ -128,6 +138,13 @@ struct gm_known_loop {
 	uint64_t position;
 };
 enum { GM_RECORD_LOOPS_MAX = 256 };
+
+/* The instruction at a site, as far as its work can be done for it: advance.c. */
+struct gm_site_instruction {
+	uint8_t length; /* 0: it cannot be done */
+	int8_t pushed;  /* number of the register that it pushes; -1: none */
+	uint64_t jump;  /* address of the word that it jumps through; 0: it does not jump */
+};
 
 /* A condition at which the program stops. */
 struct gm_condition;
@@ -153,10 +170,7 @@ struct gm_recorder {
 
 	struct gm_probe_site sites[GM_RECORD_SITES_MAX];
 	size_t site_count;
-	/* of the instruction at each site: its length where it can be done without, else 0; what it
-	 * pushes */
-	uint8_t instruction_length[GM_RECORD_SITES_MAX];
-	int instruction_push[GM_RECORD_SITES_MAX];
+	struct gm_site_instruction instructions[GM_RECORD_SITES_MAX]; /* of each site */
 	uint32_t missing;                /* bits: probes whose library lacks them */
 	uint64_t link_state;             /* address of _r_debug.r_state, 0: unknown */
 	const struct gm_module *runtime; /* the module whose cudaMalloc is used */
@@ -169,6 +183,7 @@ struct gm_recorder {
 	struct gm_live_segment *segments;
 	GM_ARRAY(struct gm_cuda_call) calls;
 	GM_ARRAY(struct gm_held_segment) held;
+	GM_ARRAY(struct gm_tensor_note) notes; /* at most one of a thread */
 	struct gm_device_counters counters[GM_TORCH_DEVICES_MAX];
 	uint64_t cuda_peak, cpu_allocated, cpu_peak;
 

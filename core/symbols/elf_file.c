@@ -15,9 +15,7 @@ static struct gm_error *error_corrupt(const char *path, const char *why)
 	        GM_CORRUPT, "%s: %s: give the library that the program uses", path, why);
 }
 
-/* A section's bytes as they are in the file; false where it is empty, compressed or not all
- * there. */
-static bool section_bytes(
+bool gm_elf_section_bytes(
         Elf_Scn *section, const GElf_Shdr *header, const uint8_t **ret_bytes, size_t *ret_size)
 {
 	if (header->sh_type == SHT_NOBITS || (header->sh_flags & SHF_COMPRESSED))
@@ -39,8 +37,8 @@ static void read_table(
 	size_t entries_size, text_size;
 	if (header->sh_entsize != sizeof(Elf64_Sym) || !strings ||
 	        !gelf_getshdr(strings, &strings_header) || strings_header.sh_type != SHT_STRTAB ||
-	        !section_bytes(section, header, &entries, &entries_size) ||
-	        !section_bytes(strings, &strings_header, &text, &text_size) ||
+	        !gm_elf_section_bytes(section, header, &entries, &entries_size) ||
+	        !gm_elf_section_bytes(strings, &strings_header, &text, &text_size) ||
 	        text[text_size - 1] != '\0')
 		return;
 	table->entries = entries;
@@ -76,9 +74,10 @@ static void read_sections(Elf *elf, struct gm_elf *file)
 		else if (header.sh_type == SHT_SYMTAB)
 			read_table(elf, section, &header, &file->full);
 		else if (header.sh_type == SHT_GNU_HASH)
-			section_bytes(section, &header, &file->gnu_hash, &file->gnu_hash_size);
+			gm_elf_section_bytes(
+			        section, &header, &file->gnu_hash, &file->gnu_hash_size);
 		else if (header.sh_type == SHT_GNU_versym)
-			section_bytes(section, &header, &versions, &versions_size);
+			gm_elf_section_bytes(section, &header, &versions, &versions_size);
 		else if (header.sh_type == SHT_PROGBITS) {
 			const char *name = elf_strptr(elf, names, header.sh_name);
 			info |= name && strcmp(name, ".debug_info") == 0;

@@ -48,6 +48,11 @@ struct gm_error *gm_elf_open(const char *path, struct gm_elf **ret_file);
 struct gm_error *gm_elf_open_memory(void *memory, size_t size, struct gm_elf **ret_file);
 void gm_elf_close(struct gm_elf *file);
 
+/* A section's bytes as they are in the file; false where it is empty, compressed or not all
+ * there. */
+bool gm_elf_section_bytes(
+        Elf_Scn *section, const GElf_Shdr *header, const uint8_t **ret_bytes, size_t *ret_size);
+
 /* Call frame information; NULL: none. Opened when first asked for. */
 Dwarf_CFI *gm_elf_cfi(struct gm_elf *file);
 
@@ -77,5 +82,8 @@ static inline bool gm_symbol_defined(const Elf64_Sym *symbol)
 /* Finds a defined symbol by its name; .dynsym by its hash table, .symtab only where `full` is
  * true. */
 bool gm_elf_lookup(const struct gm_elf *file, const char *name, bool full, Elf64_Sym *ret_symbol);
+/* Finds the entry of the procedure linkage table for a function of another library: its address in
+ * the file. */
+bool gm_elf_lookup_import(const struct gm_elf *file, const char *name, uint64_t *ret_address);
 
 #endif

@@ -54,6 +54,11 @@ const struct gm_module *gm_symbols_find_module(struct gm_symbols *symbols, const
 /* The address in the image of a defined symbol of one module. False: not there. */
 bool gm_symbols_lookup(struct gm_symbols *symbols, const struct gm_module *module,
         const char *linkage_name, uint64_t *ret_address, uint64_t *ret_size);
+/* The address in the image of the code by which a module calls a function of another one. Where a
+ * thread stands there, its registers and its stack are those of the function's entry. False: it
+ * does not call it in this way. */
+bool gm_symbols_lookup_import(struct gm_symbols *symbols, const struct gm_module *module,
+        const char *linkage_name, uint64_t *ret_address);
 /* The same over all modules, or NULL module: the first that defines it. */
 bool gm_symbols_lookup_any(struct gm_symbols *symbols, const char *linkage_name,
         uint64_t *ret_address, const struct gm_module **ret_module);

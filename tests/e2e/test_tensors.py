@@ -37,11 +37,8 @@ def same_places(shape, strides, others):
     return all(size == 1 or one == other for size, one, other in zip(shape, strides, others, strict=True))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_what_operators_make_is_told_with_dtype_shape_and_strides(run_gpumem, tmp_path, seed):
-    log, made = tmp_path / "run.gpumem", tmp_path / "made.json"
-    finished = run_gpumem("run", "--sim", "-o", log, "--", PYTHON, PROGRAMS / "tensor_shapes.py", str(seed), made)
-    assert finished.status == 0, finished.out
+def compare_with_operators(run_gpumem, log, made):
+    """`made`: what the program wrote of each tensor."""
     allocated = collections.defaultdict(list)
     for event in events_of(run_gpumem, log):
         if event["action"] == "alloc":
@@ -65,6 +62,22 @@ def test_what_operators_make_is_told_with_dtype_shape_and_strides(run_gpumem, tm
         strides = event["strides"] or contiguous(event["shape"])
         assert same_places(tensor["shape"], strides, tensor["strides"]), (tensor, event)
     assert told > 0.9 * len(made)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_operators_make_is_told_with_dtype_shape_and_strides(run_gpumem, tmp_path, seed):
+    log, made = tmp_path / "run.gpumem", tmp_path / "made.json"
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, PROGRAMS / "tensor_shapes.py", str(seed), made).check()
+    compare_with_operators(run_gpumem, log, made)
+
+
+@pytest.mark.every_debugger
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_breakpoints_tell_it_too(run_gdb, run_gpumem, tmp_path, device):
+    log, made = tmp_path / "run.gpumem", tmp_path / "made.json"
+    commands = [f"gpumem record --devices {device}", "run", f"gpumem record save {log}"]
+    run_gdb(commands, PROGRAMS / "tensor_shapes.py", ["3", made, device])
+    compare_with_operators(run_gpumem, log, made)
 
 
 NUMBERS = {

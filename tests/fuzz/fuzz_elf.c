@@ -167,6 +167,8 @@ static void look_at_file(struct gm_elf *file)
 	look_at_table(file, &file->dynamic, false);
 	look_at_table(file, &file->full, true);
 	gm_elf_lookup(file, "cudaMalloc", true, &symbol);
+	uint64_t address;
+	gm_elf_lookup_import(file, "cudaMalloc", &address);
 	gm_elf_close(gm_debug_file_open(file, "/nonexistent/library.so", "/nonexistent"));
 	Dwarf_CFI *cfi = gm_elf_cfi(file);
 	if (cfi && dwarf_cfi_addrframe(cfi, 0x1000, &frame) == 0)

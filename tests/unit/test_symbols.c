@@ -166,6 +166,34 @@ static void looked_up_addresses_are_those_of_dlsym(void **state)
 	close_view(&view);
 }
 
+/* Each library's own way to a function of another one: called there, it is that function. */
+static void imports_are_called_where_they_are_found(void **state)
+{
+	struct view view;
+	open_view(&view);
+	size_t count, found = 0;
+	uint64_t address = 77;
+	const struct gm_module *modules = gm_symbols_modules(view.symbols, &count);
+	for (size_t i = 0; i < count; i++) {
+		size_t (*length)(const char *);
+		if (!gm_symbols_lookup_import(view.symbols, &modules[i], "strlen", &address))
+			continue;
+		assert_in_range(address, modules[i].start, modules[i].end);
+		memcpy(&length, &address, sizeof(length));
+		assert_int_equal(length("four"), 4);
+		found++;
+	}
+	assert_true(found > 0);
+	address = 77;
+	for (size_t i = 0; i < count; i++) {
+		assert_false(gm_symbols_lookup_import(
+		        view.symbols, &modules[i], "no_such_name", &address));
+		assert_false(gm_symbols_lookup_import(view.symbols, &modules[i], "", &address));
+	}
+	assert_int_equal(address, 77);
+	close_view(&view);
+}
+
 static int local_function(int number)
 {
 	return number * 3;
@@ -574,6 +602,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(modules_are_where_the_dynamic_linker_put_them),
 	        cmocka_unit_test(looked_up_addresses_are_those_of_dlsym),
+	        cmocka_unit_test(imports_are_called_where_they_are_found),
 	        cmocka_unit_test(local_functions_are_found_in_the_full_table),
 	        cmocka_unit_test(libraries_come_and_go_and_keep_their_ids),
 	        cmocka_unit_test(addresses_are_named_by_what_covers_them),

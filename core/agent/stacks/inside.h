@@ -13,6 +13,7 @@
 #include "agent/stacks/memory.h"
 #include "agent/stacks/options.h"
 #include "cpython/versions/versions.h"
+#include "torch/new_tensor.h"
 
 #define GM_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define GM_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -31,12 +32,9 @@ enum {
 
 /* A call under way that makes a tensor: agent/tensors.c. */
 struct gm_tensor_note {
-	uint64_t bytes; /* that it will ask for; 0: there is no note */
-	uint64_t sp;    /* of its caller, behind the return address */
+	uint64_t sp; /* of its caller, behind the return address */
 	uint64_t return_address;
-	uint32_t dimensions;
-	uint16_t type; /* c10::ScalarType, and GM_AGENT_TENSOR_STRIDED */
-	int64_t sizes[GM_AGENT_TENSOR_DIMENSIONS], strides[GM_AGENT_TENSOR_DIMENSIONS];
+	struct gm_new_tensor tensor; /* bytes 0: there is no note */
 };
 
 /* --- trie.c ----------------------------------------------------------------------------------- */

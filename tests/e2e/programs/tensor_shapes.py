@@ -1,52 +1,18 @@
 """Operators in a random order, from a seed; writes which tensors they made: address, dtype, shape, strides, time.
 
-    tensor_shapes.py SEED OUT.json
+    tensor_shapes.py SEED OUT.json [cpu]
 """
 
 import json
 import random
 import sys
-import time
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from tensor_watch import Watch
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool]
 FLOATS = DTYPES[:4]
-
-
-class Watch(TorchDispatchMode):
-    """Below autograd: each operator that runs, with what it gives back."""
-
-    def __init__(self):
-        super().__init__()
-        self.made = []
-
-    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-        before = {tensor.untyped_storage().data_ptr() for tensor in tensors((arguments, keywords))}
-        result = function(*arguments, **(keywords or {}))
-        for tensor in tensors(result):
-            storage = tensor.untyped_storage()
-            if storage.data_ptr() in before or tensor.device.type != "cuda" or not storage.nbytes():
-                continue
-            before.add(storage.data_ptr())
-            self.made.append(
-                {
-                    "operator": str(function),
-                    "address": storage.data_ptr(),
-                    "bytes": storage.nbytes(),
-                    "dtype": str(tensor.dtype).removeprefix("torch."),
-                    "shape": list(tensor.shape),
-                    "strides": list(tensor.stride()),
-                    "time_us": time.time_ns() // 1000,
-                }
-            )
-        return result
-
-
-def tensors(values):
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+DEVICE = (sys.argv[3:] or ["cuda"])[0]
 
 
 def shape(choose, dimensions=None):
@@ -56,7 +22,7 @@ def shape(choose, dimensions=None):
 def make(choose):
     """A new tensor by one of the ways to make one."""
     dtype, size = choose.choice(DTYPES), shape(choose)
-    keys = {"device": "cuda", "dtype": dtype}
+    keys = {"device": DEVICE, "dtype": dtype}
     way = choose.randrange(8)
     if way == 0:
         return torch.empty(size, **keys)
@@ -68,14 +34,14 @@ def make(choose):
         strides = [choose.randint(0, 40) for _ in size]
         return torch.empty_strided(size, strides, **keys)
     if way == 4:
-        return torch.ones(size, dtype=dtype).to("cuda")
+        return torch.ones(size, dtype=dtype).to(DEVICE)
     if way == 5:
         size = shape(choose, choose.choice([4, 5]))
         format = torch.channels_last if len(size) == 4 else torch.channels_last_3d
         return torch.empty(size, memory_format=format, **keys)
     if way == 6:
-        return torch.arange(choose.randint(1, 1000), device="cuda")
-    return torch.randn(size, device="cuda", dtype=choose.choice(FLOATS))
+        return torch.arange(choose.randint(1, 1000), device=DEVICE)
+    return torch.randn(size, device=DEVICE, dtype=choose.choice(FLOATS))
 
 
 def use(choose, tensor):
@@ -111,10 +77,10 @@ def train(choose):
     width = choose.randint(2, 64)
     model = torch.nn.Sequential(
         torch.nn.Linear(width, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, choose.randint(1, 9))
-    ).cuda()
+    ).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters(), foreach=choose.random() < 0.5)
-    with torch.autocast("cuda", dtype=torch.float16, enabled=choose.random() < 0.5):
-        loss = model(torch.randn(choose.randint(1, 33), width, device="cuda")).sum()
+    with torch.autocast(DEVICE, dtype=torch.float16, enabled=choose.random() < 0.5):
+        loss = model(torch.randn(choose.randint(1, 33), width, device=DEVICE)).sum()
     loss.backward()
     optimizer.step()
 
@@ -122,7 +88,7 @@ def train(choose):
 def main():
     choose = random.Random(int(sys.argv[1]))
     kept = []
-    with Watch() as watch:
+    with Watch(DEVICE) as watch:
         for _ in range(300):
             tensor = make(choose)
             for _ in range(choose.randint(0, 3)):

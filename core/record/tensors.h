@@ -1,0 +1,15 @@
+/* What tensor a block is allocated for. Internal to core/record. */
+#ifndef GM_RECORD_TENSORS_H
+#define GM_RECORD_TENSORS_H
+
+#include "record/recorder.h"
+
+/* At the entry of at::detail::empty_generic() or, `strided`, empty_strided_generic(). */
+void gm_record_note_tensor(
+        struct gm_recorder *recorder, const struct gm_moment *moment, bool strided);
+/* The tensor for which this thread asks an allocator for `size` bytes: its id in the log; 0: not
+ * known. */
+uint32_t gm_record_take_tensor(
+        struct gm_recorder *recorder, const struct gm_moment *moment, uint64_t size);
+
+#endif
