@@ -56,8 +56,6 @@ static bool is_known(enum gm_fact fact, enum gm_subject subject)
 	case GM_FACT_ACTION:
 		return subject == GM_OF_EVENTS;
 	case GM_FACT_CATEGORY:
-	case GM_FACT_DTYPE:
-	case GM_FACT_SHAPE:
 	case GM_FACT_LABEL:
 		return subject == GM_OF_BLOCKS;
 	case GM_FACT_OVERFLOW:
@@ -148,14 +146,9 @@ static struct gm_error *refuse_fact(struct parser *parser, enum gm_fact fact)
 		        "live. phase, module and function are known; `gpumem blocks --where` "
 		        "knows it afterwards",
 		        name);
-	if (fact == GM_FACT_LABEL)
-		return refuse(parser, parser->at,
-		        "%s is not known at an event: blocks get their labels later. `gpumem "
-		        "blocks --where` knows it afterwards",
-		        name);
 	return refuse(parser, parser->at,
-	        "%s is not known at a breakpoint: the agent records it (`gpumem run`, `gpumem "
-	        "record --engine agent`), and `gpumem blocks --where` knows it then",
+	        "%s is not known at an event: blocks get their labels later. `gpumem blocks "
+	        "--where` knows it afterwards",
 	        name);
 }
 

@@ -189,7 +189,7 @@ static void cuda_alloc(struct gm_recorder *recorder, struct gm_moment *moment, i
 	event.size = block.size;
 	event.requested = block.requested;
 	event.stream = block.stream;
-	event.tensor = gm_record_take_tensor(recorder, moment, block.requested);
+	event.tensor = block.tensor = gm_record_take_tensor(recorder, moment, block.requested);
 	put_counters(recorder, &event);
 	block.event = gm_record_event(recorder, &event);
 	if (!gm_record_keep_block(recorder, &block))
@@ -265,7 +265,7 @@ void gm_record_cpu_new(struct gm_recorder *recorder, struct gm_moment *moment)
 	struct gm_event event = gm_record_new_event(recorder, moment, GM_ALLOC, GM_DEVICE_CPU, 0);
 	event.address = block.address;
 	event.size = event.requested = block.size;
-	event.tensor = gm_record_take_tensor(recorder, moment, block.size);
+	event.tensor = block.tensor = gm_record_take_tensor(recorder, moment, block.size);
 	block.event = gm_record_event(recorder, &event);
 	recorder->cpu_allocated += block.size;
 	if (recorder->cpu_allocated > recorder->cpu_peak)

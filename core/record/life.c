@@ -44,6 +44,7 @@ static void destroy(struct gm_recorder *recorder)
 	}
 	gm_array_deinit(&recorder->unnamed);
 	gm_array_deinit(&recorder->notes);
+	gm_array_deinit(&recorder->tensors);
 	gm_record_forget_blocks(recorder);
 	gm_record_forget_segments(recorder);
 	gm_record_steps_end(recorder);

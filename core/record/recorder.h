@@ -45,6 +45,7 @@ struct gm_live_block {
 	uint64_t record; /* the allocator's Block, 0: not found */
 	uint8_t device_type;
 	int8_t device;
+	uint32_t tensor; /* id in the log of what it was allocated for; 0: not known */
 	bool pending;
 	struct gm_live_block *pending_next; /* in the order of the free requests */
 	UT_hash_handle hh;
@@ -183,7 +184,8 @@ struct gm_recorder {
 	struct gm_live_segment *segments;
 	GM_ARRAY(struct gm_cuda_call) calls;
 	GM_ARRAY(struct gm_held_segment) held;
-	GM_ARRAY(struct gm_tensor_note) notes; /* at most one of a thread */
+	GM_ARRAY(struct gm_tensor_note) notes;  /* at most one of a thread */
+	GM_ARRAY(struct gm_new_tensor) tensors; /* by their ids in the log, from 1 */
 	struct gm_device_counters counters[GM_TORCH_DEVICES_MAX];
 	uint64_t cuda_peak, cpu_allocated, cpu_peak;
 

@@ -99,5 +99,13 @@ uint32_t gm_record_take_tensor(
 	        .sizes = tensor->sizes,
 	        .strides = tensor->strided ? tensor->strides : NULL,
 	};
-	return gm_log_writer_tensor(recorder->writer, &made);
+	uint32_t id = gm_log_writer_tensor(recorder->writer, &made);
+	if (id == recorder->tensors.count + 1) /* ids are given in order */
+		gm_array_push(&recorder->tensors, *tensor);
+	return id;
+}
+
+const struct gm_new_tensor *gm_record_tensor(const struct gm_recorder *recorder, uint32_t id)
+{
+	return id > 0 && id <= recorder->tensors.count ? &recorder->tensors.items[id - 1] : NULL;
 }

@@ -11,5 +11,7 @@ void gm_record_note_tensor(
  * known. */
 uint32_t gm_record_take_tensor(
         struct gm_recorder *recorder, const struct gm_moment *moment, uint64_t size);
+/* Of an id in the log; NULL: it has none. Until the next one is taken. */
+const struct gm_new_tensor *gm_record_tensor(const struct gm_recorder *recorder, uint32_t id);
 
 #endif

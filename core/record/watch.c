@@ -3,6 +3,8 @@
 #include "model/condition.h"
 #include "model/steps.h"
 #include "record/naming.h"
+#include "record/tensors.h"
+#include "torch/dtypes.h"
 
 /* --- one event -------------------------------------------------------------------------------- */
 
@@ -17,17 +19,37 @@ static enum gm_truth known(uint64_t number, const struct gm_clause *clause)
 	return number == UINT64_MAX ? GM_UNKNOWN : gm_compare_numbers(number, clause);
 }
 
-/* Number of the event that allocated the block; UINT64_MAX: not recorded. */
-static uint64_t block_of(const struct subject *subject)
+/* The block that the event frees; NULL: not recorded, or it frees none. */
+static const struct gm_live_block *freed(const struct subject *subject)
 {
 	const struct gm_event *event = subject->event;
-	if (event->action == GM_ALLOC)
-		return subject->number;
 	struct gm_live_block *block = NULL;
 	if (event->action == GM_FREE_REQUESTED || event->action == GM_FREE_COMPLETED)
 		HASH_FIND(hh, subject->recorder->blocks, &event->address, sizeof(event->address),
 		        block);
+	return block;
+}
+
+/* Number of the event that allocated the block; UINT64_MAX: not recorded. */
+static uint64_t block_of(const struct subject *subject)
+{
+	if (subject->event->action == GM_ALLOC)
+		return subject->number;
+	const struct gm_live_block *block = freed(subject);
 	return block ? block->event : UINT64_MAX;
+}
+
+/* Of the tensor that the event's block is or was allocated for. */
+static enum gm_truth judge_tensor(const struct subject *subject, const struct gm_clause *clause)
+{
+	const struct gm_live_block *block = freed(subject);
+	const struct gm_new_tensor *tensor =
+	        gm_record_tensor(subject->recorder, block ? block->tensor : subject->event->tensor);
+	if (!tensor)
+		return GM_UNKNOWN;
+	if (clause->fact == GM_FACT_DTYPE)
+		return gm_compare_texts(gm_torch_dtype_name(tensor->type), clause);
+	return gm_compare_shapes(tensor->sizes, tensor->dimensions, clause);
 }
 
 static bool python_frame(const void *context, size_t i, struct gm_condition_frame *ret_frame)
@@ -91,6 +113,9 @@ static enum gm_truth judge(const void *context, const struct gm_clause *clause)
 		               ? gm_compare_texts(
 		                         gm_phase_name(gm_steps_phase(recorder->steps)), clause)
 		               : GM_UNKNOWN;
+	case GM_FACT_DTYPE:
+	case GM_FACT_SHAPE:
+		return judge_tensor(subject, clause);
 	case GM_FACT_FUNCTION:
 	case GM_FACT_LINE:
 	case GM_FACT_MODULE:

@@ -69,7 +69,18 @@ def fact(event, name):
         return event["step"] or 0
     if name == "requested":
         return event["requested"] or None
+    if name in ("dtype", "shape"):
+        return event.get(name)
     return event[{"event": "n"}.get(name, name)]
+
+
+def with_tensors(events):
+    """A free tells of its block what the allocation told."""
+    allocated = {event["n"]: event for event in events if event["action"] == "alloc"}
+    for event in events:
+        of = allocated.get(event["block"], {})
+        event.update({name: of[name] for name in ("dtype", "shape") if name in of})
+    return events
 
 
 def operators(event):
@@ -130,6 +141,8 @@ def holds(event, condition):
             any_fits = any(frame["function"] == value or frame["function"].endswith("." + value) for frame in event["python"])
         return any_fits == (compare == "=")
     known = fact(event, name)
+    if name == "shape":
+        return None if known is None else (known == value) == (compare == "=")
     return None if known is None else COMPARES[compare](known, value)
 
 
@@ -140,11 +153,11 @@ def text(condition):
     if kind in ("and", "or"):
         return f" {kind} ".join(f"({text(part)})" for part in parts)
     name, compare, value = parts
-    return f"{name}{compare}{value}"
+    return f"{name}{compare}{value}".replace(" ", "") if name == "shape" else f"{name}{compare}{value}"
 
 
 FACTS = ["size", "requested", "step", "stream", "address", "event", "block", "device", "allocated", "reserved", "action", "phase", "function", "line",
-         "operator", "node", "module", "collective"]  # fmt: skip
+         "operator", "node", "module", "collective", "dtype", "shape"]  # fmt: skip
 
 
 def random_condition(chance, events, depth=2, with_steps=True):
@@ -168,6 +181,8 @@ def random_condition(chance, events, depth=2, with_steps=True):
         value = frame["function"].split(".")[-1] if name == "function" else f"{frame['file'].rsplit('/', 1)[1]}:{frame['line']}"
         return ("clause", name, chance.choice(["=", "!="]), value)
     value = fact(event, name)
+    if name in ("dtype", "shape"):
+        return ("clause", name, chance.choice(["=", "!="]), value or {"dtype": "float64", "shape": [3, 4]}[name])
     return ("clause", name, chance.choice(list(COMPARES)), 7 if value is None else value)
 
 
@@ -176,7 +191,7 @@ def test_the_program_stops_where_a_recording_says_that_conditions_hold(run_gdb, 
     program = tmp_path / "program.py"
     program.write_text(code)
     first = run_gdb(["gpumem record", "run", "gpumem events --json"], program)
-    events = first["gpumem events --json"].json_lines()
+    events = with_tensors(first["gpumem events --json"].json_lines())
     assert len(events) > 60
     if code == COLLECTIVES:
         assert {"allgatherobject", "broadcastobjectlist", "initializebuckets"} <= {name for event in events for name in collectives(event)}
@@ -192,7 +207,7 @@ def test_the_program_stops_where_a_recording_says_that_conditions_hold(run_gdb, 
     commands = ["gpumem record", *(f"gpumem watch {text(condition)}" for condition in conditions), "run", CONTINUE, "gpumem watch",
                 "gpumem events --json"]  # fmt: skip
     gdb = run_gdb(commands, program)
-    events = gdb["gpumem events --json"].json_lines()  # addresses are those of this run
+    events = with_tensors(gdb["gpumem events --json"].json_lines())  # addresses are those of this run
     held = {int(number): int(count) for number, count in re.findall(r"^ +(\d+) +(\d+)  ", gdb["gpumem watch"], re.M)}
     assert len(held) == len(conditions), gdb["gpumem watch"]
     for number, condition in enumerate(conditions, 1):
@@ -217,9 +232,9 @@ def test_watch_until_and_their_list(run_gdb, program):
     lists = [gdb.sections[index] for index, command in enumerate(gdb.commands) if command == "gpumem watch"]
     assert re.search(r"^ +1 +0  action=alloc and function=batch\n +2 +0  size>100GiB \(once\)$", lists[0], re.M), gdb.out
     assert "condition 1 holds: action=alloc and function=batch" in gdb["run"]
-    assert re.search(r"^ *#\d+ +alloc .* program.py:8 batch$", gdb["run"], re.M), gdb["run"]
+    assert re.search(r"^ *#\d+ +alloc .* program.py:8 batch  ", gdb["run"], re.M), gdb["run"]
     assert re.search(r"^ *#\d+ .* step 1 +backward ", gdb["gpumem until phase=backward"], re.M), gdb.out
-    at = re.search(r"^ *#(\d+) .* step 3 .* program.py:8 batch$", gdb["gpumem until step=3 and line=program.py:8"], re.M)
+    at = re.search(r"^ *#(\d+) .* step 3 .* program.py:8 batch  ", gdb["gpumem until step=3 and line=program.py:8"], re.M)
     assert at, gdb.out
     assert re.search(rf"^ *#{int(at[1]) + 1} ", gdb["gpumem next-event"], re.M)
     assert re.search(r"^ *#\d+ .* step 3 +forward +.* program.py:12 ", gdb["gpumem until module=Linear and operator~linear and collective=none"], re.M), gdb.out
@@ -295,9 +310,7 @@ WRONG = [
     ("gpumem watch size>3 and (step=1", "  size>3 and (step=1\n                    ^\ngpumem: watch: '"),
     ("gpumem watch --once", "gpumem: watch: --once: CONDITION is missing: give one, as in "),
     ("gpumem watch category=gradient", "  category=gradient\n  ^\ngpumem: watch: 'category=gradient', column 1: category is not known at an event: it follows "),
-    ("gpumem watch size>1 and dtype=float16",
-     "  size>1 and dtype=float16\n             ^\ngpumem: watch: 'size>1 and dtype=float16', column 12: dtype is not known at a breakpoint: the agent "),
-    ("gpumem until not shape=[2]", "  not shape=[2]\n      ^\ngpumem: until: 'not shape=[2]', column 5: shape is not known at a breakpoint: "),
+    ("gpumem watch size>1 and label=x", "  size>1 and label=x\n             ^\ngpumem: watch: 'size>1 and label=x', column 12: label is not known at an event: "),
     ("gpumem until skipped=1", "  skipped=1\n  ^\ngpumem: until: 'skipped=1', column 1: skipped is not known at a breakpoint, which sees no values: `gpumem amp` "),
     ("gpumem until overflow", "  overflow\n  ^\ngpumem: until: 'overflow', column 1: overflow is not known at a breakpoint, "),
     ("gpumem watch label=x", "  label=x\n  ^\ngpumem: watch: 'label=x', column 1: label is not known at an event: "),
