@@ -4,7 +4,8 @@ Each rank keeps the optimizer's state of its share of the parameters; after the 
 
     build/bin/gpumem run --sim=h100-80gbx2 -o zero1.%r.gpumem -- .venv/bin/torchrun --nproc-per-node 2 examples/zero1.py
 
-A command as an argument is run by rank 1 when it has trained; {pid} in it is rank 1's number.
+A command as an argument is run by rank 1 when it has trained; {pid} in it is rank 1's number, and
+{pids} the options that name all ranks. Behind it may stand another number of layers than four.
 """
 
 import os
@@ -35,11 +36,16 @@ def train(model, steps=3):
 if __name__ == "__main__":
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
-    model = nn.Sequential(*(nn.Linear(2048, 2048) for _ in range(4))).to("cuda")
+    layers = int(sys.argv[2]) if len(sys.argv) > 2 else 4
+    model = nn.Sequential(*(nn.Linear(2048, 2048) for _ in range(layers))).to("cuda")
     parallel = DistributedDataParallel(model)
     optimizer = train(parallel)
     print(f"rank {dist.get_rank()}: peak {torch.cuda.max_memory_allocated():,} bytes\n", end="", flush=True)
-    if len(sys.argv) > 1 and dist.get_rank() == 1:
-        subprocess.run(sys.argv[1].format(pid=os.getpid()), shell=True, check=True)
+    if len(sys.argv) > 1:
+        pids = [0] * dist.get_world_size()
+        dist.all_gather_object(pids, os.getpid(), group=dist.new_group(backend="gloo"))
+        names = " ".join(f"--pid {pid}" for pid in pids)
+        if dist.get_rank() == 1:
+            subprocess.run(sys.argv[1].format(pid=os.getpid(), pids=names), shell=True, check=True)
     dist.barrier()
     dist.destroy_process_group()

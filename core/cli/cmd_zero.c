@@ -1,44 +1,150 @@
-#include "base/cleanup.h"
+#include <string.h>
+
 #include "ask/zero.h"
+#include "ask/zero/ranks.h"
+#include "base/array.h"
+#include "base/cleanup.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/target.h"
 #include "render/zero.h"
+#include "render/zero_ranks.h"
 
 extern const struct gm_command gm_command_zero;
+
+/* A process or a core of several */
+struct target {
+	int pid;
+	const char *core; /* NULL: a process */
+};
+
+struct options {
+	struct gm_context *context;
+	GM_ARRAY(struct target) targets; /* in the order in which they are named */
+};
 
 static const struct argp_option option_table[] = {
         GM_TARGET_OPTIONS,
         {0},
 };
 
+static struct gm_error *add(struct options *options, int pid, const char *core)
+{
+	return gm_array_push(&options->targets, ((struct target){pid, core})) ? NULL
+	                                                                      : &gm_error_no_memory;
+}
+
 static struct gm_error *handle(void *input, int key, const char *argument)
 {
-	return gm_target_option(input, key, argument);
+	struct options *options = input;
+	struct gm_context *context = options->context;
+	gm_try(gm_target_option(context, key, argument));
+	if (key == GM_TARGET_PID)
+		return add(options, context->pid, NULL);
+	return key == GM_TARGET_CORE ? add(options, 0, argument) : NULL;
+}
+
+static struct gm_error *ask_one(struct gm_context *context, bool json, FILE *out)
+{
+	const struct gm_style style = {context->columns, context->colors};
+	struct gm_zero_now now;
+	gm_try(gm_ask_zero(context, &now));
+	struct gm_error *error =
+	        json ? gm_render_zero_json(&now, out) : gm_render_zero_text(&now, &style, out);
+	gm_zero_deinit(&now);
+	return error;
+}
+
+static struct gm_error *ask_each(
+        struct gm_context *context, const struct options *options, struct gm_zero_ranks *ranks)
+{
+	ranks->nows = calloc(options->targets.count, sizeof(*ranks->nows));
+	if (!ranks->nows)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < options->targets.count; i++) {
+		const struct target *target = &options->targets.items[i];
+		context->pid = target->pid;
+		gm_try(gm_context_set_core(context, target->core));
+		gm_try(gm_ask_zero(context, &ranks->nows[i]));
+		ranks->count++;
+	}
+	return gm_zero_ranks_match(ranks) ? NULL : &gm_error_no_memory;
+}
+
+static struct gm_error *ask_several(
+        struct gm_context *context, const struct options *options, bool json, FILE *out)
+{
+	const struct gm_style style = {context->columns, context->colors};
+	struct gm_zero_ranks ranks = {0};
+	struct gm_error *error = ask_each(context, options, &ranks);
+	if (!error)
+		error = json ? gm_render_zero_ranks_json(&ranks, out)
+		             : gm_render_zero_ranks_text(&ranks, &style, out);
+	gm_zero_ranks_deinit(&ranks);
+	return error;
+}
+
+static struct gm_error *check_several(
+        const struct gm_context *context, const struct options *options)
+{
+	if (!context->shell)
+		return gm_error_create(GM_USAGE,
+		        "zero: several processes: not possible in gdb, whose process is asked "
+		        "about: name them in a shell");
+	for (size_t i = 0; i < options->targets.count; i++)
+		for (size_t k = 0; k < i; k++) {
+			const struct target *one = &options->targets.items[i];
+			const struct target *other = &options->targets.items[k];
+			if (one->core && other->core ? strcmp(one->core, other->core) == 0
+			                             : !one->core && one->pid == other->pid)
+				return one->core ? gm_error_create(GM_USAGE,
+				                           "zero: core '%s' is named twice",
+				                           one->core)
+				                 : gm_error_create(GM_USAGE,
+				                           "zero: process %d is named twice",
+				                           one->pid);
+		}
+	return NULL;
+}
+
+static struct gm_error *ask(struct gm_context *context, struct gm_arguments *arguments,
+        struct options *options, FILE *out)
+{
+	gm_try(gm_target_check(context));
+	/* cores may be named without --core too */
+	bool several = options->targets.count + (size_t)arguments->positional_count > 1;
+	if (several) {
+		if (context->shell && arguments->positional_count && context->pid > 0)
+			return gm_error_create(GM_USAGE,
+			        "zero: %s --pid %d: both a core and a process were given: leave "
+			        "one out",
+			        arguments->positional[0], context->pid);
+		for (int i = 0; i < arguments->positional_count; i++)
+			gm_try(add(options, 0, arguments->positional[i]));
+		gm_try(check_several(context, options));
+		return ask_several(context, options, arguments->json, out);
+	}
+	gm_try(gm_target_take_core(arguments, context, 0));
+	gm_try(gm_target_check(context));
+	if (arguments->positional_count)
+		return gm_error_create(GM_USAGE,
+		        "zero: '%s' is not a core dump: who owns which tensor is known of a "
+		        "process or "
+		        "a core only: name one with --pid PID or --core CORE",
+		        arguments->positional[0]);
+	return ask_one(context, arguments->json, out);
 }
 
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct gm_zero_now now;
-	gm_try(gm_arguments_parse(&gm_command_zero, argc, argv, option_table, handle, context, 1,
-	        false, out, &arguments));
-	if (arguments.help)
-		return NULL;
-	gm_try(gm_target_take_core(&arguments, context, 0));
-	gm_try(gm_target_check(context));
-	if (arguments.positional_count)
-		return gm_error_create(GM_USAGE,
-		        "zero: '%s' is not a core dump: who owns which tensor is known of a "
-		        "process or "
-		        "a core only: name one with --pid PID or --core CORE",
-		        arguments.positional[0]);
-	gm_try(gm_ask_zero(context, &now));
-	const struct gm_style style = {context->columns, context->colors};
-	struct gm_error *error = arguments.json ? gm_render_zero_json(&now, out)
-	                                        : gm_render_zero_text(&now, &style, out);
-	gm_zero_deinit(&now);
+	struct options options = {.context = context};
+	struct gm_error *error = gm_arguments_parse(&gm_command_zero, argc, argv, option_table,
+	        handle, &options, GM_ARGUMENTS_MAX, false, out, &arguments);
+	if (!error && !arguments.help)
+		error = ask(context, &arguments, &options, out);
+	gm_array_deinit(&options.targets);
 	return error;
 }
 
@@ -46,7 +152,7 @@ const struct gm_command gm_command_zero = {
         .name = "zero",
         .summary = "how the optimizer's state is sharded over ranks, and the bytes beside the "
                    "ideal",
-        .usage = "[CORE | --pid PID | --core CORE] [--json]\n"
+        .usage = "[CORE... | --pid PID... | --core CORE...] [--json]\n"
                  "Shows for each sharded optimizer which parameters this rank owns, and the bytes "
                  "of parameters, gradients,\n"
                  "master copies, optimizer state and communication buffers. Beside them stand the "
@@ -54,10 +160,12 @@ const struct gm_command gm_command_zero = {
                  "counts, and each difference with its cause. It knows PyTorch's "
                  "ZeroRedundancyOptimizer, DeepSpeed's\n"
                  "stages 1 to 3, FSDP1 and FSDP2. It reads the process or core from outside; no "
-                 "code "
-                 "runs there.\n"
+                 "code runs there.\n"
+                 "Of several processes or cores it shows the ranks side by side, where they differ "
+                 "and why.\n"
                  "\n"
-                 "Example: gpumem zero --pid 4711",
+                 "Example: gpumem zero --pid 4711\n"
+                 "         gpumem zero --pid 4711 --pid 4712",
         .shell = true,
         .gdb = true,
         .run = run,

@@ -11,22 +11,25 @@
 
 enum { PARAMETERS_SHOWN = 16, SHAPE_TEXT = 160 };
 
-static const char *scheme_text(enum gm_zero_scheme scheme)
+const char *gm_zero_sharding_text(const struct gm_zero_sharding *sharding)
 {
-	static const char *const texts[GM_ZERO_SCHEME_COUNT] = {"optimizer", "DeepSpeed",
-	        "FSDP2 (fully_shard) under the parameters",
-	        "FSDP1 (FullyShardedDataParallel) under the parameters"};
-	return texts[scheme];
+	static const char *const texts[GM_ZERO_SCHEME_COUNT] = {
+	        [GM_ZERO_FSDP1] = "FSDP1 (FullyShardedDataParallel) under the parameters",
+	        [GM_ZERO_FSDP2] = "FSDP2 (fully_shard) under the parameters",
+	};
+	if (texts[sharding->scheme]) /* the class is that of an ordinary optimizer */
+		return texts[sharding->scheme];
+	return sharding->class ? sharding->class : "an optimizer";
 }
 
-static const char *part_text(enum gm_zero_part part)
+const char *gm_zero_part_text(enum gm_zero_part part)
 {
 	static const char *const texts[GM_ZERO_PART_COUNT] = {
 	        "parameters", "gradients", "masters", "optimizer state", "buffers"};
 	return texts[part];
 }
 
-static const char *difference_text(enum gm_zero_difference difference)
+const char *gm_zero_difference_text(enum gm_zero_difference difference)
 {
 	static const char *const texts[GM_ZERO_DIFFERENCE_COUNT] = {
 	        [GM_ZERO_IMBALANCE] = "the parameters are not divided equally",
@@ -65,21 +68,23 @@ static void put_differences(const struct gm_zero_sharding *sharding, FILE *out)
 		const struct gm_zero_term *term = &sharding->terms[part];
 		for (int i = 0; i < GM_ZERO_DIFFERENCE_COUNT; i++)
 			if (term->differences[i])
-				gm_put(out, "  %s %s: %s\n", part_text((enum gm_zero_part)part),
+				gm_put(out, "  %s %s: %s\n",
+				        gm_zero_part_text((enum gm_zero_part)part),
 				        signed_text(term->differences[i], text),
-				        difference_text((enum gm_zero_difference)i));
+				        gm_zero_difference_text((enum gm_zero_difference)i));
 		if (term->host_bytes)
 			gm_put(out, "  %s: %s bytes of it are in the host's memory\n",
-			        part_text((enum gm_zero_part)part),
+			        gm_zero_part_text((enum gm_zero_part)part),
 			        gm_text_grouped(term->host_bytes, text));
 		if (term->has_ideal && gm_zero_unexplained(term))
-			gm_put(out, "  %s %s: not explained\n", part_text((enum gm_zero_part)part),
+			gm_put(out, "  %s %s: not explained\n",
+			        gm_zero_part_text((enum gm_zero_part)part),
 			        signed_text(gm_zero_unexplained(term), text));
 		if (!term->has_ideal)
 			gm_put(out,
 			        "  %s: what is due is unknown, as no parameter of this rank has "
 			        "any yet\n",
-			        part_text((enum gm_zero_part)part));
+			        gm_zero_part_text((enum gm_zero_part)part));
 	}
 }
 
@@ -95,7 +100,7 @@ static bool put_terms(
 		const struct gm_zero_term *term = &sharding->terms[part];
 		if (part == GM_ZERO_MASTERS && !term->tensors)
 			continue;
-		gm_table_cell(table, "  %s%s", part_text((enum gm_zero_part)part),
+		gm_table_cell(table, "  %s%s", gm_zero_part_text((enum gm_zero_part)part),
 		        term->partitioned ? ", divided" : "");
 		put_count(table, true, term->bytes);
 		put_count(table, term->has_ideal, term->ideal);
@@ -189,11 +194,7 @@ static void put_paper(const struct gm_zero_sharding *sharding, FILE *out)
 static void put_head(const struct gm_zero_sharding *sharding, FILE *out)
 {
 	char elements[GM_SIZE_GROUPED], owned[GM_SIZE_GROUPED];
-	gm_put(out, "%s of %s at 0x%" PRIx64 ": ZeRO stage %u, ",
-	        sharding->class && sharding->scheme != GM_ZERO_FSDP2 &&
-	                        sharding->scheme != GM_ZERO_FSDP1
-	                ? sharding->class
-	                : scheme_text(sharding->scheme),
+	gm_put(out, "%s of %s at 0x%" PRIx64 ": ZeRO stage %u, ", gm_zero_sharding_text(sharding),
 	        sharding->optimizer ? sharding->optimizer : "an unknown optimizer",
 	        sharding->object, sharding->stage);
 	if (sharding->has_rank && sharding->has_world)
@@ -261,16 +262,21 @@ static void put_device(const struct gm_zero_device *device, FILE *out)
 	        gm_text_grouped(device->other, other));
 }
 
+void gm_put_zero_none(const char *where, FILE *out)
+{
+	gm_put(out,
+	        "No sharded optimizer is in %s. These are known: ZeroRedundancyOptimizer, "
+	        "DeepSpeed stages 1 to 3, FSDP1, FSDP2.\n",
+	        where);
+}
+
 struct gm_error *gm_render_zero_text(
         const struct gm_zero_now *now, const struct gm_style *style, FILE *out)
 {
 	bool written = true;
 	gm_put(out, "%s\n", now->source);
 	if (!now->sharding_count)
-		fputs("No sharded optimizer is in the process. These are known: "
-		      "ZeroRedundancyOptimizer, "
-		      "DeepSpeed stages 1 to 3, FSDP1, FSDP2.\n",
-		        out);
+		gm_put_zero_none("the process", out);
 	for (size_t i = 0; i < now->sharding_count && written; i++) {
 		const struct gm_zero_sharding *sharding = &now->shardings[i];
 		put_head(sharding, out);

@@ -2,6 +2,7 @@
 #include "render/json.h"
 #include "render/pause.h"
 #include "render/zero.h"
+#include "render/zero_json.h"
 
 static json_t *number(uint64_t value)
 {
@@ -121,7 +122,7 @@ static json_t *device_json(const struct gm_zero_device *device)
 	return value;
 }
 
-struct gm_error *gm_render_zero_json(const struct gm_zero_now *now, FILE *out)
+json_t *gm_json_zero(const struct gm_zero_now *now)
 {
 	json_t *value = json_object(), *shardings = json_array(), *devices = json_array();
 	for (size_t i = 0; i < now->sharding_count; i++)
@@ -132,5 +133,10 @@ struct gm_error *gm_render_zero_json(const struct gm_zero_now *now, FILE *out)
 	json_object_set_new(value, "shardings", shardings);
 	json_object_set_new(value, "devices", devices);
 	json_object_set_new(value, "pause", gm_json_pause(&now->pause));
-	return gm_json_write(value, true, out);
+	return value;
+}
+
+struct gm_error *gm_render_zero_json(const struct gm_zero_now *now, FILE *out)
+{
+	return gm_json_write(gm_json_zero(now), true, out);
 }

@@ -15,7 +15,7 @@ REGISTRY = Registry().with_resources((schema["$id"], Resource.from_contents(sche
 # They occur in what these programs do not do: other libraries' memory, labels, trainers, out of memory in several processes, …
 RARE = {
     "owner", "forward", "forward_site", "labels", "called_by", "by_module", "at", "also", "by", "equal_at_batch_times", "others", "more",
-    "python_refused", "number",
+    "python_refused", "number", "counts",
 }  # fmt: skip
 
 # CUDA's own call, found in the preloaded library.
@@ -53,6 +53,7 @@ def hold(kept, names):
     print(hex(kept[0].data_ptr()), hex(inner.data_ptr()), flush=True)
     sys.stdin.readline()
     more = kept[0] * 3
+    sharded.zero_grad()
     print("more", flush=True)
     sys.stdin.readline()
 
@@ -179,6 +180,8 @@ def answers(files, run_gpumem, sim_env, tmp_path_factory):
             assert process.stdout.readline() == "more\n"
             ask("retained", f"--diff={folder / 'before'}", pid)
             ask("blocks", pid, "--by=shape", f"--since={by_shape}")
+            ask("core", str(process.pid), "-o", folder / "later")
+            ask("zero", core, folder / "later")
             ask("attach", process.pid, "--timeout=600", "-o", folder / "attached.gpumem")
             ask("detach", process.pid, "--timeout=600")
         finally:

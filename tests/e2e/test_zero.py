@@ -16,6 +16,7 @@ DEEPSPEED = PROGRAM.with_name("zero_deepspeed.py")
 DEEPSPEED3 = PROGRAM.with_name("zero_deepspeed3.py")
 FSDP1 = PROGRAM.with_name("zero_fsdp1.py")
 FSDP2 = PROGRAM.with_name("zero_fsdp2.py")
+KINDS = ("gradients", "parameters", "offload", "gathered", "persistent", "low_precision")
 TERMS = ("parameters", "gradients", "masters", "optimizer_state", "buffers")
 
 
@@ -433,6 +434,70 @@ def plain(sim_env, spawn, tmp_path):
         return f"--pid={process.pid}"
 
     return start
+
+
+def of_each(answer, ranks, figure):
+    """What the shardings of a model have, by the processes' own answers."""
+    at = [{one["address"]: one for one in process["shardings"]} for process in answer["processes"]]
+    return [figure(found[rank["address"]]) for found, rank in zip(at, ranks)]
+
+
+def wrong_in_ranks(truths, answer):
+    """Of several ranks side by side: the models are those of the same seed, and differ in what the single answers differ in."""
+    truth = {hex(sharding["address"]): (truth["rank"], sharding["given"]["seed"]) for truth in truths for sharding in truth["shardings"]}
+    seeds = []
+    for model in answer["models"]:
+        ranks, seen = model["ranks"], [truth[rank["address"]] for rank in model["ranks"]]
+        seeds.append(seen[0][1])
+        assert [rank for rank, _ in seen] == [one["rank"] for one in truths] and len({seed for _, seed in seen}) == 1, seen
+        own = of_each(answer, ranks, lambda one: one["rank"])
+        assert own == [rank["rank"] for rank in ranks] and model["ranks_present"] == len(set(own))
+        assert model["complete"] == (model["ranks_present"] == model["world_size"])
+        assert not model["complete"] or not model["stage"] or model["owned_elements"] == model["elements"]
+        told = {(one["term"], one["cause"]): one["bytes"] for one in model["differences"]}
+        true = {}
+        for number, term in enumerate(TERMS):
+            terms = of_each(answer, ranks, lambda one, number=number: one["terms"][number])
+            assert model["terms"][number] == {"term": term, "bytes": [one["bytes"] for one in terms]}
+            values = {cause: [one["differences"].get(cause, 0) for one in terms] for cause in set().union(*(one["differences"] for one in terms))}
+            values["host"] = [one["host_bytes"] for one in terms]
+            true |= {(term, cause): bytes for cause, bytes in values.items() if len(set(bytes)) > 1}
+        assert told == true
+        counts = {kind: of_each(answer, ranks, lambda one, kind=kind: sum(bucket["kind"] == kind for bucket in one["buckets"])) for kind in KINDS}
+        assert {one["kind"]: one["counts"] for one in model["buckets"]} == {kind: each for kind, each in counts.items() if len(set(each)) > 1}
+    return sorted(seeds) != sorted(sharding["given"]["seed"] for sharding in truths[0]["shardings"])
+
+
+@pytest.mark.parametrize("program", [PROGRAM, FSDP1], ids=lambda program: program.stem)
+def test_ranks_side_by_side_differ_in_what_each_tells(run_gpumem, ranks, program, tmp_path):
+    truths = ranks(3, 0, 8, program)
+    pids = [f"--pid={truth['pid']}" for truth in truths]
+    answer = run_gpumem("zero", *pids, "--json").check().json()
+    assert not wrong_in_ranks(truths, answer)
+    assert [one["shardings"] for one in answer["processes"]] == [run_gpumem("zero", pid, "--json").check().json()["shardings"] for pid in pids]
+    assert any(model["differences"] for model in answer["models"]) and all(model["world_size"] in (1, 3) for model in answer["models"])
+    text = run_gpumem("zero", *pids).check().out
+    assert text.count(" 3 of 3 ranks") == len(answer["models"]) and "why they differ" in text
+    # two cores, in another order, and not all ranks
+    cores = [tmp_path / "core.2", tmp_path / "core.0"]
+    for core, truth in zip(cores, (truths[2], truths[0])):
+        run_gpumem("core", truth["pid"], "-o", core).check()
+    stored = run_gpumem("zero", *cores, "--json").check().json()
+    assert not wrong_in_ranks([truths[2], truths[0]], stored)
+    assert [one["shardings"] for one in stored["processes"]] == [answer["processes"][rank]["shardings"] for rank in (2, 0)]
+    assert "not all ranks are here" in run_gpumem("zero", "--core", cores[0], "--core", cores[1]).check().out
+
+
+def test_what_cannot_be_side_by_side_is_refused(run_gpumem, run_gdb, plain):
+    pid = plain([])
+    assert run_gpumem("zero", pid, pid).check(2).err == f"gpumem: zero: process {pid.removeprefix('--pid=')} is named twice\n"
+    assert "core '/nowhere' is named twice" in run_gpumem("zero", "/nowhere", "/nowhere").check(2).err
+    for words in (("--core=/nowhere", pid), ("/nowhere", pid), (pid, "/nowhere")):
+        assert "both a core and a process were given" in run_gpumem("zero", *words).check(2).err
+    assert run_gpumem("zero", pid, "--pid=1").status in (3, 4)
+    assert "/nowhere" in run_gpumem("zero", "/nowhere", "/nowhere2").err
+    told = run_gdb([f"gpumem zero {pid} --pid=1"], pid=int(pid.removeprefix("--pid=")))[0]
+    assert "not possible in gdb" in told
 
 
 def test_a_process_without_a_sharded_optimizer_says_so(run_gpumem, plain):
