@@ -50,7 +50,7 @@ set_property(GLOBAL PROPERTY GM_ROOMS "")
 # The folders within a room that are part of it. Others (core/cli/main, core/agent/stacks, …) are targets of their own.
 set(GM_FOLDERS_cpython versions decode objects threads sweep)
 set(GM_FOLDERS_holders graph native heap unattributed search describe retained)
-set(GM_FOLDERS_ask recording target oom zero)
+set(GM_FOLDERS_ask recording target oom zero names)
 
 function(gm_room name)
 	set(folders)

@@ -20,6 +20,7 @@
  *   hooks.c     what libc10 reports
  *   tensors.c   dtype, sizes and strides of the tensor that a block is allocated for
  *   amp.c       what GradScaler and autocast do
+ *   names.c     when what tensors are called can be read from outside
  *   block.c     the allocator's Block of a report: requested size, stream, a free that is put off
  *   runtime.c   the CUDA runtime's functions         (see runtime.h)
  *   cupti.c     CUPTI's callbacks                    (see cupti.h)
@@ -86,6 +87,7 @@ struct gm_agent_event {
  *               folder at start
  *   list=PATH   each process that records appends a line "PID PATH" to it
  *   devices=cuda,cpu   stacks=python,native   frames=256   max=BYTES   keep=newest|oldest
+ *   names=1     asks a process beside this one to read what tensors are called (names.h)
  *   on_oom=none|stop|core|debugger    debugger: stop, for the one that is there, without a line
  *   existing=1|0       1: ask for what was allocated before (existing.h); 0: there is some, and
  *                      nobody to ask

@@ -19,7 +19,7 @@
 
 enum {
 	GM_AGENT_MAJOR = 3,
-	GM_AGENT_MINOR = 2,
+	GM_AGENT_MINOR = 3,
 	GM_AGENT_HEADER_SIZE = 16384,
 	GM_AGENT_EXTENT_SIZE = 1 << 18,
 	GM_AGENT_EXTENT_HEADER = 64,
@@ -87,6 +87,11 @@ enum gm_agent_record {
 	GM_AGENT_AMP,     /* since 3.2; no id; kind (enum gm_agent_amp), Python stack (id, 0: none),
 	                     number of the check (0: none), number of values, each the bits of a
 	                     double: what a GradScaler or autocast did at this place */
+	GM_AGENT_NAMED,   /* since 3.3; no id, in an extent of names: the number of the first event
+	                     behind the moment at which the names that follow in it were read */
+	GM_AGENT_NAME,    /* since 3.3; no id, in an extent of names: kind (enum gm_named_kind of
+	                     log/log.h), type and signed index of the device, address of the
+	                     storage, offset in it, bytes, string: what a tensor is called */
 	GM_AGENT_RECORD_COUNT,
 };
 
@@ -165,6 +170,22 @@ struct gm_agent_file_header {
 	 * was dropped. */
 	_Atomic uint32_t carried;
 	uint32_t ring; /* extents that it has at most, where it keeps the newest; else 0 */
+	/* Since 3.3: a process beside this one reads what tensors are called (enum gm_agent_names),
+	 * where it says it is there: its process id, and where in this one the number of the next
+	 * event stands. A futex. */
+	_Atomic uint32_t names, names_reader;
+	uint64_t sequence_at;
+};
+
+/* Who reads names waits until the program asks for it, at a moment at which gradients and the
+ * optimizer's state are there; the thread that asks waits until it has been stopped and its memory
+ * was copied. */
+enum gm_agent_names {
+	GM_AGENT_NAMES_NONE = 0,
+	GM_AGENT_NAMES_WANTED,  /* the reader is there */
+	GM_AGENT_NAMES_ASKED,   /* the program waits */
+	GM_AGENT_NAMES_READING, /* the reader has begun */
+	GM_AGENT_NAMES_DONE,    /* the program goes on, and does not ask again */
 };
 
 /*
@@ -179,6 +200,7 @@ enum gm_agent_extent_kind {
 	GM_AGENT_KEPT,
 	GM_AGENT_CARRIED, /* read only as far as `carried` leads to them */
 	GM_AGENT_PACKED, /* since 2.0: chunks of struct gm_agent_packed, to which packed_in leads */
+	GM_AGENT_NAMES,  /* since 3.3: GM_AGENT_NAMED and the names behind it; by the reader */
 };
 
 /*

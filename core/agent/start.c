@@ -228,6 +228,7 @@ static bool begin(void)
 	header->parent_id = parent_id;
 	header->rank = rank();
 	header->features = gm_agent_process.features;
+	header->sequence_at = (uint64_t)(uintptr_t)&gm_agent_sequence;
 	read_command(header->command, sizeof(header->command));
 	gm_agent_keep_id(header->id);
 	gm_agent_events_begin();

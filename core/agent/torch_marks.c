@@ -19,6 +19,7 @@
 #include "torch/names.h"
 #include "agent/lookup.h"
 #include "agent/marks.h"
+#include "agent/names.h"
 
 /* ---- record_function ------------------------------------------------------------------------- */
 
@@ -46,8 +47,14 @@ static void *see_start(void **ret_context, const void *function)
 
 static void see_end(const void *function, void *context)
 {
-	if (!record.is_async(function))
-		gm_agent_range_end();
+	/* as torch/optim/optimizer.py names it, profile_hook_step() */
+	static const char step[] = "Optimizer.step#";
+	if (record.is_async(function))
+		return;
+	gm_agent_range_end();
+	const char *name = record.name(function);
+	if (name && strncmp(name, step, sizeof(step) - 1) == 0)
+		gm_agent_names_step_ended();
 }
 
 static bool find_function(void *ret_function, const char *symbol)

@@ -105,6 +105,7 @@ struct gm_error *gm_ask_why(struct gm_context *context, uint32_t block, struct g
 	struct gm_why why = {
 	        .model = model,
 	        .block = *gm_model_block(model, block),
+	        .number = block,
 	        .successor = GM_NO_BLOCK,
 	        .replacement_block = GM_NO_BLOCK,
 	};

@@ -10,8 +10,9 @@ enum { GM_WHY_SKIPPED_MAX = 8 };
 struct gm_why {
 	const struct gm_model *model;
 	struct gm_block block;
-	uint32_t freed; /* event of the free request, else of its completion; GM_NO_EVENT: still
-	                   alive */
+	uint32_t number; /* the model's, of the block */
+	uint32_t freed;  /* event of the free request, else of its completion; GM_NO_EVENT: still
+	                    alive */
 	struct gm_frame_place made_at;  /* user's site of the allocation; code 0: not recorded */
 	struct gm_frame_place freed_at; /* user's site of the free */
 	struct gm_cause cause;          /* where it was freed */

@@ -246,6 +246,11 @@ static struct gm_error *run(
 	error = gm_ask_blocks(context, &options.blocks, &blocks);
 	if (error)
 		return error;
+	if (where && blocks.model && !gm_model_has_names(blocks.model) &&
+	        gm_condition_mentions(where, GM_FACT_NAME))
+		gm_put(err,
+		        "gpumem: the recording has no names of tensors: record with `gpumem run "
+		        "--names`\n");
 	if (!groups) {
 		/* Shapes are an extra: where the process cannot be asked, the blocks are the
 		 * answer. */
@@ -266,35 +271,38 @@ const struct gm_command gm_command_blocks = {
         .name = "blocks",
         .summary =
                 "the allocated blocks at an event, biggest first; the blocks that used an address",
-        .usage =
-                "[FILE | --pid PID | --core CORE] [--at=EVENT | --at-peak | --history=ADDRESS] "
-                "[--by=WHAT [--since=FILE] | --tree] [--where=CONDITION] [--sort=ORDER] [--top=N] "
-                "[--explain] [--json]\n"
-                "Shows the blocks that were allocated after an event; the default is the end of "
-                "the recording.\n"
-                "For a process or a core dump: the blocks that are allocated now, described by "
-                "the live tensors.\n"
-                "--by groups them; the sums add up to the allocated bytes. By module: a recording "
-                "has the classes\n"
-                "of the modules that were called. With its process or core in addition, modules "
-                "that keep blocks\n"
-                "are shown by their paths (layers.3.mlp).\n"
-                "\n"
-                "A CONDITION compares facts (size, requested, step, stream, address, category, "
-                "phase, dtype,\n"
-                "shape, line, function, operator, node, label) by = != < <= > >= and ~ (contains), "
-                "and combines\n"
-                "them by and, or, not and parentheses. A line is FILE or FILE:LINE, of any frame "
-                "of the stack. In a\n"
-                "shape * is any size, ... any number of sizes.\n"
-                "\n"
-                " Example: gpumem blocks run.gpumem --at-peak --by line\n"
-                " Example: gpumem blocks run.gpumem --where 'dtype=float16 and shape=[..., "
-                "50257]'\n"
-                " Example: gpumem blocks run.gpumem --at-peak --explain\n"
-                " Example: gpumem blocks run.gpumem --at-peak --by module --pid 4711\n"
-                " Example: gpumem blocks --pid 4711 --by shape --json >before.json\n"
-                " Example: gpumem blocks --pid 4711 --by shape --since before.json",
+        .usage = "[FILE | --pid PID | --core CORE] [--at=EVENT | --at-peak | --history=ADDRESS] "
+                 "[--by=WHAT [--since=FILE] | --tree] [--where=CONDITION] [--sort=ORDER] [--top=N] "
+                 "[--explain] [--json]\n"
+                 "Shows the blocks that were allocated after an event; the default is the end of "
+                 "the recording.\n"
+                 "For a process or a core dump: the blocks that are allocated now, described by "
+                 "the live tensors.\n"
+                 "--by groups them; the sums add up to the allocated bytes. By module: a recording "
+                 "has the classes\n"
+                 "of the modules that were called. With its process or core in addition, modules "
+                 "that keep blocks\n"
+                 "are shown by their paths (layers.3.mlp).\n"
+                 "\n"
+                 "A CONDITION compares facts (size, requested, step, stream, address, category, "
+                 "phase, dtype,\n"
+                 "shape, line, function, operator, node, label, name) by = != < <= > >= and ~ "
+                 "(contains), "
+                 "and combines\n"
+                 "them by and, or, not and parentheses. A line is FILE or FILE:LINE, of any frame "
+                 "of the stack. In a\n"
+                 "shape * is any size, ... any number of sizes. A name is what a tensor in the "
+                 "block was called when\n"
+                 "names were read (`gpumem run --names`): layers.0.weight, layers.*, *.grad, "
+                 "'exp_avg of *'.\n"
+                 "\n"
+                 " Example: gpumem blocks run.gpumem --at-peak --by line\n"
+                 " Example: gpumem blocks run.gpumem --where 'dtype=float16 and shape=[..., "
+                 "50257]'\n"
+                 " Example: gpumem blocks run.gpumem --at-peak --explain\n"
+                 " Example: gpumem blocks run.gpumem --at-peak --by module --pid 4711\n"
+                 " Example: gpumem blocks --pid 4711 --by shape --json >before.json\n"
+                 " Example: gpumem blocks --pid 4711 --by shape --since before.json",
         .shell = true,
         .gdb = true,
         .run = run,

@@ -71,6 +71,9 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 		} else if (strcmp(word, "--no-record") == 0) {
 			options->no_record = true;
 			continue;
+		} else if (strcmp(word, "--names") == 0) {
+			options->record.names = true;
+			continue;
 		} else if (strcmp(word, "--sim") == 0 || strncmp(word, "--sim=", 6) == 0) {
 			options->sim = true;
 			options->launch.profile = word[5] ? word + 6 : "";
@@ -97,6 +100,9 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 	        strcmp(record->keep, "oldest") != 0)
 		return gm_error_create(
 		        GM_USAGE, "run: --keep %s: use newest or oldest", record->keep);
+	if (record->names && (options->no_record || record->max_size))
+		return gm_error_create(GM_USAGE,
+		        "run: --names excludes --no-record and --max-size: leave one of them out");
 	if (options->no_record &&
 	        (record->devices || record->stacks || record->max_size || record->on_oom))
 		return gm_error_create(GM_USAGE, "run: --devices, --stacks, --max-size, --on-oom: "
@@ -189,7 +195,8 @@ const struct gm_command gm_command_run = {
         .name = "run",
         .summary = "runs a program and records it, optionally on a simulated CUDA device",
         .usage = "[-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size SIZE [--keep "
-                 "newest|oldest]] [--on-oom stop|core|none] [--no-record] [--sim[=PROFILE]] "
+                 "newest|oldest]] [--names] [--on-oom stop|core|none] [--no-record] "
+                 "[--sim[=PROFILE]] "
                  "[--json FILE] [--compute-below BYTES] [--overflow-at STEP] [--rank R --world W] "
                  "-- PROG ARGS\n"
                  "Runs a program and records every allocation of PyTorch with its stacks, from "
@@ -204,6 +211,9 @@ const struct gm_command gm_command_run = {
                  "further processes write FILE.PID\n"
                  "  --devices LIST   cuda (default), cpu, or cuda,cpu\n"
                  "  --stacks LIST    python,native (default), one of them, or none\n"
+                 "  --names          reads once what parameters, gradients, buffers and the "
+                 "optimizer's state are called\n"
+                 "                   (layers.0.weight), while the program is stopped for it\n"
                  "  --on-oom stop|core|none  when a device runs out of memory: stop the program "
                  "there, for gdb or\n"
                  "                   `gpumem oom --pid`; or write a core of it, core.PID\n"

@@ -103,20 +103,22 @@ const struct gm_command gm_command_why = {
         .name = "why",
         .summary = "a block's life: what allocated it, what released it, how late, and what kept "
                    "it until then",
-        .usage =
-                "[FILE | --pid PID | --core CORE] BLOCK [--at=EVENT] [--json]\n"
-                "Explains which statement released a block, and what kept it alive until then. "
-                "BLOCK is an\n"
-                "address (0x…; the latest block there) or #N, the number of the event that "
-                "allocated it.\n"
-                "In gdb it can also be a variable of the selected thread, such as output.\n"
-                "In a shell it can also be FILE:LINE, a line that allocated it, or the name of the "
-                "variable that\n"
-                "kept it: of several blocks the last one that was released is explained.\n"
-                "\n"
-                " Example: gpumem why run.gpumem '#12'\n"
-                " Example: gpumem why run.gpumem train.py:31\n"
-                " Example: gpumem why run.gpumem output",
+        .usage = "[FILE | --pid PID | --core CORE] BLOCK [--at=EVENT] [--json]\n"
+                 "Explains which statement released a block, and what kept it alive until then. "
+                 "BLOCK is an\n"
+                 "address (0x…; the latest block there) or #N, the number of the event that "
+                 "allocated it.\n"
+                 "In gdb it can also be a variable of the selected thread, such as output.\n"
+                 "In a shell it can also be FILE:LINE, a line that allocated it, what a tensor in "
+                 "it "
+                 "was called (`gpumem\n"
+                 "run --names`), or the name of the variable that kept it: of several blocks the "
+                 "last one that was released is explained.\n"
+                 "\n"
+                 " Example: gpumem why run.gpumem '#12'\n"
+                 " Example: gpumem why run.gpumem train.py:31\n"
+                 " Example: gpumem why run.gpumem output\n"
+                 " Example: gpumem why run.gpumem layers.0.weight",
         .shell = true,
         .gdb = true,
         .run = run,

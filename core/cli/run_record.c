@@ -16,6 +16,7 @@
 #include "base/put.h"
 #include "base/size.h"
 #include "cli/packing.h"
+#include "cli/run_names.h"
 #include "cli/run_settings.h"
 
 enum { LIST_ROOM = 16 << 10 }; /* bytes: a line for each process */
@@ -230,13 +231,18 @@ static struct gm_error *run(const struct gm_run_record *record, const char *out,
 	gm_try(start(record, out, list, argv, variables));
 	/* what has a limit counts what is packed too, and is not large */
 	pid_t packer = record->max_size ? -1 : gm_packing_begin(list);
+	struct gm_run_names *names = record->names ? gm_run_names_begin(list) : NULL;
 	int status = wait_for_program();
+	char why[512] = "";
+	gm_run_names_end(names, why, sizeof(why));
 	gm_packing_end(packer);
 	struct outcome outcome = {0};
 	gm_packing_read_list(list, add_recorded, &outcome);
 	for (size_t i = 0; i < outcome.processes.count; i++)
 		finish(&outcome.processes.items[i], status);
 	tell(record, &outcome, err);
+	if (*why)
+		gm_put(err, "gpumem: the recording has no names: %s\n", why);
 	for (size_t i = 0; i < outcome.processes.count; i++) {
 		free(outcome.processes.items[i].path);
 		gm_error_destroy(outcome.processes.items[i].error);

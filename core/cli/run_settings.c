@@ -187,12 +187,12 @@ struct gm_error *gm_run_settings_set(
 		gm_try(parse_size(record->max_size, &limit));
 	const char *before = getenv("LD_PRELOAD");
 	if (asprintf(&settings,
-	            "out=%s;old=%s;list=%s;devices=%s;stacks=%s;max=%ju;keep=%s;on_oom=%s;gpumem=%"
-	            "s",
+	            "out=%s;old=%s;list=%s;devices=%s;stacks=%s;max=%ju;keep=%s;on_oom=%s;names=%d;"
+	            "gpumem=%s",
 	            out, old_file(out, old), list, record->devices ? record->devices : "cuda",
 	            record->stacks ? record->stacks : "python,native", (uintmax_t)limit,
 	            record->keep ? record->keep : "newest",
-	            record->on_oom ? record->on_oom : "none", self) < 0) {
+	            record->on_oom ? record->on_oom : "none", record->names, self) < 0) {
 		settings = NULL;
 		return &gm_error_no_memory;
 	}

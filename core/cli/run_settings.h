@@ -2,6 +2,7 @@
 #ifndef GM_CLI_RUN_SETTINGS_H
 #define GM_CLI_RUN_SETTINGS_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -13,6 +14,7 @@ struct gm_run_record {
 	const char *max_size; /* "2GiB"; NULL: no limit */
 	const char *keep;     /* "newest", "oldest"; NULL: the newest */
 	const char *on_oom;   /* "core", "stop", "none"; NULL: none */
+	bool names;           /* what tensors are called is read from outside */
 };
 
 /*

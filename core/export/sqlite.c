@@ -29,6 +29,7 @@ static const char schema[] =
         "CREATE TABLE block(id INTEGER PRIMARY KEY, device INTEGER, address INTEGER, size INTEGER,"
         " requested INTEGER, alloc INTEGER, free_requested INTEGER, free_completed INTEGER,"
         " step INTEGER, phase TEXT, category TEXT, reason TEXT, stack INTEGER);"
+        "CREATE TABLE name(block INTEGER, name TEXT, kind TEXT, offset INTEGER, bytes INTEGER);"
         "CREATE VIEW site AS SELECT stack, file, line, function FROM stack_frame JOIN frame ON"
         " frame.id = stack_frame.frame WHERE depth = (SELECT min(s.depth) FROM stack_frame s JOIN "
         "frame f"
@@ -38,7 +39,7 @@ struct database {
 	sqlite3 *handle;
 	const char *path;
 	gm_reason_words *words;
-	sqlite3_stmt *frame, *stack, *event, *block, *device, *info;
+	sqlite3_stmt *frame, *stack, *event, *block, *device, *info, *name;
 	uint8_t *seen_frames, *seen_stacks; /* bits */
 	size_t frame_capacity, stack_capacity;
 };
@@ -197,6 +198,31 @@ static struct gm_error *put_block(struct database *database, const struct gm_mod
 	return step(database, row);
 }
 
+static struct gm_error *put_names(
+        struct database *database, const struct gm_model *model, size_t block)
+{
+	struct gm_block_name few[GM_BLOCK_NAMES_FEW];
+	_cleanup_free_ struct gm_block_name *many = NULL;
+	const struct gm_block_name *names = few;
+	size_t count = gm_model_names(model, block, few, GM_BLOCK_NAMES_FEW);
+	if (count > GM_BLOCK_NAMES_FEW) {
+		if (!(many = calloc(count, sizeof(*many))))
+			return &gm_error_no_memory;
+		size_t all = gm_model_names(model, block, many, count);
+		count = all < count ? all : count;
+		names = many;
+	}
+	for (size_t i = 0; i < count; i++) {
+		bind_number(database->name, 1, block);
+		bind_text(database->name, 2, names[i].name);
+		bind_text(database->name, 3, gm_named_kind_name(names[i].kind));
+		bind_number(database->name, 4, names[i].offset);
+		bind_number(database->name, 5, names[i].size);
+		gm_try(step(database, database->name));
+	}
+	return NULL;
+}
+
 static struct gm_error *put_info(struct database *database, const char *key, const char *value)
 {
 	bind_text(database->info, 1, key);
@@ -218,6 +244,7 @@ static struct gm_error *fill(struct database *database, struct gm_model *model)
 	        database, "INSERT INTO block VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)", &database->block));
 	gm_try(prepare(database, "INSERT INTO device VALUES(?,?,?,?)", &database->device));
 	gm_try(prepare(database, "INSERT INTO info VALUES(?,?)", &database->info));
+	gm_try(prepare(database, "INSERT INTO name VALUES(?,?,?,?,?)", &database->name));
 	gm_try(put_info(database, "source", gm_log_source(gm_model_log(model))));
 	gm_try(put_info(database, "schema", "1"));
 	for (size_t i = 0; i < gm_model_device_count(model); i++) {
@@ -233,8 +260,10 @@ static struct gm_error *fill(struct database *database, struct gm_model *model)
 		while (gm_walk_next(&walk))
 			gm_try(put_event(database, &walk));
 	}
-	for (size_t i = 0; i < gm_model_block_count(model); i++)
+	for (size_t i = 0; i < gm_model_block_count(model); i++) {
 		gm_try(put_block(database, model, categories, i));
+		gm_try(put_names(database, model, i));
+	}
 	static const char end[] = "CREATE INDEX block_alloc ON block(alloc);"
 	                          "CREATE INDEX block_address ON block(address); COMMIT;";
 	return sqlite3_exec(database->handle, end, NULL, NULL, NULL) == SQLITE_OK
@@ -252,7 +281,7 @@ static struct gm_error *write_database(
 	}
 	struct gm_error *error = fill(database, model);
 	sqlite3_stmt *const statements[] = {database->frame, database->stack, database->event,
-	        database->block, database->device, database->info};
+	        database->block, database->device, database->info, database->name};
 	for (size_t i = 0; i < sizeof(statements) / sizeof(*statements); i++)
 		sqlite3_finalize(statements[i]);
 	if (sqlite3_close(database->handle) != SQLITE_OK && !error)

@@ -30,6 +30,18 @@ const char *gm_action_name(enum gm_action action)
 	return (unsigned)action < GM_ACTION_COUNT ? names[action] : NULL;
 }
 
+const char *gm_named_kind_name(unsigned kind)
+{
+	static const char *const names[GM_NAMED_COUNT] = {
+	        [GM_NAMED_PARAMETER] = "parameter",
+	        [GM_NAMED_BUFFER] = "buffer",
+	        [GM_NAMED_GRADIENT] = "gradient",
+	        [GM_NAMED_OPTIMIZER_STATE] = "optimizer_state",
+	        [GM_NAMED_ATTRIBUTE] = "attribute",
+	};
+	return kind < GM_NAMED_COUNT ? names[kind] : NULL;
+}
+
 const char *gm_chunk_type_name(unsigned type)
 {
 	static const char *const names[GM_CHUNK_TYPE_COUNT] = {
@@ -43,6 +55,7 @@ const char *gm_chunk_type_name(unsigned type)
 	        [GM_CHUNK_EVIDENCE] = "evidence",
 	        [GM_CHUNK_TENSORS] = "tensors",
 	        [GM_CHUNK_AMP] = "amp",
+	        [GM_CHUNK_NAMES] = "names",
 	        [GM_CHUNK_SYMBOLS] = "symbols",
 	        [GM_CHUNK_GAPS] = "gaps",
 	        [GM_CHUNK_PASSES] = "passes",

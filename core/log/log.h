@@ -191,6 +191,29 @@ struct gm_log_amp {
 	double values[GM_LOG_AMP_VALUES];
 };
 
+/* What a tensor was called that lay in a block, at one moment of the program: before event
+ * `event`. */
+enum gm_named_kind {
+	GM_NAMED_PARAMETER = 1,
+	GM_NAMED_BUFFER,
+	GM_NAMED_GRADIENT,
+	GM_NAMED_OPTIMIZER_STATE,
+	GM_NAMED_ATTRIBUTE, /* another attribute of a module */
+	GM_NAMED_COUNT,
+};
+/* "parameter", "optimizer_state", or NULL. */
+const char *gm_named_kind_name(unsigned kind);
+enum { GM_LOG_NAME_MAX = 1 << 10 }; /* bytes of a name */
+struct gm_log_name {
+	uint64_t event;        /* number of the first event behind that moment */
+	uint64_t address;      /* of the storage, which is the block's */
+	uint64_t offset, size; /* bytes of the tensor in it */
+	uint32_t name;         /* string id */
+	uint8_t kind;          /* enum gm_named_kind */
+	uint8_t device_type;
+	int16_t device;
+};
+
 /* One line of explanation about a hole in the record ("started late", "3 events lost: ..."). */
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -241,6 +264,9 @@ void gm_log_writer_mark(struct gm_log_writer *writer, const struct gm_log_mark *
 
 /* Before the event it names is appended; `mark` is filled in here. */
 void gm_log_writer_amp(struct gm_log_writer *writer, const struct gm_log_amp *amp);
+
+/* Before the event it names is appended; their events ascend. */
+void gm_log_writer_name(struct gm_log_writer *writer, const struct gm_log_name *name);
 
 /* Appends an event and returns its number (from 0). */
 uint64_t gm_log_writer_event(struct gm_log_writer *writer, const struct gm_event *event);
@@ -322,6 +348,9 @@ void gm_log_mark(const struct gm_log *log, size_t index, struct gm_log_mark *ret
 /* What torch.amp did, in the order in which it was recorded. */
 size_t gm_log_amp_count(const struct gm_log *log);
 void gm_log_amp(const struct gm_log *log, size_t index, struct gm_log_amp *ret_amp);
+/* Names, in the order of the moments at which they were read. */
+size_t gm_log_name_count(const struct gm_log *log);
+void gm_log_name(const struct gm_log *log, size_t index, struct gm_log_name *ret_name);
 bool gm_log_counter(const struct gm_log *log, const char *name, uint64_t *ret_value);
 
 #endif

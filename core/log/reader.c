@@ -697,6 +697,17 @@ void gm_log_amp(const struct gm_log *log, size_t index, struct gm_log_amp *ret_a
 	                                          : (struct gm_log_amp){0};
 }
 
+size_t gm_log_name_count(const struct gm_log *log)
+{
+	return log->tables.names.count;
+}
+
+void gm_log_name(const struct gm_log *log, size_t index, struct gm_log_name *ret_name)
+{
+	*ret_name = index < log->tables.names.count ? log->tables.names.items[index]
+	                                            : (struct gm_log_name){0};
+}
+
 size_t gm_log_pass_count(const struct gm_log *log)
 {
 	return log->tables.passes.count;

@@ -21,6 +21,7 @@ void gm_tables_deinit(struct gm_tables *tables)
 	gm_array_deinit(&tables->passes);
 	gm_array_deinit(&tables->marks);
 	gm_array_deinit(&tables->amps);
+	gm_array_deinit(&tables->names);
 	gm_array_deinit(&tables->counters);
 	gm_array_deinit(&tables->extents);
 	gm_array_deinit(&tables->tensors);
@@ -203,6 +204,26 @@ static bool read_amp(struct gm_tables *tables, struct gm_cursor *cursor)
 	return gm_array_push(&tables->amps, amp);
 }
 
+static bool read_name(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	uint64_t before =
+	        tables->names.count ? tables->names.items[tables->names.count - 1].event : 0;
+	struct gm_log_name name = {.event = gm_get_varint(cursor)};
+	uint32_t kind = gm_get_u32(cursor), type = gm_get_u32(cursor);
+	int64_t device = gm_unzigzag(gm_get_varint(cursor));
+	name.address = gm_get_varint(cursor);
+	name.offset = gm_get_varint(cursor);
+	name.size = gm_get_varint(cursor);
+	name.name = get_id(cursor, tables->strings.count);
+	if (kind == 0 || type > UINT8_MAX || device < INT16_MIN || device > INT16_MAX ||
+	        name.event < before || name.name == 0 || name.offset + name.size < name.size)
+		cursor->bad = true;
+	name.kind = kind < GM_NAMED_COUNT ? (uint8_t)kind : GM_NAMED_ATTRIBUTE;
+	name.device_type = (uint8_t)type;
+	name.device = (int16_t)device;
+	return gm_array_push(&tables->names, name);
+}
+
 static bool read_tensor(struct gm_tables *tables, struct gm_cursor *cursor)
 {
 	uint32_t type = gm_get_u32(cursor), dimensions = gm_get_u32(cursor),
@@ -257,6 +278,7 @@ const char *gm_tables_read(struct gm_tables *tables, const struct gm_chunk_heade
 	        [GM_CHUNK_MARKS] = read_mark,
 	        [GM_CHUNK_TENSORS] = read_tensor,
 	        [GM_CHUNK_AMP] = read_amp,
+	        [GM_CHUNK_NAMES] = read_name,
 	        [GM_CHUNK_COUNTERS] = read_counter,
 	};
 	read_record read = header->type < GM_CHUNK_TYPE_COUNT ? readers[header->type] : NULL;

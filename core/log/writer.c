@@ -41,6 +41,7 @@ enum table {
 	MARKS,
 	TENSORS,
 	AMPS,
+	NAMES,
 	TABLE_COUNT,
 };
 
@@ -59,6 +60,7 @@ static const uint16_t table_chunks[TABLE_COUNT] = {
         GM_CHUNK_MARKS,
         GM_CHUNK_TENSORS,
         GM_CHUNK_AMP,
+        GM_CHUNK_NAMES,
 };
 
 struct gm_log_writer {
@@ -514,6 +516,22 @@ void gm_log_writer_amp(struct gm_log_writer *writer, const struct gm_log_amp *am
 		at = gm_put_varint(at, bits);
 	}
 	intern(writer, AMPS, at);
+}
+
+void gm_log_writer_name(struct gm_log_writer *writer, const struct gm_log_name *name)
+{
+	uint8_t *at = record(writer, RECORD_MAX);
+	if (!at)
+		return;
+	at = gm_put_varint(at, name->event);
+	at = gm_put_varint(at, name->kind);
+	at = gm_put_varint(at, name->device_type);
+	at = gm_put_varint(at, gm_zigzag(name->device));
+	at = gm_put_varint(at, name->address);
+	at = gm_put_varint(at, name->offset);
+	at = gm_put_varint(at, name->size);
+	at = gm_put_varint(at, name->name);
+	intern(writer, NAMES, at);
 }
 
 uint64_t gm_log_writer_event(struct gm_log_writer *writer, const struct gm_event *event)

@@ -44,6 +44,7 @@ enum gm_fact {
 	GM_FACT_MODULE,     /* the class of a module whose forward() is on the Python stack */
 	GM_FACT_COLLECTIVE, /* a function of torch.distributed on a stack; "none" */
 	GM_FACT_LABEL,
+	GM_FACT_NAME, /* of a tensor in the block; `*` is any text */
 	/* of their own form */
 	GM_FACT_LINE, /* FILE or FILE:LINE, of any frame */
 	GM_FACT_SHAPE,
@@ -86,6 +87,9 @@ typedef enum gm_truth gm_judge(const void *subject, const struct gm_clause *clau
 enum gm_truth gm_condition_holds(
         const struct gm_condition *condition, gm_judge *judge, const void *subject);
 
+/* Is there a clause about this fact? */
+bool gm_condition_mentions(const struct gm_condition *condition, enum gm_fact fact);
+
 /*
  * Whether no event from here on can meet it: two comparisons of one fact exclude each other, or it
  * wants a step or an event that is over. `step` and `event` are the lowest that may come.
@@ -95,6 +99,8 @@ bool gm_condition_is_hopeless(const struct gm_condition *condition, uint64_t ste
 /* What judges are made of. */
 enum gm_truth gm_compare_numbers(uint64_t number, const struct gm_clause *clause);
 enum gm_truth gm_compare_texts(const char *text, const struct gm_clause *clause);
+/* Of a name: "layers.*" with `=`. */
+bool gm_name_fits(const char *name, const struct gm_clause *clause);
 enum gm_truth gm_compare_shapes(const int64_t *sizes, size_t count, const struct gm_clause *clause);
 /*
  * The stacks of an event or block, as whoever has them gives them: frame `i`, the innermost is 0.

@@ -84,6 +84,16 @@ bool gm_condition_is_hopeless(const struct gm_condition *condition, uint64_t ste
 	return !leaves(condition, condition->root, &left);
 }
 
+bool gm_condition_mentions(const struct gm_condition *condition, enum gm_fact fact)
+{
+	for (size_t i = 0; i < condition->nodes.count; i++) {
+		const struct gm_condition_node *node = &condition->nodes.items[i];
+		if (node->kind == GM_NODE_CLAUSE && node->clause.fact == fact)
+			return true;
+	}
+	return false;
+}
+
 /* ---- judging --------------------------------------------------------------------------------- */
 
 static enum gm_truth holds(
@@ -170,6 +180,35 @@ enum gm_truth gm_compare_shapes(const int64_t *sizes, size_t count, const struct
 {
 	return truth(matches(sizes, count, clause->sizes, clause->size_count) ==
 	             (clause->compare == GM_IS));
+}
+
+/* `*` takes as little as will do: where what follows fails, one more, from the last `*` on */
+static bool matches_text(const char *text, const char *pattern)
+{
+	const char *resume = NULL, *resume_at = NULL;
+	while (*text) {
+		if (*pattern == '*') {
+			resume = ++pattern;
+			resume_at = text;
+		} else if (*pattern == *text) {
+			pattern++;
+			text++;
+		} else if (resume) {
+			pattern = resume;
+			text = ++resume_at;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return !*pattern;
+}
+
+bool gm_name_fits(const char *name, const struct gm_clause *clause)
+{
+	return clause->compare == GM_CONTAINS ? strstr(name, clause->text) != NULL
+	                                      : matches_text(name, clause->text);
 }
 
 enum gm_truth gm_compare_several(bool there, bool any, const struct gm_clause *clause)

@@ -38,6 +38,7 @@ static const char *const names[GM_FACT_COUNT] = {
         [GM_FACT_MODULE] = "module",
         [GM_FACT_COLLECTIVE] = "collective",
         [GM_FACT_LABEL] = "label",
+        [GM_FACT_NAME] = "name",
         [GM_FACT_LINE] = "line",
         [GM_FACT_SHAPE] = "shape",
         [GM_FACT_OVERFLOW] = "overflow",
@@ -57,6 +58,7 @@ static bool is_known(enum gm_fact fact, enum gm_subject subject)
 		return subject == GM_OF_EVENTS;
 	case GM_FACT_CATEGORY:
 	case GM_FACT_LABEL:
+	case GM_FACT_NAME:
 		return subject == GM_OF_BLOCKS;
 	case GM_FACT_OVERFLOW:
 	case GM_FACT_SKIPPED:

@@ -79,7 +79,8 @@ struct gm_model {
 	GM_ARRAY(struct run) runs;
 	GM_ARRAY(uint32_t) segment_events;
 	GM_ARRAY(struct label) labels; /* by block, then by event */
-	struct gm_live live;           /* while the model is made or the log grows */
+	struct gm_block_names names;
+	struct gm_live live; /* while the model is made or the log grows */
 	struct gm_step_plan plan;
 	bool chosen;                               /* the user named its loop */
 	uint32_t *step_of;                         /* by iteration; owned */

@@ -189,9 +189,30 @@ static inline void look_ahead(
 		__builtin_prefetch(&model->blocks.items[place->block - 1], 1);
 }
 
+/* gm_find_named */
+static uint32_t find_named(void *context, const struct gm_log_name *name)
+{
+	struct gm_model *model = context;
+	size_t device = gm_model_find_device(model, name->device_type, name->device);
+	if (device == SIZE_MAX)
+		return GM_NO_BLOCK;
+	uint32_t block = gm_live_get(&model->live, name->address, (uint32_t)device);
+	if (block == GM_NO_BLOCK || name->offset + name->size > model->blocks.items[block].size ||
+	        gm_block_end(&model->blocks.items[block]) != GM_NO_EVENT)
+		return GM_NO_BLOCK;
+	return block;
+}
+
+static bool take_names(struct gm_model *model, uint64_t number)
+{
+	return gm_block_names_take(&model->names, model->log, number, find_named, model);
+}
+
 static bool read_event(struct gm_model *model, const struct gm_event *event, uint32_t number)
 {
 	if (number % CHECKPOINT_EVENTS == 0 && !add_checkpoint(model))
+		return false;
+	if (model->names.next <= number && !take_names(model, number))
 		return false;
 	if (!add_event(model, event, number) ||
 	        !gm_sites_put(&model->sites, event, &model->event_sites[number]))
@@ -238,6 +259,7 @@ static struct gm_error *read_on(struct gm_model *model)
 	model->event_count = (uint32_t)count;
 	model->pass_count = gm_log_pass_count(model->log);
 	model->mark_count = gm_log_mark_count(model->log);
+	model->names.next = 0;
 	while (number < model->event_count) {
 		size_t batch;
 		const struct gm_event *events = gm_log_events(model->log, number, &batch);
@@ -248,6 +270,9 @@ static struct gm_error *read_on(struct gm_model *model)
 		number += (uint32_t)batch;
 	}
 	gm_model_sort_labels(model);
+	if (!take_names(model, model->event_count))
+		return &gm_error_no_memory;
+	gm_block_names_sort(&model->names);
 	if (!model->chosen)
 		gm_steps_plan(readings->finding, &model->plan);
 	if (gm_log_mark_count(model->log) && !gm_marks_read(&model->marks, model->log))
@@ -343,6 +368,7 @@ void gm_model_destroy(struct gm_model *model)
 	gm_array_deinit(&model->runs);
 	gm_array_deinit(&model->segment_events);
 	gm_array_deinit(&model->labels);
+	gm_array_deinit(&model->names.items);
 	gm_categories_destroy(model->categories);
 	gm_marks_destroy(model->marks);
 	gm_sites_deinit(&model->sites);
@@ -350,6 +376,17 @@ void gm_model_destroy(struct gm_model *model)
 	free(model->event_sites);
 	free(model->step_of);
 	free(model);
+}
+
+size_t gm_model_names(
+        const struct gm_model *model, size_t block, struct gm_block_name *ret_names, size_t max)
+{
+	return gm_block_names_of(&model->names, model->log, block, ret_names, max);
+}
+
+bool gm_model_has_names(const struct gm_model *model)
+{
+	return gm_log_name_count(model->log) > 0;
 }
 
 const struct gm_log *gm_model_log(const struct gm_model *model)

@@ -10,6 +10,7 @@
 #define GM_MODEL_MODEL_H
 
 #include "log/log.h"
+#include "model/block_names.h"
 #include "model/steps.h"
 
 struct gm_model;
@@ -157,6 +158,12 @@ const char *gm_model_metadata(const struct gm_model *model, uint64_t event);
 size_t gm_model_labels(
         const struct gm_model *model, size_t block, const char **ret_labels, size_t max);
 bool gm_model_has_labels(const struct gm_model *model);
+/* The names of a block, in the order in which they were read and each once. The return value is how
+ * many there are; at most `max` are told. */
+size_t gm_model_names(
+        const struct gm_model *model, size_t block, struct gm_block_name *ret_names, size_t max);
+/* Were names read? Blocks of other iterations have none all the same. */
+bool gm_model_has_names(const struct gm_model *model);
 /* A frame of the stack at which the forward pass made the node whose backward the event is of;
  * innermost first. False: there is no such frame, or the stack is not known: PyTorch keeps it in
  * anomaly mode alone. */

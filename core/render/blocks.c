@@ -9,6 +9,7 @@
 #include "render/category.h"
 #include "render/groups.h"
 #include "render/json.h"
+#include "render/names.h"
 #include "render/note.h"
 #include "render/tensor.h"
 #include "render/tree.h"
@@ -116,11 +117,17 @@ static json_t *labels_json(const struct gm_model *model, uint32_t block)
 	return array;
 }
 
-/* tensors: with a column for what the recording tells of them. */
+static size_t index_of(const struct gm_model *model, const struct gm_block *block)
+{
+	return (size_t)(block - gm_model_block(model, 0));
+}
+
+/* tensors: with a column for what the recording tells of them; one for names where it has them. */
 static void put_block_cells(struct gm_table *table, const struct gm_model *model,
         const struct gm_driven *driven, const struct gm_block *block, bool tensors,
         const char *note)
 {
+	char names[GM_NAMES_TEXT];
 	char size[GM_SIZE_TEXT];
 	struct gm_event event = {0};
 	struct gm_told_site site;
@@ -147,6 +154,8 @@ static void put_block_cells(struct gm_table *table, const struct gm_model *model
 	if (tensors)
 		gm_table_cell(
 		        table, "%s", gm_text_tensor(gm_model_log(model), event.tensor, tensor));
+	if (gm_model_has_names(model))
+		gm_table_cell(table, "%s", gm_text_names(model, index_of(model, block), names));
 	const char *space = note[0] ? "  " : "";
 	if (gm_told_site(driven, gm_model_log(model), &event, &site))
 		gm_table_site(table, &site, space, note);
@@ -181,6 +190,26 @@ static void put_rest(const struct gm_blocks *blocks, size_t first, FILE *out)
 		        gm_text_size(blocks->unknown_bytes, size));
 }
 
+static struct gm_table *create_table(const struct gm_model *model, bool tensors, bool labels)
+{
+	static const char *const first[] = {"block", "address", "size", "step", "phase"};
+	const char *heads[9];
+	char alignment[10] = "rlrrl";
+	size_t count = sizeof(first) / sizeof(*first);
+	memcpy(heads, first, sizeof(first));
+	if (tensors)
+		heads[count++] = "tensor";
+	if (gm_model_has_names(model))
+		heads[count++] = "name";
+	heads[count++] = "allocated at";
+	if (labels)
+		heads[count++] = "label";
+	memset(alignment + sizeof(first) / sizeof(*first), 'l',
+	        count - sizeof(first) / sizeof(*first));
+	alignment[count] = '\0';
+	return gm_table_create(heads, alignment);
+}
+
 struct gm_error *gm_render_blocks_text(
         const struct gm_blocks *blocks, bool groups, const struct gm_style *style, FILE *out)
 {
@@ -197,16 +226,9 @@ struct gm_error *gm_render_blocks_text(
 		put_rest(blocks, blocks->live_count, out);
 		return NULL;
 	}
-	static const char *const heads[] = {
-	        "block", "address", "size", "step", "phase", "allocated at", "label"};
-	static const char *const heads_tensor[] = {
-	        "block", "address", "size", "step", "phase", "tensor", "allocated at", "label"};
 	bool labels = gm_model_has_labels(blocks->model);
 	bool tensors = !blocks->notes && gm_log_has_tensors(gm_model_log(blocks->model));
-	struct gm_table *table = gm_table_create(
-	        tensors ? heads_tensor : heads, tensors  ? labels ? "rlrrllll" : "rlrrlll"
-	                                        : labels ? "rlrrlll"
-	                                                 : "rlrrll");
+	struct gm_table *table = create_table(blocks->model, tensors, labels);
 	for (size_t i = 0; i < shown(blocks, blocks->live_count); i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		char note[160] = "";
@@ -284,6 +306,7 @@ static json_t *block_json(
 	json_object_set_new(value, "allocated", gm_json_event_or_null(block->alloc));
 	json_object_set_new(value, "free_requested", gm_json_event_or_null(block->free_requested));
 	json_object_set_new(value, "free_completed", gm_json_event_or_null(block->free_completed));
+	gm_json_set_names(value, model, index_of(model, block));
 	if (block->alloc == GM_NO_EVENT)
 		return value;
 	struct gm_event event;
@@ -381,13 +404,11 @@ struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list
 struct gm_error *gm_render_history_text(const struct gm_model *model, const uint32_t *blocks,
         size_t count, const struct gm_style *style, FILE *out)
 {
-	static const char *const heads[] = {
-	        "block", "address", "size", "step", "phase", "allocated at"};
 	if (count == 0) {
 		fputs("No block of the recording was at this address.\n", out);
 		return NULL;
 	}
-	struct gm_table *table = gm_table_create(heads, "rlrrll");
+	struct gm_table *table = create_table(model, false, false);
 	for (size_t i = 0; i < count; i++) {
 		const struct gm_block *block = gm_model_block(model, blocks[i]);
 		char note[64] = "still alive";

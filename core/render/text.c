@@ -46,8 +46,9 @@ const char *gm_text_device(uint8_t type, int16_t index, char buffer[GM_SIZE_TEXT
 }
 
 struct gm_table {
-	const char *const *heads;
-	const char *alignment;
+	const char *heads[GM_TABLE_COLUMNS]; /* texts that stay */
+	char alignment[GM_TABLE_COLUMNS];
+	bool headed;
 	size_t columns;
 	GM_ARRAY(char *) cells;
 	bool failed;
@@ -58,9 +59,11 @@ struct gm_table *gm_table_create(const char *const *heads, const char *alignment
 	struct gm_table *table = calloc(1, sizeof(*table));
 	if (!table)
 		return NULL;
-	table->heads = heads;
-	table->alignment = alignment;
-	table->columns = strlen(alignment);
+	table->columns = strnlen(alignment, GM_TABLE_COLUMNS);
+	table->headed = heads;
+	if (heads)
+		memcpy(table->heads, heads, table->columns * sizeof(*heads));
+	memcpy(table->alignment, alignment, table->columns);
 	return table;
 }
 
@@ -120,12 +123,12 @@ bool gm_table_finish(struct gm_table *table, const struct gm_style *style, FILE 
 	bool whole = !table->failed && table->cells.count % table->columns == 0;
 	int widths[16] = {0};
 	for (size_t i = 0; whole && i < table->columns && i < 16; i++) {
-		widths[i] = table->heads ? width_of(table->heads[i]) : 0;
+		widths[i] = table->headed ? width_of(table->heads[i]) : 0;
 		for (size_t j = i; j < table->cells.count; j += table->columns)
 			if (width_of(table->cells.items[j]) > widths[i])
 				widths[i] = width_of(table->cells.items[j]);
 	}
-	if (whole && table->heads && table->cells.count) {
+	if (whole && table->headed && table->cells.count) {
 		fputs(style->colors ? "\033[1m" : "", out);
 		put_row(table, (char *const *)table->heads, widths, style, out);
 		fputs(style->colors ? "\033[0m" : "", out);

@@ -28,6 +28,7 @@ const char *gm_text_device(uint8_t type, int16_t index, char buffer[GM_SIZE_TEXT
 /* A table: rows of cells, right- or left-aligned by column; the last column is cut to the
  * terminal. */
 struct gm_table;
+enum { GM_TABLE_COLUMNS = 16 }; /* at most */
 struct gm_table *gm_table_create(const char *const *heads, const char *alignment /* "rl..." */);
 /* One printf-formatted cell, row by row. */
 void gm_table_cell(struct gm_table *table, const char *format, ...)

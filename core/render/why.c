@@ -5,6 +5,7 @@
 #include "render/answers.h"
 #include "render/cause.h"
 #include "render/json.h"
+#include "render/names.h"
 #include "render/tensor.h"
 #include "render/text.h"
 #include "ask/recording/cause.h"
@@ -45,7 +46,7 @@ static void put_tensor(const struct gm_why *why, FILE *out)
 struct gm_error *gm_render_why_text(
         const struct gm_why *why, const struct gm_style *style, FILE *out)
 {
-	char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
+	char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED], names[GM_NAMES_TEXT];
 	_cleanup_free_ char *sentence = NULL, *held_until = NULL;
 	gm_try(gm_cause_sentence(why, &sentence));
 	gm_try(gm_cause_held_until(why, &held_until));
@@ -55,6 +56,8 @@ struct gm_error *gm_render_why_text(
 	gm_put(out, ", %s (%s bytes)", gm_text_size(why->block.size, size),
 	        gm_text_grouped(why->block.size, exact));
 	put_tensor(why, out);
+	if (*gm_text_names(why->model, why->number, names))
+		gm_put(out, ", %s", names);
 	fputs(":\n", out);
 	fputs(style->colors ? "\033[1m" : "", out);
 	gm_put(out, "%s", sentence);
@@ -114,6 +117,7 @@ struct gm_error *gm_render_why_json(const struct gm_why *why, FILE *out)
 	                (int)gm_model_device(why->model, block->device)->index, "requested",
 	                block->requested ? json_integer((json_int_t)block->requested)
 	                                 : json_null()));
+	gm_json_set_names(json_object_get(value, "block"), why->model, why->number);
 	json_object_set_new(value, "allocated",
 	        block->alloc == GM_NO_EVENT ? json_null()
 	                                    : gm_json_event(why->model, block->alloc));

@@ -122,7 +122,7 @@ struct gm_error *gm_spool_extent_open(
 	bool finished;
 	*ret_extent = extent;
 	gm_try(gm_spool_extent_size(file, number, &size));
-	if (!header->magic || header->kind >= GM_AGENT_CARRIED)
+	if (!header->magic || (header->kind >= GM_AGENT_CARRIED && header->kind != GM_AGENT_NAMES))
 		return NULL;
 	extent.records.at = (const uint8_t *)header + GM_AGENT_EXTENT_HEADER;
 	extent.records.size = size;

@@ -12,6 +12,8 @@
  *   segments.c  what PyTorch got from CUDA, piece by piece
  *   external.c  what other libraries than PyTorch got from CUDA
  *   names.c   native addresses into names
+ *   tensor_names.c  what tensors are called
+ *   ask_names.c  the other side of it: waits until the program asks for names, and writes them
  *   import.c  the whole
  *   live.c    a file that grows, read on
  */
@@ -119,6 +121,27 @@ void gm_spool_cursor_init(struct gm_spool_cursor *cursor, struct gm_bytes record
 /* The next record; false at the end. cursor->in.bad: the bytes are none. */
 bool gm_spool_next(struct gm_spool_cursor *cursor, struct gm_spool_record *ret_record);
 
+/* ---- tensor_names.c ---- */
+
+/* What a tensor was called, as an extent of names tells it. */
+struct gm_spool_named {
+	uint64_t sequence; /* of the first event behind the moment */
+	struct gm_log_name name;
+	char *text; /* owned */
+};
+struct gm_spool_named_list {
+	GM_ARRAY(struct gm_spool_named) items; /* by sequence */
+	size_t written;                        /* how many the log has */
+	uint64_t sequence;                     /* that of the last GM_AGENT_NAMED */
+};
+bool gm_spool_named_read(struct gm_spool_named_list *list, const struct gm_spool_record *record);
+void gm_spool_named_deinit(struct gm_spool_named_list *list);
+/* Are there names that are not written yet, of a moment before the event with this number? */
+bool gm_spool_named_is_late(const struct gm_spool_named_list *list, uint64_t sequence);
+/* Those of moments before the event with this number, which will be the log's event `event`. */
+void gm_spool_named_write(struct gm_spool_named_list *list, struct gm_log_writer *log,
+        uint64_t sequence, uint64_t event);
+
 /* ---- tables.c ---- */
 
 enum { GM_SPOOL_KINDS = GM_AGENT_TENSOR - GM_AGENT_CODE + 1 };
@@ -138,6 +161,7 @@ struct gm_spool_tables {
 	const struct gm_code **codes;      /* by id; NULL: not decoded */
 	struct gm_python *python;          /* decodes code without a process; NULL: none yet */
 	struct gm_spool_native *natives;   /* addresses that need names */
+	struct gm_spool_named_list named;
 	uint32_t unreadable;
 	bool has_c10; /* PyTorch's CUDA allocator has reported */
 };

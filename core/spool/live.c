@@ -224,6 +224,10 @@ struct gm_error *gm_spool_live_update(struct gm_spool_live *live, bool *ret_ende
 	}
 	gm_try(see_events(live));
 	gm_try(see_tables(live));
+	if (gm_spool_named_is_late(&live->tables.named, live->replay->next_sequence)) {
+		*ret_ended = true; /* names of a moment that was replayed already */
+		return NULL;
+	}
 	gm_try(replay_events(live));
 	forget_extents(live);
 	gm_try(gm_spool_names(&live->tables));

@@ -59,6 +59,8 @@ struct gm_error *gm_spool_read_extent_tables(const struct gm_spool_file *file, u
 			good = gm_spool_tables_add(tables, &record, file->size);
 		else if (record.kind == GM_AGENT_GAP || record.kind == GM_AGENT_COUNTER)
 			good = put_text(tables->log, record.payload, record.kind);
+		else if (record.kind == GM_AGENT_NAMED || record.kind == GM_AGENT_NAME)
+			good = gm_spool_named_read(&tables->named, &record);
 		if (!good)
 			return damaged(file, number, cursor);
 	}

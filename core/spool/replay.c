@@ -413,6 +413,7 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 	if (from->sequence > replay->next_sequence)
 		replay->missing += from->sequence - replay->next_sequence;
 	replay->next_sequence = from->sequence + 1;
+	gm_spool_named_write(&replay->tables->named, replay->log, from->sequence, replay->written);
 	if (from->device_type > CUDA || from->device >= GM_TORCH_DEVICES_MAX) {
 		replay->outside++;
 		return;
@@ -524,6 +525,7 @@ void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary
 		gm_spool_write_held(replay, thread, NULL);
 		write_amps(replay, thread);
 	}
+	gm_spool_named_write(&replay->tables->named, replay->log, UINT64_MAX, replay->written);
 	char text[256];
 	if (replay->missing) {
 		snprintf(text, sizeof(text),

@@ -52,7 +52,8 @@ struct gm_error *gm_spool_import(const char *path, struct gm_log **ret_log);
 struct gm_spool_live;
 struct gm_error *gm_spool_live_open(
         const char *path, struct gm_spool_live **ret_live, struct gm_log **ret_log);
-/* *ret_ended: nothing was read, the process has ended: the file is to be imported. */
+/* *ret_ended: nothing was read, the file is to be opened again: the process has ended, or what came
+ * is about events that were read. */
 struct gm_error *gm_spool_live_update(struct gm_spool_live *live, bool *ret_ended);
 void gm_spool_live_close(struct gm_spool_live *live);
 /* Whether the file will not change any more, as it says itself. */
@@ -74,6 +75,36 @@ void gm_spool_packer_count(
 /* Whether it is recorded into yet, and the file is where it was. */
 bool gm_spool_packer_runs(const struct gm_spool_packer *packer);
 void gm_spool_packer_close(struct gm_spool_packer *packer);
+
+/*
+ * What tensors are called is read by a process beside the one that records, at a moment that the
+ * agent chooses (agent/names.h), and written into the same file. *ret_asked is NULL where the file
+ * cannot take names: of an older agent, of one that keeps the newest, or its process has ended.
+ */
+struct gm_spool_asked;
+struct gm_error *gm_spool_asked_open(const char *path, struct gm_spool_asked **ret_asked);
+enum gm_spool_asked_state {
+	GM_SPOOL_ASKED_NOT, /* yet */
+	GM_SPOOL_ASKED,     /* a thread of the program waits, until gm_spool_asked_go_on() */
+	GM_SPOOL_ASKED_OVER,
+};
+/* Waits for so long at most. */
+enum gm_spool_asked_state gm_spool_asked_wait(struct gm_spool_asked *asked, unsigned milliseconds);
+/* Where the process has the number of its next event. */
+uint64_t gm_spool_asked_sequence_at(const struct gm_spool_asked *asked);
+void gm_spool_asked_go_on(struct gm_spool_asked *asked);
+struct gm_spool_name {
+	uint8_t kind; /* enum gm_named_kind of log/log.h */
+	uint8_t device_type;
+	int16_t device;
+	uint64_t address, offset, size; /* as in struct gm_log_name */
+	const char *name;               /* not empty, at most GM_LOG_NAME_MAX bytes */
+};
+/* sequence: the number of the first event behind the moment. GM_TARGET: no room on the disk. */
+struct gm_error *gm_spool_asked_write(struct gm_spool_asked *asked, uint64_t sequence,
+        const struct gm_spool_name *names, size_t count);
+/* The program goes on, and does not ask. May be NULL. */
+void gm_spool_asked_close(struct gm_spool_asked *asked);
 
 /* The same into a log file at `to`. */
 struct gm_error *gm_spool_convert(const char *path, const char *to,

@@ -76,6 +76,7 @@ void gm_spool_tables_deinit(struct gm_spool_tables *tables)
 		free(tables->payloads[i]);
 		free(tables->written[i]);
 	}
+	gm_spool_named_deinit(&tables->named);
 	for (size_t i = 0; i < tables->pieces.count; i++)
 		free(tables->pieces.items[i]);
 	gm_array_deinit(&tables->pieces);

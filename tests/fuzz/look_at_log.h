@@ -35,6 +35,11 @@ static inline void look_at_all(const struct gm_log *log)
 		struct gm_log_module module;
 		gm_log_module(log, i, &module);
 	}
+	for (size_t i = 0; i <= gm_log_name_count(log); i++) {
+		struct gm_log_name name;
+		gm_log_name(log, i, &name);
+		gm_log_string(log, name.name);
+	}
 	uint64_t offset, value;
 	gm_log_truncated(log, &offset);
 	gm_log_counter(log, "sim.kernels_not_computed", &value);

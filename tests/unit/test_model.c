@@ -79,6 +79,53 @@ static void an_address_that_is_used_again_has_two_lives(void **state)
 	gm_context_deinit(&context);
 }
 
+static void name(struct synthetic *log, uint64_t event, uint64_t address, uint64_t offset,
+        uint64_t size, const char *text)
+{
+	const struct gm_log_name one = {
+	        .event = event,
+	        .address = address,
+	        .offset = offset,
+	        .size = size,
+	        .name = gm_log_writer_string(log->writer, text),
+	        .kind = GM_NAMED_PARAMETER,
+	        .device_type = 1,
+	};
+	gm_log_writer_name(log->writer, &one);
+}
+
+static void a_name_is_of_the_block_that_was_there_when_it_was_read(void **state)
+{
+	struct synthetic log;
+	struct gm_context context;
+	synthetic_begin(&log);
+	synthetic_event(&log, GM_ALLOC, 0x1000, 1000, 0);
+	synthetic_free(&log, 0x1000, 1000, 0);
+	synthetic_event(&log, GM_ALLOC, 0x1000, 1000, 0);
+	uint32_t last = synthetic_event(&log, GM_ALLOC, 0x2000, 600, 0);
+	name(&log, last + 1, 0x1000, 0, 400, "a");
+	name(&log, last + 1, 0x1000, 400, 600, "b");
+	name(&log, last + 1, 0x1000, 400, 600, "b");      /* told twice */
+	name(&log, last + 1, 0x2000, 100, 501, "longer"); /* than the block */
+	name(&log, last + 1, 0x3000, 0, 1, "nowhere");
+	name(&log, last + 1, 0x1008, 0, 1, "within");
+	synthetic_free(&log, 0x1000, 1000, 0);
+	synthetic_event(&log, GM_ALLOC, 0x1000, 1000, 0);
+	synthetic_free(&log, 0x2000, 600, 0);
+	name(&log, UINT64_MAX, 0x2000, 0, 600, "freed");
+	struct gm_model *model = synthetic_model(&log, &context);
+	struct gm_block_name names[4];
+	assert_true(gm_model_has_names(model));
+	assert_int_equal(gm_model_names(model, 0, names, 4), 0);
+	assert_int_equal(gm_model_names(model, 1, names, 4), 2);
+	assert_string_equal(names[0].name, "a");
+	assert_string_equal(names[1].name, "b");
+	assert_int_equal(names[1].offset, 400);
+	assert_int_equal(gm_model_names(model, 2, names, 4), 0);
+	assert_int_equal(gm_model_names(model, 3, names, 4), 0);
+	gm_context_deinit(&context);
+}
+
 static void a_free_of_an_unknown_block_is_a_gap_and_not_negative_bytes(void **state)
 {
 	struct synthetic log;
@@ -213,6 +260,7 @@ int main(void)
 	        cmocka_unit_test(the_peak_is_where_allocated_is_greatest_first),
 	        cmocka_unit_test(a_free_that_waits_is_active_but_not_allocated),
 	        cmocka_unit_test(an_address_that_is_used_again_has_two_lives),
+	        cmocka_unit_test(a_name_is_of_the_block_that_was_there_when_it_was_read),
 	        cmocka_unit_test(a_free_of_an_unknown_block_is_a_gap_and_not_negative_bytes),
 	        cmocka_unit_test(groups_add_up_to_what_the_allocator_counts),
 	        cmocka_unit_test(usage_at_every_event_is_the_sum_of_the_live_blocks),

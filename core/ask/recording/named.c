@@ -28,6 +28,15 @@ static bool read_place(const char *text, char file[FILE_MAX], struct gm_clause *
 	return true;
 }
 
+/* Is a tensor in it called so? */
+static bool is_called(const struct gm_model *model, uint32_t block, const char *text)
+{
+	const struct gm_clause clause = {
+	        .fact = GM_FACT_NAME, .compare = GM_IS, .text = (char *)(uintptr_t)text};
+	const struct gm_where_block subject = {.model = model, .block = block};
+	return gm_where_judge(&subject, &clause) == GM_TRUE;
+}
+
 static bool was_released(const struct gm_block *block)
 {
 	return block->free_requested != GM_NO_EVENT || block->free_completed != GM_NO_EVENT;
@@ -48,13 +57,15 @@ struct gm_error *gm_block_by_name(
 	char file[FILE_MAX];
 	struct gm_clause clause;
 	bool is_place = read_place(text, file, &clause);
+	bool names = !is_place && gm_model_has_names(model);
 	uint32_t last = GM_NO_BLOCK, last_released = GM_NO_BLOCK;
 	size_t count = 0;
 	for (size_t i = 0; i < gm_model_block_count(model); i++) {
 		const struct gm_block *block = gm_model_block(model, i);
 		const struct gm_where_block subject = {.model = model, .block = (uint32_t)i};
 		bool meant = is_place ? gm_where_judge(&subject, &clause) == GM_TRUE
-		                      : is_kept_by(model, block, text);
+		                      : (names && is_called(model, (uint32_t)i, text)) ||
+		                                is_kept_by(model, block, text);
 		if (!meant)
 			continue;
 		count++;
@@ -67,6 +78,12 @@ struct gm_error *gm_block_by_name(
 		        "no block '%s': nothing was allocated at that line: `gpumem blocks --by "
 		        "line` "
 		        "lists the lines",
+		        text);
+	if (!count && !names && strchr(text, '.'))
+		return gm_error_create(GM_USAGE,
+		        "no block '%s': no variable or attribute of that name released one, and "
+		        "the recording has no names of tensors: record with `gpumem run --names`, "
+		        "or name a block by 0x… or #N, as `gpumem blocks` does, or by FILE:LINE",
 		        text);
 	if (!count)
 		return gm_error_create(GM_USAGE,

@@ -7,8 +7,9 @@
 #include "model/model.h"
 
 /*
- * text: FILE:LINE, a line in the stack of the allocation, or the name of a variable, an attribute
- * or a local whose change or end released blocks. Of all blocks that are meant the last one that
+ * text: FILE:LINE, a line in the stack of the allocation, what a tensor in the block was called
+ * (`gpumem run --names`), or the name of a variable, an attribute or a local whose change or end
+ * released blocks. Of all blocks that are meant the last one that
  * was released, else the last one; *ret_count: how many there are. GM_USAGE: none.
  */
 struct gm_error *gm_block_by_name(

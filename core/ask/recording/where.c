@@ -1,9 +1,11 @@
 #include "ask/recording/where.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ask/recording/place.h"
+#include "base/cleanup.h"
 #include "model/condition.h"
 #include "torch/dtypes.h"
 
@@ -70,6 +72,28 @@ static enum gm_truth judge_labels(
 	return gm_compare_several(gm_model_has_labels(model), any, clause);
 }
 
+/* A block without a name was never called anything that was read, or no name is known of it: where
+ * names were read, it is not what is asked for. */
+static enum gm_truth judge_names(
+        const struct gm_model *model, uint32_t block, const struct gm_clause *clause)
+{
+	struct gm_block_name few[GM_BLOCK_NAMES_FEW];
+	_cleanup_free_ struct gm_block_name *many = NULL;
+	const struct gm_block_name *names = few;
+	bool any = false;
+	size_t count = gm_model_names(model, block, few, GM_BLOCK_NAMES_FEW);
+	if (count > GM_BLOCK_NAMES_FEW) {
+		if (!(many = calloc(count, sizeof(*many))))
+			return GM_UNKNOWN;
+		size_t all = gm_model_names(model, block, many, count);
+		count = all < count ? all : count;
+		names = many;
+	}
+	for (size_t i = 0; i < count; i++)
+		any |= gm_name_fits(names[i].name, clause);
+	return gm_compare_several(gm_model_has_names(model), any, clause);
+}
+
 enum gm_truth gm_where_judge(const void *subject, const struct gm_clause *clause)
 {
 	const struct gm_where_block *where = subject;
@@ -91,6 +115,8 @@ enum gm_truth gm_where_judge(const void *subject, const struct gm_clause *clause
 		        clause);
 	case GM_FACT_LABEL:
 		return judge_labels(where->model, where->block, clause);
+	case GM_FACT_NAME:
+		return judge_names(where->model, where->block, clause);
 	default:
 		break;
 	}
