@@ -148,6 +148,11 @@ static struct gm_error *refuse_fact(struct parser *parser, enum gm_fact fact)
 		        "live. phase, module and function are known; `gpumem blocks --where` "
 		        "knows it afterwards",
 		        name);
+	if (fact == GM_FACT_NAME)
+		return refuse(parser, parser->at,
+		        "%s is not known at an event: names are read once (`gpumem run --names`). "
+		        "`gpumem blocks --where` knows it afterwards",
+		        name);
 	return refuse(parser, parser->at,
 	        "%s is not known at an event: blocks get their labels later. `gpumem blocks "
 	        "--where` knows it afterwards",
