@@ -7,14 +7,14 @@
 #include "render/pause.h"
 #include "render/zero.h"
 
-enum { SHOWN = 8 }; /* processes that have a column */
+enum { SHOWN = 8 /* processes that have a column */, NAME_SIZE = 32 };
 
 struct side_by_side {
 	const struct gm_zero_model *model;
 	size_t processes, shown;
 	struct gm_table *table;
 	/* what the table uses until it is written */
-	char names[SHOWN][GM_SIZE_TEXT];
+	char names[SHOWN][NAME_SIZE];
 	const char *heads[SHOWN + 2];
 	char alignment[SHOWN + 2];
 };
@@ -54,9 +54,9 @@ static void start(struct side_by_side *side, const char *head)
 	for (size_t i = 0; i < side->shown; i++) {
 		const struct gm_zero_sharding *sharding = side->model->shardings[i];
 		if (sharding && sharding->has_rank)
-			snprintf(side->names[i], GM_SIZE_TEXT, "rank %" PRIu32, sharding->rank);
+			snprintf(side->names[i], NAME_SIZE, "rank %" PRIu32, sharding->rank);
 		else
-			snprintf(side->names[i], GM_SIZE_TEXT, "process %zu", i + 1);
+			snprintf(side->names[i], NAME_SIZE, "process %zu", i + 1);
 		side->heads[i + 1] = side->names[i];
 	}
 	side->alignment[0] = 'l';
