@@ -243,7 +243,7 @@ def wrong_in_fsdp1(truth, told):
     compare("ranks", (told["rank"], told["world_size"]), (truth["rank"], truth["world_size"]))
     compare("divided", [term["partitioned"] for term in told["terms"]], [stage != 0] * 4 + [False])
     by_address = {parameter["address"]: parameter for parameter in told["parameters"]}
-    compare("parameters", sorted(by_address), sorted(hex(parameter["address"]) for parameter in parameters))
+    compare("parameters, in the optimizer's order", list(by_address), [hex(parameter["address"]) for parameter in parameters])
     for parameter in parameters:
         found = by_address[hex(parameter["address"])]
         for told_name, name in (("name", "name"), ("elements", "elements"), ("shape", "shape"), ("owned_elements", "owned"), ("owner", "owner"), ("trainable", "trainable")):

@@ -9,10 +9,16 @@ enum { NAME_MAX_BYTES = 4096 };
 
 /* ---- which optimizers have units, and which units ---- */
 
+/* In the order in which the optimizer has them, which is the same on all ranks */
+struct units {
+	struct gm_map seen; /* their numbers, from 1 */
+	GM_ARRAY(uint64_t) handles;
+};
+
 struct finding {
 	struct gm_zero_reading *reading;
 	size_t unit;
-	struct gm_map *units; /* that were found, by their numbers from 1; NULL: any will do */
+	struct units *units; /* that were found; NULL: any will do */
 	bool found;
 };
 
@@ -40,7 +46,12 @@ static bool see_any(void *context, uint64_t item, uint64_t index)
 {
 	struct finding *finding = context;
 	const uint64_t *number = gm_map_find(&finding->reading->flat_objects, item);
-	if (number && finding->units && !gm_map_put(finding->units, *number, NULL))
+	struct units *units = finding->units;
+	bool is_new = false;
+	if (number && units &&
+	        (!gm_map_put(&units->seen, *number, &is_new) ||
+	                (is_new && !gm_array_push(&units->handles,
+	                                   finding->reading->fsdp1.items[*number - 1]))))
 		finding->reading->no_memory = true;
 	finding->found = finding->found || number;
 	return !finding->reading->no_memory && (finding->units || !finding->found);
@@ -55,7 +66,7 @@ static bool see_group(void *context, uint64_t item, uint64_t index)
 	return finding->units || !finding->found;
 }
 
-static bool find_units(struct gm_zero_reading *reading, uint64_t optimizer, struct gm_map *units)
+static bool find_units(struct gm_zero_reading *reading, uint64_t optimizer, struct units *units)
 {
 	struct finding finding = {.reading = reading, .units = units};
 	struct gm_zero_attribute groups[] = {{"param_groups", 0}};
@@ -286,16 +297,14 @@ void gm_zero_fsdp1(struct gm_zero_parameters *parameters, uint64_t optimizer)
 	struct gm_zero_reading *reading = parameters->reading;
 	struct gm_zero_sharding *sharding = parameters->sharding;
 	struct gm_zero_attribute own[] = {{"param_groups", 0}, {"state", 0}};
-	struct gm_map units = {0};
+	struct units units = {0};
 	gm_zero_attributes(reading, optimizer, own, 2);
 	sharding->scheme = GM_ZERO_FSDP1;
 	sharding->optimizer = gm_zero_class(reading, optimizer);
 	find_units(reading, optimizer, &units);
-	for (size_t i = 0; i < reading->fsdp1.count; i++) {
+	for (size_t i = 0; i < units.handles.count; i++) {
 		struct gm_zero_unit unit;
-		if (!gm_map_find(&units, i + 1))
-			continue;
-		if (gm_zero_unit_read(reading, reading->fsdp1.items[i], &unit))
+		if (gm_zero_unit_read(reading, units.handles.items[i], &unit))
 			read_unit(parameters, &unit);
 		gm_zero_unit_deinit(&unit);
 	}
@@ -303,5 +312,6 @@ void gm_zero_fsdp1(struct gm_zero_parameters *parameters, uint64_t optimizer)
 	gm_zero_parameters_of_groups(parameters, own[0].object);
 	read_others(parameters);
 	gm_zero_state(parameters, own[1].object, false);
-	gm_map_deinit(&units);
+	gm_map_deinit(&units.seen);
+	gm_array_deinit(&units.handles);
 }
