@@ -12,6 +12,7 @@
  *   event.c     an event into bytes
  *   put.c       a record into the file
  *   gap.c       holes in it
+ *   stops.c     events at which a debugger stops the program
  *   grad_mode.c whether autograd records in the thread
  *   clock.c     its time
  *   spool.c     the mapped file and each thread's buffer of it

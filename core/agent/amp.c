@@ -34,6 +34,7 @@
 #include "agent/stacks/memory.h"
 #include "agent/stacks/stacks.h"
 #include "agent/state.h"
+#include "agent/stops.h"
 #include "base/varint.h"
 #include "sim/account.h"
 #include "torch/layout.h"
@@ -169,6 +170,9 @@ static void put(enum gm_agent_amp kind, uint32_t number, const double *values, u
 	uint8_t bytes[16 + 10 * (GM_AGENT_AMP_VALUES + 4)], *end = bytes;
 	struct gm_agent_stacks stacks = {0};
 
+	bool tells = kind == GM_AGENT_AMP_FOUND || (kind == GM_AGENT_AMP_CHECK && count > 1);
+	if (tells && values[count - 1] != 0)
+		gm_agent_stops_found();
 	if (at)
 		gm_stacks_take(at, false, &stacks);
 	end = gm_put_varint(end, kind);

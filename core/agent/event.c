@@ -1,11 +1,7 @@
 /* An event into the bytes of format.h. */
 #include "agent/event.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "torch/allocator.h"
 #include "agent/spool.h"
@@ -13,6 +9,7 @@
 #include "agent/clock.h"
 #include "agent/grad_mode.h"
 #include "agent/state.h"
+#include "agent/stops.h"
 #include "base/varint.h"
 
 enum { TELL_AGAIN = 256 };
@@ -27,49 +24,9 @@ struct counters {
 static struct counters counters[GM_TORCH_DEVICES_MAX];
 static uint64_t own_id;
 
-/*
- * gdb's `gpumem step`: events from this number on are told by a call of gpumem_agent_at_event(), on
- * which a breakpoint is put. A program that gdb starts is stopped at its first one by a signal
- * (setting `stop`), where it is traced: there the debugger finds both.
- */
-GM_AGENT_EXPORT extern _Atomic uint64_t gpumem_agent_stops;
-_Atomic uint64_t gpumem_agent_stops = UINT64_MAX;
-static _Atomic bool stops_first;
-
-GM_AGENT_EXPORT __attribute__((noinline)) void gpumem_agent_at_event(void);
-void gpumem_agent_at_event(void)
-{
-	__asm__ volatile("" ::: "memory"); /* the call is what it is for */
-}
-
-static bool is_traced(void)
-{
-	char text[2048] = "";
-	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-	ssize_t size = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
-	if (fd >= 0)
-		close(fd);
-	text[size > 0 ? size : 0] = 0;
-	const char *tracer = strstr(text, "\nTracerPid:");
-	return tracer && atoi(tracer + sizeof("\nTracerPid:") - 1) > 0;
-}
-
-static void stop_at_event(void)
-{
-	if (!atomic_exchange(&stops_first, false)) {
-		gpumem_agent_at_event();
-		return;
-	}
-	atomic_store(&gpumem_agent_stops, UINT64_MAX);
-	if (is_traced())
-		raise(SIGTRAP);
-}
-
 void gm_agent_events_begin(void)
 {
-	bool first = gm_agent_setting_has("stop", "first");
-	atomic_store(&stops_first, first);
-	atomic_store(&gpumem_agent_stops, first ? 0 : UINT64_MAX);
+	gm_agent_stops_begin();
 	gm_agent_clock_begin();
 	memset(counters, 0, sizeof(counters));
 	atomic_store(&gm_agent_sequence, 1);
@@ -149,7 +106,7 @@ static uint8_t *put_counters(uint8_t *at, const struct gm_agent_event *event, ui
 
 /* Each field is put, and its bit set, where it has something to say; the bits in front of them come
  * last. */
-static inline void write_event(
+static inline uint64_t write_event(
         const struct gm_agent_event *event, const struct gm_agent_stacks *stacks, uint32_t bits)
 {
 	struct gm_agent_buffer *buffer = gm_agent_buffer(GM_AGENT_EVENT_MAX);
@@ -157,7 +114,7 @@ static inline void write_event(
 		struct gm_agent_file_header *header = gm_agent_spool_header();
 		if (header)
 			atomic_fetch_add(&header->lost, 1);
-		return;
+		return 0;
 	}
 	struct gm_agent_coding *before = &buffer->coding;
 	const uint64_t sequence =
@@ -221,6 +178,7 @@ static inline void write_event(
 	before->time_ns = time_ns;
 	before->address = event->address;
 	gm_agent_buffer_commit(buffer, at);
+	return sequence;
 }
 
 /* Not within its caller: its own frame is asked for. */
@@ -239,10 +197,11 @@ __attribute__((noinline)) void gm_agent_event(const struct gm_agent_event *event
 	}
 	uint32_t bits =
 	        event->action == GM_AGENT_FREE_REQUESTED && event->deferred ? GM_AGENT_DEFERRED : 0;
-	write_event(event, &stacks, bits | gm_agent_grad_bits(event) | count_bits(event));
+	uint64_t sequence =
+	        write_event(event, &stacks, bits | gm_agent_grad_bits(event) | count_bits(event));
 	if (__builtin_expect(
 	            atomic_load_explicit(&gm_agent_sequence, memory_order_relaxed) >
 	                    atomic_load_explicit(&gpumem_agent_stops, memory_order_relaxed),
 	            0))
-		stop_at_event();
+		gm_agent_stops_see(event, &stacks, sequence);
 }

@@ -25,15 +25,27 @@ uint32_t gpumem_recorder_stopped_by(gpumem_recorder *recorder, uint64_t *ret_eve
 	return gm_recorder_stopped_by(recorder->recorder, ret_event);
 }
 
-int gpumem_condition_check(
-        const char *condition, uint32_t step, uint64_t event, size_t *ret_column, char **ret_err)
+static int check(const char *condition, enum gm_subject subject, uint32_t step, uint64_t event,
+        size_t *ret_column, char **ret_err)
 {
 	struct gm_condition *parsed = NULL;
 	*ret_err = NULL;
-	struct gm_error *error = gm_condition_parse(condition, GM_OF_EVENTS, ret_column, &parsed);
+	struct gm_error *error = gm_condition_parse(condition, subject, ret_column, &parsed);
 	if (error)
 		return gm_api_give_error(error, ret_err);
 	bool hopeless = gm_condition_is_hopeless(parsed, step, event);
 	gm_condition_destroy(parsed);
 	return hopeless ? GPUMEM_NEGATIVE : GPUMEM_OK;
+}
+
+int gpumem_condition_check(
+        const char *condition, uint32_t step, uint64_t event, size_t *ret_column, char **ret_err)
+{
+	return check(condition, GM_OF_EVENTS, step, event, ret_column, ret_err);
+}
+
+int gpumem_walk_check(
+        const char *condition, uint32_t step, uint64_t event, size_t *ret_column, char **ret_err)
+{
+	return check(condition, GM_OF_AGENT_EVENTS, step, event, ret_column, ret_err);
 }

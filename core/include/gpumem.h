@@ -458,6 +458,31 @@ GPUMEM_API uint32_t gpumem_recorder_stopped_by(gpumem_recorder *recorder, uint64
  */
 GPUMEM_API int gpumem_condition_check(
         const char *condition, uint32_t step, uint64_t event, size_t *ret_column, char **ret_err);
+/*
+ * The same where the agent records. Most events are judged in the program, by what the agent knows;
+ * where that cannot rule out that a condition holds, the agent calls gpumem_agent_at_event(), on
+ * which the debugger has a breakpoint, and gpumem_walk_stop() judges. `path` is the agent's file.
+ */
+typedef struct gpumem_walk gpumem_walk;
+GPUMEM_API int gpumem_walk_create(const char *path, gpumem_walk **ret_walk, char **ret_err);
+GPUMEM_API void gpumem_walk_destroy(gpumem_walk *walk);
+GPUMEM_API int gpumem_walk_watch(
+        gpumem_walk *walk, uint32_t id, const char *condition, int once, char **ret_err);
+GPUMEM_API void gpumem_walk_unwatch(gpumem_walk *walk, uint32_t id);
+GPUMEM_API uint64_t gpumem_walk_watch_hits(gpumem_walk *walk, uint32_t id);
+GPUMEM_API uint32_t gpumem_walk_stopped_by(gpumem_walk *walk, uint64_t *ret_event);
+/*
+ * While all threads stand: conditions take effect from the next event on. `addresses` are those of
+ * gpumem_agent_stops, gpumem_agent_stop_filter, gpumem_agent_stop_never_python, _native and _tensor
+ * in the process. *ret_active: some may still hold. `every`: each event is a stop.
+ */
+GPUMEM_API int gpumem_walk_arm(gpumem_walk *walk, int pid, const uint64_t *addresses, int every,
+        int *ret_active, char **ret_err);
+/* The thread stands at the breakpoint. *ret_holds: a condition holds at its event. */
+GPUMEM_API int gpumem_walk_stop(gpumem_walk *walk, int thread, int *ret_holds, char **ret_err);
+/* As gpumem_condition_check(). */
+GPUMEM_API int gpumem_walk_check(
+        const char *condition, uint32_t step, uint64_t event, size_t *ret_column, char **ret_err);
 /* Everything recorded so far can be read from the file. */
 GPUMEM_API int gpumem_recorder_flush(gpumem_recorder *recorder, char **ret_err);
 /* The step that the latest event belongs to, as far as can be told; 0: none yet. */

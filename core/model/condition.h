@@ -3,7 +3,8 @@
  * line=train.py:31".
  *
  *   CONDITION   CLAUSE, `and`, `or`, `not` and parentheses; `and` binds more tightly than `or`
- *   CLAUSE      FACT COMPARE VALUE; COMPARE is one of = != < <= > >= ~ (contains)
+ *   CLAUSE      FACT COMPARE VALUE, or a fact that stands alone; COMPARE is one of = != < <= > >=
+ *               and ~ (contains)
  *   VALUE       a word, or text in ' or "; of a shape [8, *, ...]: `*` is any size, `...` any
  *               number of them
  *
@@ -48,9 +49,10 @@ enum gm_fact {
 	/* of their own form */
 	GM_FACT_LINE, /* FILE or FILE:LINE, of any frame */
 	GM_FACT_SHAPE,
-	/* known nowhere yet: they are words so that it can be said why */
-	GM_FACT_OVERFLOW,
-	GM_FACT_SKIPPED,
+	/* without a comparison; of the agent's events: what a GradScaler found since the thread's
+	 * event before */
+	GM_FACT_OVERFLOW, /* a gradient that is not finite */
+	GM_FACT_SKIPPED,  /* and so left out the optimizer's step */
 	GM_FACT_COUNT,
 };
 const char *gm_fact_name(enum gm_fact fact);
@@ -73,9 +75,16 @@ enum gm_subject {
 	GM_OF_BLOCKS, /* of a recording */
 	GM_OF_EVENTS, /* at breakpoints, at the moment they happen: what only a whole recording
 	               * tells is refused, with the reason */
+	GM_OF_AGENT_EVENTS, /* the same, recorded by the agent */
 };
 
 struct gm_condition;
+enum gm_node_kind { GM_NODE_CLAUSE, GM_NODE_NOT, GM_NODE_AND, GM_NODE_OR };
+/* The condition in postfix order, node `i`: a clause, or what combines the one or two results
+ * before it. False: there are no more. `*ret_clause` is the condition's, NULL of other nodes. */
+bool gm_condition_node(const struct gm_condition *condition, size_t i, enum gm_node_kind *ret_kind,
+        const struct gm_clause **ret_clause);
+
 /* GM_USAGE: the column at which the text cannot be read on, and what could stand there.
  * `ret_column` (may be NULL): that column, from 1; it is set where the function fails too, 0: there
  * is none. */

@@ -15,6 +15,17 @@ void gm_condition_destroy(struct gm_condition *condition)
 	free(condition);
 }
 
+bool gm_condition_node(const struct gm_condition *condition, size_t i, enum gm_node_kind *ret_kind,
+        const struct gm_clause **ret_clause)
+{
+	if (i >= condition->nodes.count)
+		return false;
+	const struct gm_condition_node *node = &condition->nodes.items[i];
+	*ret_kind = node->kind;
+	*ret_clause = node->kind == GM_NODE_CLAUSE ? &node->clause : NULL;
+	return true;
+}
+
 /* ---- what cannot be -------------------------------------------------------------------------- */
 
 /* What comparisons that all have to hold leave of each fact. */

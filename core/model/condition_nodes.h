@@ -5,8 +5,6 @@
 #include "base/array.h"
 #include "model/condition.h"
 
-enum gm_node_kind { GM_NODE_CLAUSE, GM_NODE_NOT, GM_NODE_AND, GM_NODE_OR };
-
 /* Of NOT only the left one is used. Nodes refer to earlier ones. */
 struct gm_condition_node {
 	enum gm_node_kind kind;

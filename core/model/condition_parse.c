@@ -55,14 +55,14 @@ static bool is_known(enum gm_fact fact, enum gm_subject subject)
 	case GM_FACT_ALLOCATED:
 	case GM_FACT_RESERVED:
 	case GM_FACT_ACTION:
-		return subject == GM_OF_EVENTS;
+		return subject != GM_OF_BLOCKS;
 	case GM_FACT_CATEGORY:
 	case GM_FACT_LABEL:
 	case GM_FACT_NAME:
 		return subject == GM_OF_BLOCKS;
 	case GM_FACT_OVERFLOW:
 	case GM_FACT_SKIPPED:
-		return false;
+		return subject == GM_OF_AGENT_EVENTS;
 	default:
 		return true;
 	}
@@ -134,8 +134,8 @@ static struct gm_error *refuse_fact(struct parser *parser, enum gm_fact fact)
 		        name);
 	if (of_scaling)
 		return refuse(parser, parser->at,
-		        "%s is not known at a breakpoint, which sees no values: `gpumem amp` of a "
-		        "recording by the agent tells which steps were skipped, and why",
+		        "%s is not known at a breakpoint, which sees no values: the agent records "
+		        "it (`gpumem record --engine agent`)",
 		        name);
 	if (parser->subject == GM_OF_BLOCKS)
 		return refuse(parser, parser->at,
@@ -378,8 +378,10 @@ static struct gm_error *parse_one(struct parser *parser, size_t *ret_index)
 		return NULL;
 	}
 	gm_try(take_fact(parser, &node.clause.fact));
-	gm_try(take_compare(parser, &node.clause.compare));
-	struct gm_error *error = parse_value(parser, &node.clause);
+	bool alone = node.clause.fact == GM_FACT_OVERFLOW || node.clause.fact == GM_FACT_SKIPPED;
+	struct gm_error *error = alone ? NULL : take_compare(parser, &node.clause.compare);
+	if (!error && !alone)
+		error = parse_value(parser, &node.clause);
 	if (error) {
 		free(node.clause.text);
 		return error;

@@ -42,6 +42,9 @@ struct gm_spool_live {
 	uint32_t seen; /* extents of the file that were begun, or are among those waited for */
 	GM_ARRAY(struct live_extent) extents; /* from which something may come yet */
 	uint64_t waited_for; /* the number of an event that was not there yet; 0: none */
+	bool nameless;
+	uint64_t sought, from, to; /* the number of an event, and which it is in the log */
+	bool found;
 };
 
 bool gm_spool_runs(const struct gm_agent_file_header *header)
@@ -76,6 +79,26 @@ void gm_spool_live_close(struct gm_spool_live *live)
 	gm_array_deinit(&live->extents);
 	free(live->path);
 	free(live);
+}
+
+void gm_spool_live_name(struct gm_spool_live *live, bool names)
+{
+	live->nameless = !names;
+}
+
+void gm_spool_live_seek(struct gm_spool_live *live, uint64_t sequence)
+{
+	live->sought = sequence;
+	live->found = false;
+}
+
+bool gm_spool_live_found(const struct gm_spool_live *live, uint64_t *ret_from, uint64_t *ret_to)
+{
+	if (!live->found)
+		return false;
+	*ret_from = live->from;
+	*ret_to = live->to;
+	return true;
 }
 
 /* ---- what came since ------------------------------------------------------------------------- */
@@ -203,7 +226,14 @@ static struct gm_error *replay_events(struct gm_spool_live *live)
 			waits = true;
 			break;
 		}
+		uint64_t sequence = extent->events.event.sequence;
+		uint64_t before = live->replay->written;
 		gm_spool_replay_event(live->replay, &extent->events.event);
+		if (live->sought && sequence == live->sought) {
+			live->found = true;
+			live->from = before;
+			live->to = live->replay->written;
+		}
 		extent->decoded = false;
 		if (!next_event(live, extent))
 			open.items[least] = open.items[--open.count];
@@ -230,7 +260,8 @@ struct gm_error *gm_spool_live_update(struct gm_spool_live *live, bool *ret_ende
 	}
 	gm_try(replay_events(live));
 	forget_extents(live);
-	gm_try(gm_spool_names(&live->tables));
+	if (!live->nameless)
+		gm_try(gm_spool_names(&live->tables));
 	return gm_log_writer_flush(live->writer);
 }
 
@@ -262,12 +293,19 @@ static struct gm_error *open_live(struct gm_spool_live *live, struct gm_log **re
 struct gm_error *gm_spool_live_open(
         const char *path, struct gm_spool_live **ret_live, struct gm_log **ret_log)
 {
+	return gm_spool_live_open_at(path, 0, ret_live, ret_log);
+}
+
+struct gm_error *gm_spool_live_open_at(const char *path, uint64_t sequence,
+        struct gm_spool_live **ret_live, struct gm_log **ret_log)
+{
 	struct gm_spool_live *live = calloc(1, sizeof(*live));
 	*ret_live = NULL;
 	if (!live || !(live->path = strdup(path))) {
 		free(live);
 		return &gm_error_no_memory;
 	}
+	gm_spool_live_seek(live, sequence);
 	live->file.path = live->path;
 	live->memory = -1;
 	live->file.fd = gm_regular_file_open(path);

@@ -52,9 +52,19 @@ struct gm_error *gm_spool_import(const char *path, struct gm_log **ret_log);
 struct gm_spool_live;
 struct gm_error *gm_spool_live_open(
         const char *path, struct gm_spool_live **ret_live, struct gm_log **ret_log);
+/* The same, and seeks an event (gm_spool_live_seek()) as it opens. */
+struct gm_error *gm_spool_live_open_at(const char *path, uint64_t sequence,
+        struct gm_spool_live **ret_live, struct gm_log **ret_log);
 /* *ret_ended: nothing was read, the file is to be opened again: the process has ended, or what came
  * is about events that were read. */
 struct gm_error *gm_spool_live_update(struct gm_spool_live *live, bool *ret_ended);
+/* Whether an update looks up the names of native functions; those left out are looked up by the
+ * next one that does. At first it does. */
+void gm_spool_live_name(struct gm_spool_live *live, bool names);
+/* Updates look for the event to which the agent gave this number, until another is sought; 0: for
+ * none. Found: it is these of the log, [*ret_from, *ret_to), with what waited for it. */
+void gm_spool_live_seek(struct gm_spool_live *live, uint64_t sequence);
+bool gm_spool_live_found(const struct gm_spool_live *live, uint64_t *ret_from, uint64_t *ret_to);
 void gm_spool_live_close(struct gm_spool_live *live);
 /* Whether the file will not change any more, as it says itself. */
 bool gm_spool_is_final(const char *path);

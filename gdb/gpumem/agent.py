@@ -13,7 +13,7 @@ import gdb
 
 from . import debugger
 from .calls import Calls
-from .library import Failure, agent_library, as_json
+from .library import Failure, Walk, agent_library, as_json
 from .session import Log, session
 
 NEVER = (1 << 64) - 1  # no number of an event
@@ -151,8 +151,24 @@ def stop_in(pid):
 class Reader:
     """What the commands ask of a recording's recorder."""
 
-    def __init__(self, log):
-        self.log = log
+    def __init__(self, recording):
+        self.recording = recording
+        self.log = recording.log
+        self.walk = Walk(self.log.path)
+
+    def watch(self, number, condition, once):
+        self.walk.watch(number, condition, once)
+        self.recording.arm()
+
+    def unwatch(self, number):
+        self.walk.unwatch(number)
+        self.recording.arm()
+
+    def watch_hits(self, number):
+        return self.walk.watch_hits(number)
+
+    def stopped_by(self):
+        return self.walk.stopped_by()
 
     def flush(self):
         pass  # what the agent wrote can be read at once
@@ -184,7 +200,7 @@ class Reader:
 
 
 class AtEvent(gdb.Breakpoint):
-    """Where the agent calls at each event, while `gpumem step` or `until` waits for one."""
+    """Where the agent calls at events: at each while `gpumem next-event` waits for one, else where a condition may hold."""
 
     def __init__(self, recording, address):
         super().__init__(f"*{address}", gdb.BP_BREAKPOINT, internal=True)
@@ -193,7 +209,8 @@ class AtEvent(gdb.Breakpoint):
 
     def stop(self):
         try:
-            return debugger.process_id() == self.recording.pid and self.recording.is_met()
+            pid, thread, _ = gdb.selected_thread().ptid
+            return pid == self.recording.pid and self.recording.stops_at(thread)
         except KeyboardInterrupt:
             debugger.pass_interrupt(self.recording.pid)
             return False
@@ -202,15 +219,48 @@ class AtEvent(gdb.Breakpoint):
             return True
 
 
-def write_word(address, value):
-    gdb.selected_inferior().write_memory(address, value.to_bytes(8, "little"))
+class AtEntry(gdb.Breakpoint):
+    """Where a program begins: its dynamic linker has loaded the agent."""
+
+    def __init__(self, recording, address):
+        super().__init__(f"*{address}", gdb.BP_BREAKPOINT, internal=True)
+        self.silent = True
+        self.recording = recording
+        self.passed = False
+
+    def stop(self):
+        self.passed = True
+        try:
+            if debugger.process_id() == self.recording.pid:
+                self.recording.arm_standing()
+        except Exception as error:
+            debugger.warn(f"recording: {error}")
+        return False
+
+
+def entry(pid):
+    """The address of a process's first instruction behind its dynamic linker, 0: not known."""
+    try:
+        with open(f"/proc/{pid}/auxv", "rb") as file:
+            vector = file.read()
+    except OSError:
+        return 0
+    for at in range(0, len(vector) - 15, 16):
+        if int.from_bytes(vector[at : at + 8], "little") == 9:  # AT_ENTRY, <elf.h>
+            return int.from_bytes(vector[at + 8 : at + 16], "little")
+    return 0
+
+
+ADDRESSES = ("stops", "stop_filter", "stop_never_python", "stop_never_native", "stop_never_tensor")
 
 
 class AgentRecording:
     """One process that the agent records; to the rest of the plugin as recording.Recording."""
 
-    has_watches = False
+    by_agent = True
     stopped = False
+    events = step = 0  # what `gpumem next-event` or `until` waits for
+    site = at_entry = None
     told = None
     catchpoint = None
     on_refusal = on_other_process = on_oom = None
@@ -218,9 +268,16 @@ class AgentRecording:
     def __init__(self, pid, log):
         self.pid = pid
         self.log = log
-        self.recorder = Reader(log)
+        self.recorder = Reader(self)
 
-    # --- `gpumem step` and `until` ---
+    # --- `gpumem next-event`, `until` and `watch` ---
+
+    def stops_at(self, thread):
+        """At an event: whether gdb shows the stop."""
+        met = bool(self.events or self.step) and self.is_met()
+        holds = self.recorder.walk.stop(thread)
+        self.stopped = met or holds
+        return self.stopped
 
     def is_met(self):
         events, step = self.recorder.counts()
@@ -239,22 +296,48 @@ class AgentRecording:
         """For so many events, or that step, whichever is not 0."""
         self.events, self.step, self.stopped = events, step, False
 
-    def go_on(self):
-        """Continues until it is there; `stopped` tells whether it came to that."""
+    def arm(self):
+        """Tells the agent at which events it calls, from now on. Where the program has not begun, it is told as it does."""
+        thread = gdb.selected_thread()
+        if debugger.process_id() == self.pid and thread and not thread.is_running():
+            self.arm_standing()
+
+    def arm_standing(self):
+        """The same where all threads stand: within a breakpoint's stop() gdb says that they run."""
         library = session().library
         library.set_process(self.pid)
-        stops, at = library.agent_function("gpumem_agent_stops"), library.agent_function("gpumem_agent_at_event")
-        if not stops or not at:
+        at = library.agent_function("gpumem_agent_at_event")
+        addresses = [library.agent_function(f"gpumem_agent_{name}") for name in ADDRESSES]
+        if not at or not all(addresses):
+            self.arm_later(at)
+            return
+        active = self.recorder.walk.arm(self.pid, addresses, bool(self.events or self.step))
+        if active and self.site is None:
+            self.site = AtEvent(self, at)
+        elif not active:
+            self.remove_site()
+
+    def arm_later(self, at):
+        if self.at_entry is not None and not self.at_entry.passed:
+            return
+        address = entry(self.pid)
+        if at or self.at_entry is not None or not address:
             raise Failure(f"process {self.pid}: its agent belongs to another gpumem: record it again, or use breakpoints", 4)
-        site = AtEvent(self, at)
+        self.at_entry = AtEntry(self, address)
+
+    def remove_site(self):
+        site, self.site = self.site, None
+        if site is not None and site.is_valid():
+            site.delete()
+
+    def go_on(self):
+        """Continues until it is there; `stopped` tells whether it came to that."""
         try:
-            write_word(stops, 0)
+            self.arm()
             gdb.execute("continue")
         finally:
-            if site.is_valid():
-                site.delete()
-            if debugger.process_id() == self.pid and os.path.exists(f"/proc/{self.pid}"):
-                write_word(stops, NEVER)
+            self.events = self.step = 0
+            self.arm()
 
     # --- out of memory ---
 
@@ -285,7 +368,11 @@ class AgentRecording:
         if self.catchpoint:
             gdb.execute(f"delete {self.catchpoint}", to_string=True)
             gdb.execute("handle SIGSTOP stop print pass", to_string=True)
+        self.remove_site()
+        if self.at_entry is not None and self.at_entry.is_valid():
+            self.at_entry.delete()
         stop_in(self.pid)
         summary = self.recorder.summary()
+        self.recorder.walk.close()
         self.log.refresh_saved()
         return summary

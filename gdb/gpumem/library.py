@@ -133,6 +133,15 @@ def _declare(lib):
         ("gpumem_recorder_watch_hits", ctypes.c_uint64, [pointer, ctypes.c_uint32]),
         ("gpumem_recorder_stopped_by", ctypes.c_uint32, [pointer, words]),
         ("gpumem_condition_check", number, [text, ctypes.c_uint32, ctypes.c_uint64, ctypes.POINTER(size), out_text]),
+        ("gpumem_walk_create", number, [text, ctypes.POINTER(pointer), out_text]),
+        ("gpumem_walk_destroy", None, [pointer]),
+        ("gpumem_walk_watch", number, [pointer, ctypes.c_uint32, text, number, out_text]),
+        ("gpumem_walk_unwatch", None, [pointer, ctypes.c_uint32]),
+        ("gpumem_walk_watch_hits", ctypes.c_uint64, [pointer, ctypes.c_uint32]),
+        ("gpumem_walk_stopped_by", ctypes.c_uint32, [pointer, words]),
+        ("gpumem_walk_arm", number, [pointer, number, words, number, ctypes.POINTER(number), out_text]),
+        ("gpumem_walk_stop", number, [pointer, number, ctypes.POINTER(number), out_text]),
+        ("gpumem_walk_check", number, [text, ctypes.c_uint32, ctypes.c_uint64, ctypes.POINTER(size), out_text]),
         ("gpumem_recorder_flush", number, [pointer, out_text]),
         ("gpumem_recorder_step", ctypes.c_uint32, [pointer]),
         ("gpumem_recorder_event_count", ctypes.c_uint64, [pointer]),
@@ -315,12 +324,53 @@ def commands():
         found.append((name.decode(), lib.gpumem_command_summary(len(found)).decode()))
 
 
-def check_condition(condition, step=0, event=0):
+def check_condition(condition, step=0, event=0, by_agent=False):
     """(why it cannot be read or None, the column of that or 0, whether an event from there on may meet it)."""
     message, column = ctypes.c_void_p(), ctypes.c_size_t()
-    status = library().gpumem_condition_check(encode(condition), step, event, ctypes.byref(column), ctypes.byref(message))
+    check = library().gpumem_walk_check if by_agent else library().gpumem_condition_check
+    status = check(encode(condition), step, event, ctypes.byref(column), ctypes.byref(message))
     wrong = _take(message) if status > 1 else None
     return wrong, column.value, status == 0
+
+
+class Walk:
+    """The core's side of conditions at the events that the agent records."""
+
+    def __init__(self, path):
+        handle, message = ctypes.c_void_p(), ctypes.c_void_p()
+        _check(library().gpumem_walk_create(encode(path), ctypes.byref(handle), ctypes.byref(message)), message)
+        self.handle = handle.value
+
+    def close(self):
+        handle, self.handle = self.handle, None
+        library().gpumem_walk_destroy(handle)
+
+    def watch(self, number, condition, once):
+        message = ctypes.c_void_p()
+        _check(library().gpumem_walk_watch(self.handle, number, encode(condition), once, ctypes.byref(message)), message)
+
+    def unwatch(self, number):
+        library().gpumem_walk_unwatch(self.handle, number)
+
+    def watch_hits(self, number):
+        return library().gpumem_walk_watch_hits(self.handle, number)
+
+    def stopped_by(self):
+        event = ctypes.c_uint64()
+        return library().gpumem_walk_stopped_by(self.handle, ctypes.byref(event)), event.value
+
+    def arm(self, process, addresses, every):
+        """Whether any condition may still hold."""
+        active, message = ctypes.c_int(), ctypes.c_void_p()
+        words = (ctypes.c_uint64 * len(addresses))(*addresses)
+        _check(library().gpumem_walk_arm(self.handle, process, words, every, ctypes.byref(active), ctypes.byref(message)), message)
+        return bool(active.value)
+
+    def stop(self, thread):
+        """Whether a condition holds at the event at which the thread stands."""
+        holds, message = ctypes.c_int(), ctypes.c_void_p()
+        _check(library().gpumem_walk_stop(self.handle, thread, ctypes.byref(holds), ctypes.byref(message)), message)
+        return bool(holds.value)
 
 
 class Recorder:

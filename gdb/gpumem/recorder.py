@@ -111,6 +111,7 @@ class Waiting:
             agent.load(pid, log, self.devices, stops)
         current.use_log(log)
         current.recording = agent.AgentRecording(pid, log)
+        watches().begin(current.recording)
         if self.on_oom == "stop":
             current.recording.stop_at_oom(tell_account)
         elif self.on_oom == "core":
@@ -138,7 +139,7 @@ class Waiting:
         current = session()
         if current.recording is None:
             return None
-        self.never_held = watches().end(current.recording) if current.recording.has_watches else []
+        self.never_held = watches().end(current.recording)
         try:
             return debugger.uninterrupted(current.recording.close)[0]
         finally:

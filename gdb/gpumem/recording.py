@@ -62,7 +62,7 @@ class Site(gdb.Breakpoint):
 
 
 class Recording:
-    has_watches = True
+    by_agent = False
 
     def __init__(self, pid, devices, log, source):
         self.pid = pid

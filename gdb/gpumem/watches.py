@@ -34,7 +34,7 @@ class Watches:
 
     def add(self, command, condition, once=False, hidden=False):
         """Judged from now on; of a recording under way from its next event on."""
-        recording = self.recording(command)
+        recording = session().recording
         check(command, condition, recording)
         number = (self.last_hidden if hidden else self.last) + 1
         watch = Watch(number, condition, once)
@@ -59,19 +59,12 @@ class Watches:
     def drop(self, watch):
         self.all.pop(watch.number, None)
         recording = session().recording
-        if recording is not None and recording.has_watches:
+        if recording is not None:
             recording.recorder.unwatch(watch.number)
 
     def listed(self):
         self.count()
         return [watch for watch in self.all.values() if not watch.hidden]
-
-    @staticmethod
-    def recording(command):
-        recording = session().recording
-        if recording is not None and not recording.has_watches:
-            raise Failure(f"{command}: the agent judges no conditions but step=N: record at breakpoints, without --engine agent", 2)
-        return recording
 
     # --- recordings ---
 
@@ -79,12 +72,16 @@ class Watches:
         """A recording begins: what is done already waits for no second time."""
         for watch in self.all.values():
             watch.before = watch.hits
-            if not watch.is_done:
+            if watch.is_done:
+                continue
+            try:
                 recording.recorder.watch(watch.number, watch.condition, watch.once)
+            except Failure as error:  # it was given for the other engine
+                debugger.warn(f"condition {watch.number} is not judged: {error}")
 
     def count(self):
         recording = session().recording
-        if recording is None or not recording.has_watches:
+        if recording is None:
             return
         for watch in self.all.values():
             watch.hits = max(watch.hits, watch.before + recording.recorder.watch_hits(watch.number))
@@ -102,7 +99,7 @@ class Watches:
 
     def _stopped(self, _event):
         recording = session().recording
-        if recording is None or not recording.has_watches or not recording.stopped:
+        if recording is None or not recording.stopped:
             return
         number, event = recording.recorder.stopped_by()
         watch = self.all.get(number)
@@ -119,7 +116,8 @@ class Watches:
 def check(command, condition, recording):
     """Refuses a condition that cannot be read, with a caret where, or that can never hold."""
     step, event = (recording.recorder.step(), recording.recorder.event_count()) if recording is not None else (0, 0)
-    wrong, column, possible = check_condition(condition, step, event)
+    by_agent = recording.by_agent if recording is not None else waits_for_agent()
+    wrong, column, possible = check_condition(condition, step, event, by_agent)
     if wrong:
         if column and condition.isprintable():
             debugger.write(f"  {condition}\n  {' ' * (column - 1)}^\n", error=True)
@@ -127,6 +125,13 @@ def check(command, condition, recording):
     if not possible:
         now = f" from here on (step {step}, event {event})" if recording is not None else ""
         raise Failure(f"{command}: '{condition}' can never hold{now}: change it, or `run` again", 2)
+
+
+def waits_for_agent():
+    """Whether the agent will record the next program."""
+    from .recorder import waiting
+
+    return waiting.on and waiting.by_agent
 
 
 _watches = None

@@ -311,7 +311,7 @@ WRONG = [
     ("gpumem watch --once", "gpumem: watch: --once: CONDITION is missing: give one, as in "),
     ("gpumem watch category=gradient", "  category=gradient\n  ^\ngpumem: watch: 'category=gradient', column 1: category is not known at an event: it follows "),
     ("gpumem watch size>1 and label=x", "  size>1 and label=x\n             ^\ngpumem: watch: 'size>1 and label=x', column 12: label is not known at an event: "),
-    ("gpumem until skipped=1", "  skipped=1\n  ^\ngpumem: until: 'skipped=1', column 1: skipped is not known at a breakpoint, which sees no values: `gpumem amp` "),
+    ("gpumem until skipped=1", "  skipped=1\n  ^\ngpumem: until: 'skipped=1', column 1: skipped is not known at a breakpoint, which sees no values: the agent "),
     ("gpumem until overflow", "  overflow\n  ^\ngpumem: until: 'overflow', column 1: overflow is not known at a breakpoint, "),
     ("gpumem watch label=x", "  label=x\n  ^\ngpumem: watch: 'label=x', column 1: label is not known at an event: "),
     ("gpumem watch step=1 and step=2", "gpumem: watch: 'step=1 and step=2' can never hold: change it"),
@@ -350,12 +350,107 @@ def test_blocks_are_selected_by_the_facts_of_stacks(run_gdb, run_gpumem, tmp_pat
     assert refused.status == 2 and "skipped is not known of a block: `gpumem amp` tells " in refused.err
 
 
-def test_conditions_need_a_recording_at_breakpoints(run_gdb, program):
-    gdb = run_gdb(["gpumem record --engine agent", "gpumem until step=2", "gpumem watch size>3", "gpumem until size>3", "continue"], program)
-    assert re.search(r"^ *#\d+ .* step 2 ", gdb["gpumem until step=2"], re.M), gdb.out
-    for command in ("gpumem watch size>3", "gpumem until size>3"):
-        assert "agent" in gdb[command] and gdb[command].startswith("gpumem: "), gdb[command]
-    assert "exited normally" in gdb["continue"]
+SCALED = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+for step in range(6):
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = model(torch.ones(8 * (step + 1), 64, device="cuda")).float().sum()
+    loss = loss + (model.bias * 2).sum()
+    scaler.scale(loss * (float("inf") if step in (1, 4) else 1)).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+print("done")
+"""
+THREADS = """
+import threading, torch
+def work(number):
+    for step in range(60):
+        kept = torch.empty(1000 * (number + 1), device="cuda")
+        other = torch.empty(10, 20 + number, dtype=torch.float16, device="cuda")
+        del kept
+threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print("done")
+"""
+
+
+def of_blocks(events):
+    """The agent's releases do not repeat what the block was allocated for."""
+    for event in events:
+        if event["action"].startswith("free") and event["block"] is not None:
+            event.update({name: events[event["block"]].get(name) for name in ("dtype", "shape")})
+    return events
+
+
+@pytest.mark.parametrize("code", [PROGRAM, SCALED, THREADS], ids=["training", "scaled", "threads"])
+def test_a_program_that_the_agent_records_stops_where_its_recording_says(run_gdb, tmp_path, code):
+    """With several threads at once events have other numbers in each run: what is compared is of one run."""
+    program = tmp_path / "program.py"
+    program.write_text(code)
+    record = "gpumem record --engine agent"
+    events = of_blocks(run_gdb([record, "run", "gpumem events --json"], program)["gpumem events --json"].json_lines())
+    chance = random.Random(11)
+    conditions = []
+    while len(conditions) < 40:
+        condition = random_condition(chance, events, with_steps=code == PROGRAM)
+        hits = sum(holds(event, condition) is True for event in events)
+        if 0 < hits < len(events) // 8:
+            conditions.append(condition)
+    watches = [f"gpumem watch {text(condition)}" for condition in conditions]
+    gdb = run_gdb([record, *watches, "run", CONTINUE, "gpumem watch", "gpumem events --json"], program)
+    events = of_blocks(gdb["gpumem events --json"].json_lines())
+    held = {int(number): int(count) for number, count in re.findall(r"^ +(\d+) +(\d+)  ", gdb["gpumem watch"], re.M)}
+    assert len(held) == len(conditions), gdb["gpumem watch"]
+    for number, condition in enumerate(conditions, 1):
+        assert held[number] == sum(holds(event, condition) is True for event in events), text(condition)
+    stops = [int(number) for number in re.findall(r"^ *#(\d+) +\w+ ", gdb["run"] + gdb[CONTINUE], re.M)]
+    wanted = [event["n"] for event in events if any(holds(event, condition) is True for condition in conditions)]
+    assert set(stops) <= set(wanted) and len(stops) > 20
+    together = {("free_requested", "free_completed"), ("segment_alloc", "alloc")}
+    for number in set(wanted) - set(stops):
+        assert (events[number - 1]["action"], events[number]["action"]) in together and number - 1 in stops, number
+
+
+@pytest.mark.every_debugger
+def test_conditions_with_the_agent(run_gdb, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(SCALED)
+    gdb = run_gdb(
+        ["gpumem watch overflow", "gpumem record --engine agent", "gpumem watch category=gradient", "gpumem watch --once size>100GiB",
+         "gpumem until shape=[8,64] and dtype=float16", "gpumem until skipped", "gpumem amp --json", "gpumem until overflow", "gpumem until skipped",
+         "gpumem until not skipped and line=program.py:12", "gpumem until block=1 and action=free_completed", "gpumem watch",
+         "gpumem events --json"],
+        program,
+    )  # fmt: skip
+    assert "overflow is not known at a breakpoint" in gdb["gpumem watch overflow"]
+    assert "category is not known at an event" in gdb["gpumem watch category=gradient"]
+    events = gdb["gpumem events --json"].json_lines()
+    at = re.search(r"^#(\d+) .*\(8, 64\) float16", gdb["gpumem until shape=[8,64] and dtype=float16"], re.M)
+    first = next(event["n"] for event in events if event.get("shape") == [8, 64] and event["dtype"] == "float16")
+    assert at and int(at[1]) == first, gdb.out
+    untils = [gdb.sections[index] for index, command in enumerate(gdb.commands) if command == "gpumem until skipped"]
+    assert re.search(r"^#\d+ .*  step [23] ", untils[0], re.M), untils[0]
+    assert re.search(r"^#\d+ .*  step [56] ", untils[1], re.M), untils[1]
+    assert "the program ended before 'block=1 and action=free_completed' held" in gdb["gpumem until block=1 and action=free_completed"]
+    assert "condition 1 never held: size>100GiB" in gdb["gpumem until block=1 and action=free_completed"]
+    assert re.search(r"^ +1 +0  size>100GiB \(once\)$", gdb["gpumem watch"], re.M)
+
+
+def test_a_condition_on_a_block_that_is_not_there_yet_holds_at_its_release(run_gdb, program):
+    events = run_gdb(["gpumem record --engine agent", "run", "gpumem events --json"], program)["gpumem events --json"].json_lines()
+    frees = [event for event in events if event["action"] == "free_completed" and event["step"] and event["step"] >= 2 and event["block"] > 40]
+    for event in frees[:: len(frees) // 4]:
+        gdb = run_gdb(["gpumem record --engine agent", f"gpumem until block={event['block']} and action=free_completed", "continue"], program)
+        assert re.search(rf"^#{event['n']} +free_completed ", gdb[1], re.M), gdb.out
+        assert "exited normally" in gdb["continue"]
 
 
 @pytest.mark.every_debugger

@@ -12,7 +12,7 @@ def go_on(events=0, step=0, watch=None):
     """Continues, or starts the program, until the condition is met, and shows the event. Returns False if the
     program stopped for another reason, or ended; gdb and why_not() then tell the reason."""
     if waiting.by_agent and waiting.on:
-        return go_on_by_agent(events, step)
+        return go_on_by_agent(events, step, watch)
     recording = session().recording
     started = recording is None
     before = 0 if started else recording.recorder.event_count()
@@ -60,9 +60,12 @@ def started_by_agent():
     return recording is not None and recording.has_begun()
 
 
-def go_on_by_agent(events, step):
-    """The same as go_on() for a program that the agent records: it stops at each event, and is examined."""
+def go_on_by_agent(events, step, watch):
+    """The same as go_on() for a program that the agent records: for a number or a step it stops at each event, and is
+    examined; for a condition where that may hold."""
     started = session().recording is None
+    if watch is not None:
+        return until_held(watch, started)
     if started and not started_by_agent():
         return False
     recording = session().recording
@@ -74,6 +77,20 @@ def go_on_by_agent(events, step):
         return False
     number = str(before + events - 1 if events else recording.recorder.event_count() - 1)
     answer(["events", "--from", number, "--to", number])
+    return True
+
+
+def until_held(watch, started):
+    if not started:
+        session().recording.stopped = False
+    gdb.execute("run" if started else "continue")
+    recording = session().recording
+    if recording is None or not recording.stopped:
+        return False
+    held, event = recording.recorder.stopped_by()
+    if held != watch.number:
+        return False
+    answer(["events", "--from", str(event), "--to", str(event)])
     return True
 
 

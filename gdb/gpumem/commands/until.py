@@ -5,7 +5,6 @@ import re
 from ..command import Command, Usage, needs_recorded_program
 from ..debugger import say
 from ..library import Failure
-from ..recorder import waiting
 from ..session import session
 from ..watches import watches
 from .next_event import go_on, why_not
@@ -35,9 +34,6 @@ class Until(Command):
             raise Usage("a condition is missing: give one, as in `gpumem until step=2`")
         if step and 1 <= int(step[1]) < 1 << 32:
             self.until_step(int(step[1]))
-        elif waiting.by_agent and waiting.on:
-            watches().recording("until")
-            raise Failure("until: with --engine agent the condition may be step=N: record without it for others", 2)
         else:
             self.until_condition(text)
 

@@ -6,7 +6,7 @@ from ..library import visible
 from ..watches import watches
 
 FACTS = ("size", "requested", "step", "stream", "address", "event", "block", "device", "allocated", "reserved", "action", "phase", "function", "line",
-         "module", "operator", "node", "collective")  # fmt: skip
+         "module", "operator", "node", "collective", "dtype", "shape")  # fmt: skip
 
 
 class Watch(Command):
@@ -26,12 +26,17 @@ class Watch(Command):
     the block), action (alloc, free_requested, ...), device, and allocated and reserved (the bytes of the device after the
     event).
 
-    The program stops inside the allocator, at the event that is shown. Conditions need a recording at breakpoints.
+    dtype and shape are those of the block that is allocated or freed. With `gpumem record --engine agent` there are also overflow
+    and skipped, without a comparison: since the thread's event before, a GradScaler found a gradient that is not finite; it left
+    out the optimizer's step.
+
+    The program stops inside the allocator, at the event that is shown.
 
     Example: gpumem watch size>1GiB and phase=backward
     Example: gpumem watch --once allocated>20GiB
     Example: gpumem watch module=Attention and not operator=aten::empty
-    Example: gpumem watch action=free_requested and block=7"""
+    Example: gpumem watch action=free_requested and block=7
+    Example: gpumem watch skipped or dtype=float16 and shape=[*, 50257]"""
 
     name = "watch"
     words = ("delete", "--once", *(f"{fact}=" for fact in FACTS))

@@ -38,5 +38,5 @@ class Where(Command):
         count = recording.recorder.event_count()
         if not count:
             raise Failure("where: no event is recorded yet: `gpumem next-event` runs to the first one", 2)
-        held, event = recording.recorder.stopped_by() if recording.has_watches else (0, 0)
+        held, event = recording.recorder.stopped_by()
         return event if held else count - 1

@@ -1,0 +1,286 @@
+/* Judging: conditions over one event of the agent's recording, with what came before it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "torch/dtypes.h"
+#include "walk/judge.h"
+#include "walk/state.h"
+
+/* ---- stacks and tensors ---------------------------------------------------------------------- */
+
+struct recorded {
+	const struct gm_log *log;
+	uint32_t python, native;
+};
+
+static bool python_frame(const void *context, size_t i, struct gm_condition_frame *ret_frame)
+{
+	const struct recorded *recorded = context;
+	struct gm_log_frame frame;
+	struct gm_log_code code = {0};
+	size_t count;
+	const uint32_t *frames = gm_log_python_stack(recorded->log, recorded->python, &count);
+	if (i >= count || !gm_log_frame(recorded->log, frames[i], &frame))
+		return false;
+	gm_log_code(recorded->log, frame.code, &code);
+	*ret_frame = (struct gm_condition_frame){gm_log_string(recorded->log, code.file),
+	        gm_log_string(recorded->log, code.name), frame.line};
+	return true;
+}
+
+static const char *native_function(const void *context, size_t i)
+{
+	const struct recorded *recorded = context;
+	uint32_t function, file, line;
+	size_t count;
+	const uint64_t *addresses = gm_log_native_stack(recorded->log, recorded->native, &count);
+	if (i >= count)
+		return NULL;
+	if (!gm_log_symbol(recorded->log, addresses[i], &function, &file, &line))
+		return "";
+	return gm_log_string(recorded->log, function);
+}
+
+enum gm_truth gm_walk_judge_stacks(
+        const struct gm_walk *walk, const struct gm_event *event, const struct gm_clause *clause)
+{
+	const struct recorded recorded = {walk->log, event->python_stack, event->native_stack};
+	const struct gm_condition_stacks stacks = {&recorded, python_frame, native_function};
+	return gm_compare_stacks(&stacks, clause);
+}
+
+enum gm_truth gm_walk_judge_tensor(
+        const struct gm_walk *walk, uint32_t id, const struct gm_clause *clause)
+{
+	struct gm_log_tensor tensor;
+	if (!gm_log_tensor(walk->log, id, &tensor))
+		return GM_UNKNOWN;
+	if (clause->fact == GM_FACT_SHAPE)
+		return gm_compare_shapes(tensor.sizes, tensor.dimensions, clause);
+	const char *name = gm_torch_dtype_name(tensor.type);
+	return name ? gm_compare_texts(name, clause) : GM_UNKNOWN;
+}
+
+/* ---- what a GradScaler found ----------------------------------------------------------------- */
+
+/* GradScaler.step() leaves out the optimizer's step by the value that it reads in
+ * _maybe_opt_step(). */
+static bool is_read_by_step(const struct gm_walk *walk, uint32_t stack)
+{
+	const struct recorded recorded = {walk->log, stack, 0};
+	struct gm_condition_frame frame;
+	for (size_t i = 0; i < 64 && python_frame(&recorded, i, &frame); i++)
+		if (gm_text_ends_with(frame.function, "_maybe_opt_step") &&
+		        gm_text_ends_with(frame.file, "torch/amp/grad_scaler.py"))
+			return true;
+	return false;
+}
+
+/* Between the event's thread's event before, and the event. */
+static void read_scaling(
+        struct gm_walk *walk, uint64_t number, bool *ret_overflow, bool *ret_skipped)
+{
+	*ret_overflow = *ret_skipped = false;
+	for (; walk->amps < gm_log_amp_count(walk->log); walk->amps++) {
+		struct gm_log_amp amp;
+		gm_log_amp(walk->log, walk->amps, &amp);
+		if (amp.event > number)
+			break;
+		bool found = amp.kind == GM_AMP_FOUND && amp.count > 0 && amp.values[0] != 0;
+		bool seen = amp.kind == GM_AMP_CHECK && amp.count > 1 && amp.values[1] != 0;
+		*ret_overflow |= found || seen;
+		*ret_skipped |= found && is_read_by_step(walk, amp.python_stack);
+	}
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static unsigned work_of(const struct gm_log *log, const struct gm_log_mark *mark)
+{
+	const char *name = mark->kind == GM_MARK_PUSH ? gm_log_string(log, mark->name) : "";
+	if (strncmp(name, "Optimizer.step#", 15) == 0)
+		return GM_LANDMARK_OPTIMIZER;
+	return strncmp(name, "Optimizer.zero_grad#", 20) == 0 ? GM_LANDMARK_ZERO_GRAD : 0;
+}
+
+/* As the recorder at breakpoints does: by the events so far. */
+static void feed(struct gm_walk *walk, const struct gm_event *event, uint64_t number)
+{
+	for (; walk->passes < gm_log_pass_count(walk->log); walk->passes++) {
+		struct gm_log_pass pass;
+		gm_log_pass(walk->log, walk->passes, &pass);
+		if (pass.event > number)
+			break;
+		gm_steps_turn(walk->steps, pass.code, pass.loop, pass.position);
+	}
+	for (; walk->marks < gm_log_mark_count(walk->log); walk->marks++) {
+		struct gm_log_mark mark;
+		unsigned task = 0, depth = 0;
+		gm_log_mark(walk->log, walk->marks, &mark);
+		if (mark.event > number)
+			break;
+		if (work_of(walk->log, &mark))
+			gm_steps_mark(walk->steps, mark.thread, work_of(walk->log, &mark));
+		if (mark.kind == GM_MARK_STEP) {
+			walk->declares_steps = true;
+			walk->steps_marked++;
+		}
+		if (mark.kind == GM_MARK_TASK) {
+			if (sscanf(gm_log_string(walk->log, mark.name), "%u %u", &task, &depth) !=
+			        2)
+				task = 0;
+			gm_steps_task(walk->steps, mark.thread, task, depth);
+		}
+	}
+	if (event->flags & GM_EVENT_PREEXISTING)
+		return;
+	const struct gm_step_event fed = gm_step_event_of(event);
+	walk->step = gm_steps_feed(walk->steps, &fed);
+	if (walk->declares_steps)
+		walk->step = (uint32_t)walk->steps_marked;
+}
+
+/* ---- one event ------------------------------------------------------------------------------- */
+
+struct subject {
+	const struct gm_walk *walk;
+	const struct gm_event *event;
+	uint64_t number, block; /* UINT64_MAX: not recorded */
+	uint32_t tensor;        /* of the block that is allocated or freed */
+	bool overflow, skipped;
+};
+
+static enum gm_truth known(uint64_t number, const struct gm_clause *clause)
+{
+	return number == UINT64_MAX ? GM_UNKNOWN : gm_compare_numbers(number, clause);
+}
+
+static enum gm_truth truth(bool value)
+{
+	return value ? GM_TRUE : GM_FALSE;
+}
+
+static enum gm_truth judge(const void *context, const struct gm_clause *clause)
+{
+	const struct subject *subject = context;
+	const struct gm_event *event = subject->event;
+	switch (clause->fact) {
+	case GM_FACT_SIZE:
+		return gm_compare_numbers(event->size, clause);
+	case GM_FACT_REQUESTED: /* 0: not recorded */
+		return event->requested ? gm_compare_numbers(event->requested, clause) : GM_UNKNOWN;
+	case GM_FACT_STEP:
+		return gm_compare_numbers(subject->walk->step, clause);
+	case GM_FACT_STREAM:
+		return gm_compare_numbers(event->stream, clause);
+	case GM_FACT_ADDRESS:
+		return gm_compare_numbers(event->address, clause);
+	case GM_FACT_EVENT:
+		return gm_compare_numbers(subject->number, clause);
+	case GM_FACT_BLOCK:
+		return known(subject->block, clause);
+	case GM_FACT_DEVICE:
+		return gm_compare_numbers((uint64_t)event->device, clause);
+	case GM_FACT_ALLOCATED:
+		return known(event->allocated, clause);
+	case GM_FACT_RESERVED:
+		return known(event->reserved, clause);
+	case GM_FACT_ACTION:
+		return gm_compare_texts(gm_action_name((enum gm_action)event->action), clause);
+	case GM_FACT_PHASE:
+		return gm_compare_texts(
+		        gm_phase_name(gm_steps_phase(subject->walk->steps)), clause);
+	case GM_FACT_DTYPE:
+	case GM_FACT_SHAPE:
+		return gm_walk_judge_tensor(subject->walk, subject->tensor, clause);
+	case GM_FACT_OVERFLOW:
+		return truth(subject->overflow);
+	case GM_FACT_SKIPPED:
+		return truth(subject->skipped);
+	default:
+		return gm_walk_judge_stacks(subject->walk, event, clause);
+	}
+}
+
+static void judge_conditions(struct gm_walk *walk, const struct subject *subject)
+{
+	for (size_t i = 0; i < walk->conditions.count; i++) {
+		struct gm_walk_condition *condition = &walk->conditions.items[i];
+		if (!gm_walk_is_due(condition) ||
+		        gm_condition_holds(condition->condition, judge, subject) != GM_TRUE)
+			continue;
+		condition->hits++;
+		if (walk->stopped_by)
+			continue;
+		walk->stopped_by = condition->id;
+		walk->stopped_at = subject->number;
+	}
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+static struct gm_walk_block *find(const struct gm_walk *walk, const struct gm_event *event)
+{
+	const uint64_t key[2] = {event->address, event->device_type};
+	struct gm_walk_block *block;
+	HASH_FIND(hh, walk->blocks, key, sizeof(key), block);
+	return block;
+}
+
+struct gm_walk_block *gm_walk_block_of(const struct gm_walk *walk, uint64_t event)
+{
+	struct gm_walk_block *block, *next;
+	HASH_ITER(hh, walk->blocks, block, next)
+	{
+		if (block->event == event)
+			return block;
+	}
+	return NULL;
+}
+
+static struct gm_error *keep(struct gm_walk *walk, const struct gm_event *event, uint64_t number)
+{
+	struct gm_walk_block *block = find(walk, event);
+	if (event->action == GM_FREE_COMPLETED && block) {
+		HASH_DEL(walk->blocks, block);
+		free(block);
+	}
+	if (event->action != GM_ALLOC)
+		return NULL;
+	if (!block) {
+		block = calloc(1, sizeof(*block));
+		if (!block)
+			return &gm_error_no_memory;
+		block->key[0] = event->address;
+		block->key[1] = event->device_type;
+		HASH_ADD(hh, walk->blocks, key, sizeof(block->key), block);
+	}
+	block->event = number;
+	block->tensor = event->tensor;
+	return NULL;
+}
+
+struct gm_error *gm_walk_read(struct gm_walk *walk)
+{
+	uint64_t count = gm_log_event_count(walk->log);
+	for (; walk->seen < count; walk->seen++) {
+		struct gm_event event;
+		struct subject subject = {.walk = walk, .event = &event, .number = walk->seen};
+		gm_log_event(walk->log, walk->seen, &event);
+		feed(walk, &event, walk->seen);
+		read_scaling(walk, walk->seen, &subject.overflow, &subject.skipped);
+		bool frees = event.action == GM_FREE_REQUESTED || event.action == GM_FREE_COMPLETED;
+		const struct gm_walk_block *block = frees ? find(walk, &event) : NULL;
+		subject.block = event.action == GM_ALLOC ? walk->seen
+		                : block                  ? block->event
+		                                         : UINT64_MAX;
+		subject.tensor = block ? block->tensor : event.tensor;
+		if (walk->seen >= walk->from && walk->seen < walk->to &&
+		        !(event.flags & GM_EVENT_PREEXISTING))
+			judge_conditions(walk, &subject);
+		gm_try(keep(walk, &event, walk->seen));
+	}
+	return NULL;
+}
