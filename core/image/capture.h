@@ -11,25 +11,13 @@
 
 #include "image/image.h"
 
-/*
- * Memory for a copy, got from the kernel before the process is stopped: the kernel zeroes each page
- * that it gives, which takes longer than to copy something there. A hint only: the process runs on,
- * and what it maps or touches in the meantime gets its memory when it is copied.
- */
 struct gm_capture_buffer;
-/*
- * NULL: there is no memory for a copy, or this is not a process that can be copied. `all`: every
- * page will be copied. Otherwise large stretches without an address in them (a tensor's numbers)
- * are left out. A read of such memory gets it from the process, if it has not changed since.
- */
-struct gm_capture_buffer *gm_capture_buffer_create(struct gm_image *image, bool all);
-void gm_capture_buffer_destroy(struct gm_capture_buffer *buffer);
 
 /*
  * Call it of a process that is stopped, in the thread that traces it. True: from now on, until
  * gm_image_capture_end(), everything about the image is of this moment. False: nothing has changed;
- * there is no memory for it, or it is no process. `buffer` may be NULL; what the copy needs of it
- * is taken out of it.
+ * there is no memory for it, or it is no process. `buffer` (capture_buffer.h) may be NULL;
+ * what the copy needs of it is taken out of it.
  */
 bool gm_image_capture(
         struct gm_image *image, struct gm_capture_buffer *buffer, uint64_t *ret_bytes);

@@ -4,21 +4,17 @@
 #include <sys/mman.h>
 
 #include "base/array.h"
-#include "base/cleanup.h"
 #include "base/huge_pages.h"
 #include "base/search.h"
 #include "base/team.h"
 #include "image/capture_pointer_free.h"
 #include "image/internal.h"
+#include "image/memory.h"
 #include "image/memory_left.h"
 
 enum {
-	PAGE = GM_PAGE_SIZE,
-	STEP = 4096 * PAGE, /* of address space, looked through for touched pages at a time */
-	RANGES_PER_STEP = STEP / PAGE,
 	HUGE_PAGE = 2 << 20,
 	DENSE = HUGE_PAGE / 16 * 15, /* bytes touched in it that make a huge page worth it */
-	PIECE = 2 * HUGE_PAGE,
 };
 
 struct gm_capture_buffer {
@@ -26,80 +22,6 @@ struct gm_capture_buffer {
 	size_t count;
 	uint64_t most; /* bytes that a copy may take */
 };
-
-/* --- areas ------------------------------------------------------------------------------------ */
-
-/* Address space whose distance from a huge page's start is that of `start`: a piece of the target
- * that begins at a multiple of PIECE does so here. NULL: there is none. */
-static uint8_t *map_alike(uint64_t start, size_t size)
-{
-	uint8_t *memory = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE,
-	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (memory == MAP_FAILED)
-		return NULL;
-	size_t skipped = (size_t)((start - (uintptr_t)memory) % HUGE_PAGE);
-	if (skipped > 0)
-		munmap(memory, skipped);
-	if (skipped < HUGE_PAGE)
-		munmap(memory + skipped + size, HUGE_PAGE - skipped);
-	return memory + skipped;
-}
-
-bool gm_copy_area_init(struct gm_copy_area *area, const struct gm_mapping *mapping)
-{
-	size_t size = (size_t)(mapping->end - mapping->start);
-	uint64_t *touched = calloc(size / PAGE / GM_COPY_PAGES_PER_WORD + 1, sizeof(*touched));
-	uint8_t *bytes = touched ? map_alike(mapping->start, size) : NULL;
-	if (!bytes) {
-		free(touched);
-		return false;
-	}
-	*area = (struct gm_copy_area){mapping->start, mapping->end, bytes, touched, NULL};
-	return true;
-}
-
-void gm_copy_area_deinit(struct gm_copy_area *area)
-{
-	if (area->bytes)
-		munmap(area->bytes, (size_t)(area->end - area->start));
-	free(area->touched);
-	gm_copy_units_deinit(area);
-}
-
-static bool show_range(struct gm_range range, gm_copy_visit visit, void *context)
-{
-	for (uint64_t at = range.start, end; at < range.end; at = end) {
-		end = (at | (PIECE - 1)) + 1;
-		end = range.end < end ? range.end : end;
-		if (!visit(context, (struct gm_range){at, end}))
-			return false;
-	}
-	return true;
-}
-
-bool gm_copy_area_each_piece(struct gm_image *image, const struct gm_copy_area *area,
-        uint64_t *bytes, uint64_t most, gm_copy_visit visit, void *context)
-{
-	_cleanup_free_ struct gm_range *ranges = malloc(RANGES_PER_STEP * sizeof(*ranges));
-	if (!ranges)
-		return false;
-	for (uint64_t at = area->start, end; at < area->end; at = end) {
-		at = gm_image_next_touched(image, at, area->end);
-		uint64_t last = at | (STEP - 1); /* whole huge pages */
-		end = area->end - 1 <= last ? area->end : last + 1;
-		size_t count = gm_image_touched(image, at, end, ranges, RANGES_PER_STEP);
-		for (size_t i = 0; i < count; i++) {
-			*bytes += ranges[i].end - ranges[i].start;
-			if (!show_range(ranges[i], visit, context))
-				return false;
-		}
-		if (*bytes > most)
-			return false;
-	}
-	return true;
-}
-
-/* --- the buffer ------------------------------------------------------------------------------- */
 
 uint64_t gm_capture_most(const struct gm_capture_buffer *buffer)
 {

@@ -1,24 +1,26 @@
-/* What capture.c and capture_buffer.c share. */
+/*
+ * Memory for a copy of what a program can write to (capture.h), got from the kernel before the
+ * process is stopped: the kernel zeroes each page that it gives, which takes longer than to copy
+ * something there. A hint only: the process runs on, and what it maps or touches in the meantime
+ * gets its memory when it is copied.
+ */
 #ifndef GM_IMAGE_CAPTURE_BUFFER_H
 #define GM_IMAGE_CAPTURE_BUFFER_H
 
-#include "image/capture.h"
 #include "image/capture_area.h"
-#include "image/internal.h"
 
-/* Without memory behind it; false: there is no memory. */
-bool gm_copy_area_init(struct gm_copy_area *area, const struct gm_mapping *mapping);
-/* Of one that was taken out of a buffer (all zero but the bounds) too. */
-void gm_copy_area_deinit(struct gm_copy_area *area);
+struct gm_capture_buffer;
+struct gm_image;
 
-/* Whole pages of the target, so many as one thread gets or copies in one go. False: no memory. */
-typedef bool (*gm_copy_visit)(void *context, struct gm_range piece);
 /*
- * Shows the touched pages of the area's mapping, ascending, and adds their bytes to *bytes. False:
- * no memory, the visitor said so, or there are more than `most` bytes.
+ * NULL: there is no memory for a copy, or this is not a process that can be copied. `all`: every
+ * page will be copied. Otherwise large stretches without an address in them (a tensor's numbers)
+ * are left out. A read of such memory gets it from the process, if it has not changed since.
  */
-bool gm_copy_area_each_piece(struct gm_image *image, const struct gm_copy_area *area,
-        uint64_t *bytes, uint64_t most, gm_copy_visit visit, void *context);
+struct gm_capture_buffer *gm_capture_buffer_create(struct gm_image *image, bool all);
+void gm_capture_buffer_destroy(struct gm_capture_buffer *buffer);
+
+/* --- inside of the image room ----------------------------------------------------------------- */
 
 /* The area that was made for this mapping, if there is one; `buffer` may be NULL. */
 bool gm_capture_buffer_take(struct gm_capture_buffer *buffer, const struct gm_mapping *mapping,

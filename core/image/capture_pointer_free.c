@@ -7,33 +7,10 @@
 enum {
 	PAGE = GM_PAGE_SIZE,
 	UNIT = GM_COPY_UNIT,
-	AT_ONCE = 4 * UNIT, /* read at once: stays in the second-level cache */
-	LEAST = 16 * UNIT,  /* of a piece that is looked at */
-	SAMPLES = 8,        /* pages of it */
+	AT_ONCE = 4 * UNIT,                 /* read at once: stays in the second-level cache */
+	LEAST = GM_COPY_UNITS_LEAST * UNIT, /* of a piece that is looked at */
+	SAMPLES = 8,                        /* pages of it */
 };
-#define MOST_OF_A_MAPPING (UINT64_C(1) << 40)
-
-static size_t units_bytes(const struct gm_copy_area *area)
-{
-	return (size_t)((area->end - 1) / UNIT - area->start / UNIT + 1) * sizeof(*area->units);
-}
-
-void gm_copy_units_init(struct gm_copy_area *area)
-{
-	uint64_t size = area->end - area->start;
-	if (size < LEAST || size > MOST_OF_A_MAPPING)
-		return;
-	void *units = mmap(NULL, units_bytes(area), PROT_READ | PROT_WRITE,
-	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	area->units = units == MAP_FAILED ? NULL : units;
-}
-
-void gm_copy_units_deinit(struct gm_copy_area *area)
-{
-	if (area->units)
-		munmap(area->units, units_bytes(area));
-	area->units = NULL;
-}
 
 uint64_t gm_lowest_address(const struct gm_image *image)
 {

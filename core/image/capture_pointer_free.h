@@ -8,30 +8,9 @@
 #ifndef GM_IMAGE_CAPTURE_POINTER_FREE_H
 #define GM_IMAGE_CAPTURE_POINTER_FREE_H
 
-#include <stdatomic.h>
-
 #include "image/capture_area.h"
 #include "image/internal.h"
 #include "image/pointer_free.h"
-
-enum { GM_COPY_UNIT = 64 << 10 /* at a multiple of it in the process */ };
-
-enum gm_unit_state {
-	GM_UNIT_COPIED,
-	GM_UNIT_LIKELY_POINTER_FREE, /* until it is copied; afterwards: never touched */
-	GM_UNIT_POINTER_FREE,
-	GM_UNIT_FETCHED, /* pointer-free, copied since, unchanged */
-	GM_UNIT_LOST,    /* pointer-free, changed since */
-};
-
-struct gm_copy_unit {
-	struct gm_pointer_free_mark mark;
-	atomic_uchar state;
-};
-
-/* Units for an area, if it is worth it; all are GM_UNIT_COPIED. */
-void gm_copy_units_init(struct gm_copy_area *area);
-void gm_copy_units_deinit(struct gm_copy_area *area);
 
 /* An address above which a word may be one, in this process. */
 uint64_t gm_lowest_address(const struct gm_image *image);
@@ -45,28 +24,6 @@ bool gm_copy_is_likely_pointer_free(
 bool gm_copy_piece(struct gm_image *image, const struct gm_image_kind *under,
         struct gm_copy_area *area, struct gm_range piece, uint64_t lowest,
         uint64_t *ret_pointer_free);
-
-/* The unit of an address; NULL: its area has none. */
-static inline struct gm_copy_unit *gm_copy_unit_at(
-        const struct gm_copy_area *area, uint64_t address)
-{
-	return area->units ? &area->units[address / GM_COPY_UNIT - area->start / GM_COPY_UNIT]
-	                   : NULL;
-}
-
-static inline enum gm_unit_state gm_copy_unit_state(
-        const struct gm_copy_area *area, uint64_t address)
-{
-	struct gm_copy_unit *unit = gm_copy_unit_at(area, address);
-	return unit ? (enum gm_unit_state)atomic_load_explicit(&unit->state, memory_order_acquire)
-	            : GM_UNIT_COPIED;
-}
-
-/* Was it pointer-free when all was copied? No search finds anything there. */
-static inline bool gm_copy_is_pointer_free(const struct gm_copy_area *area, uint64_t address)
-{
-	return gm_copy_unit_state(area, address) >= GM_UNIT_POINTER_FREE;
-}
 
 /* A pointer-free unit is put in its place, if it is still what it was; one thread at a time.
  * Returns its state. */

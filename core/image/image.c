@@ -2,13 +2,14 @@
  * What every kind of image has in common: the list of mappings and reading through the page cache.
  * What is particular to live processes is in live.c.
  */
-#include "image/internal.h"
+#include "image/image.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "image/internal.h"
 #include "image/kept.h"
 
 struct gm_error *gm_image_init(struct gm_image *image, const struct gm_image_kind *kind, pid_t pid)
@@ -111,39 +112,6 @@ const struct gm_mapping *gm_image_find_mapping(const struct gm_image *image, uin
 	return gm_maps_find(&image->maps, address);
 }
 
-bool gm_mapping_is_memory(const struct gm_mapping *mapping)
-{
-	const uint32_t needed = GM_MAPPING_READ | GM_MAPPING_WRITE;
-	if ((mapping->flags & needed) != needed || (mapping->flags & GM_MAPPING_DEVICE))
-		return false;
-	/* memory of GPU drivers and other devices may not be read from outside, and reading some
-	 * has effects */
-	return strncmp(mapping->path, "/dev/", 5) != 0 ||
-	       strncmp(mapping->path, "/dev/shm/", 9) == 0 ||
-	       strcmp(mapping->path, "/dev/zero (deleted)") == 0;
-}
-
-size_t gm_image_touched(struct gm_image *image, uint64_t start, uint64_t end,
-        struct gm_range *ret_ranges, size_t max)
-{
-	size_t count;
-	if (image->kind->touched &&
-	        image->kind->touched(image, start, end, ret_ranges, max, &count))
-		return count;
-	ret_ranges[0] = (struct gm_range){start, end};
-	return 1;
-}
-
-uint64_t gm_image_next_touched(struct gm_image *image, uint64_t start, uint64_t end)
-{
-	return image->kind->next_touched ? image->kind->next_touched(image, start, end) : start;
-}
-
-uint64_t gm_image_resident(struct gm_image *image)
-{
-	return image->kind->resident ? image->kind->resident(image) : 0;
-}
-
 void gm_image_read_cache_begin(struct gm_image *image)
 {
 	gm_image_read_cache_end(image);
@@ -159,33 +127,6 @@ void gm_image_read_cache_end(struct gm_image *image)
 {
 	gm_kept_destroy(image->kept);
 	image->kept = NULL;
-}
-
-void gm_image_borrow_begin(struct gm_image *image)
-{
-	if (image->lending++ == 0)
-		image->lends = image->kind->borrow_begin && image->kind->borrow_begin(image);
-}
-
-void gm_image_borrow_end(struct gm_image *image)
-{
-	if (--image->lending > 0 || !image->lends)
-		return;
-	image->lends = false;
-	image->kind->borrow_end(image);
-}
-
-bool gm_image_borrow(struct gm_image *image, uint64_t address, struct gm_borrowed *ret_borrowed)
-{
-	return image->lends && image->kind->lend(image, address, ret_borrowed);
-}
-
-const uint8_t *gm_image_borrowed_bytes(struct gm_image *image, uint64_t address, size_t size)
-{
-	struct gm_borrowed borrowed;
-	return gm_image_borrow(image, address, &borrowed) && size <= borrowed.end - address
-	               ? borrowed.bytes + (address - borrowed.start)
-	               : NULL;
 }
 
 static bool fill_page(void *context, uint64_t page, void *buffer)

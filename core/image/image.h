@@ -20,56 +20,11 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "image/mapping.h"
+#include "image/memory.h"
+#include "image/types.h"
 
 struct gm_image;
-
-enum gm_mapping_flags {
-	GM_MAPPING_READ = 1,
-	GM_MAPPING_WRITE = 2,
-	GM_MAPPING_EXEC = 4,
-	GM_MAPPING_SHARED = 8,
-	/* memory of the simulated device (memfd gpumem-sim-device): never scanned, never a
-	 * holder */
-	GM_MAPPING_DEVICE = 16,
-};
-
-struct gm_mapping {
-	uint64_t start; /* first address */
-	uint64_t end;   /* one past the last */
-	uint64_t file_offset;
-	uint64_t inode;
-	uint32_t flags;   /* enum gm_mapping_flags */
-	const char *path; /* as /proc/PID/maps has it ("[heap]", "" for anonymous); owned by the
-	                     image, valid until the next refresh */
-};
-
-/* x86-64 general registers in the order of DWARF's register numbers 0..16 (16: return address,
- * rip). */
-enum { GM_REGISTER_COUNT = 17 };
-/* clang-format off */
-enum gm_register {
-	GM_RAX = 0, GM_RDX, GM_RCX, GM_RBX, GM_RSI, GM_RDI, GM_RBP, GM_RSP,
-	GM_R8, GM_R9, GM_R10, GM_R11, GM_R12, GM_R13, GM_R14, GM_R15, GM_RIP,
-};
-/* clang-format on */
-struct gm_registers {
-	uint64_t value[GM_REGISTER_COUNT];
-};
-
-/* One of many ranges read at once. `failed` is false where all `size` bytes were read. */
-struct gm_read {
-	uint64_t address;
-	void *buffer;
-	size_t size;
-	bool failed; /* out */
-};
-
-/* How far something slow is, for a line on a terminal. `what` is static; `all` is 0 where it is not
- * known. NULL for `what`: it is done. */
-struct gm_progress {
-	void (*show)(void *context, const char *what, uint64_t done, uint64_t all);
-	void *context;
-};
 
 /* Opens a live process. GM_TARGET: no such process, or permission refused (says what to do). */
 struct gm_error *gm_image_open_pid(pid_t pid, struct gm_image **ret_image);
@@ -107,19 +62,6 @@ struct gm_error *gm_image_file_path(
  */
 struct gm_error *gm_image_set_sysroot(struct gm_image *image, const char *folder);
 
-enum gm_file_state {
-	GM_FILE_SAME,
-	GM_FILE_MISSING,   /* there is no such file on our disk */
-	GM_FILE_DIFFERENT, /* there is one, but of another build */
-	GM_FILE_UNKNOWN,   /* there is one, and nothing in the core tells whether it is the same */
-};
-
-/* A library that the target had mapped. */
-struct gm_image_file {
-	const char *path; /* as the target had it */
-	enum gm_file_state state;
-	const char *found; /* where it is on our disk, NULL: nowhere */
-};
 /* A core's libraries; none for other images. The caller frees the array; the strings are the
  * image's, until its sysroot changes. */
 struct gm_error *gm_image_files(
@@ -137,37 +79,9 @@ struct gm_error *gm_image_refresh(struct gm_image *image);
 /* Forgets cached pages: call it whenever the target may have run since the last read. */
 void gm_image_invalidate(struct gm_image *image);
 
-/* Is it memory that a program writes to and that may be read: not a device's, simulated or
- * mapped? */
-bool gm_mapping_is_memory(const struct gm_mapping *mapping);
-
-/* [start, end) */
-struct gm_range {
-	uint64_t start, end;
-};
-
-/*
- * What was touched of [start, end), whole pages of one mapping, at most GM_TOUCHED_MOST of them:
- * ranges by address, at most `max` (the rest is left out). Where the image cannot tell, all of it.
- * What was never touched reads as zero.
- */
-enum { GM_TOUCHED_MOST = 1 << 20 };
-size_t gm_image_touched(struct gm_image *image, uint64_t start, uint64_t end,
-        struct gm_range *ret_ranges, size_t max);
-
-/*
- * The first page of [start, end), whole pages of one mapping, that was touched: `end` if none was,
- * `start` if the image cannot tell. By it a walk through memory leaves out address space that was
- * reserved and never used.
- */
-uint64_t gm_image_next_touched(struct gm_image *image, uint64_t start, uint64_t end);
-
 /* Bytes that gm_image_touched() leaves out as they were found to have no address in them; a search
  * need not read them. */
 uint64_t gm_image_pointer_free(const struct gm_image *image);
-
-/* About how much of what a program can write to there is to read; 0: not known. */
-uint64_t gm_image_resident(struct gm_image *image);
 
 /*
  * Begins to keep what is read of the program's memory (kept.h), for one question that goes through
@@ -177,23 +91,6 @@ struct gm_kept;
 void gm_image_read_cache_begin(struct gm_image *image);
 struct gm_kept *gm_image_read_cache(const struct gm_image *image);
 void gm_image_read_cache_end(struct gm_image *image);
-
-/*
- * Between these a core, which is a file, is also mapped: its bytes can be used where they lie,
- * without a system call and a copy. They may be nested. Other images have nothing to lend.
- */
-void gm_image_borrow_begin(struct gm_image *image);
-void gm_image_borrow_end(struct gm_image *image);
-/* Bytes that are lent, of the addresses from `start` up to `end`; valid until
- * gm_image_borrow_end(). */
-struct gm_borrowed {
-	uint64_t start, end;
-	const uint8_t *bytes; /* as many bytes away from a multiple of 8 as `start` is */
-};
-/* Those around an address. False: they are to be read. */
-bool gm_image_borrow(struct gm_image *image, uint64_t address, struct gm_borrowed *ret_borrowed);
-/* `size` bytes at an address, or NULL. */
-const uint8_t *gm_image_borrowed_bytes(struct gm_image *image, uint64_t address, size_t size);
 
 /* All mappings, by address; owned by the image, valid until the next refresh. */
 const struct gm_mapping *gm_image_mappings(const struct gm_image *image, size_t *ret_count);

@@ -1,13 +1,18 @@
 /*
- * Inside of the image room: what image.c (reading, cache, mappings) and the kinds of image behind
- * it (live.c) share. Nothing outside core/image includes this.
+ * Inside of the image room: what image.c (reading, cache, mappings), memory.c and the kinds of
+ * image behind them (live.c) share. Nothing outside core/image includes this.
  */
 #ifndef GM_IMAGE_INTERNAL_H
 #define GM_IMAGE_INTERNAL_H
 
-#include "image/image.h"
+#include <sys/types.h>
+
+#include "base/error.h"
 #include "image/maps.h"
 #include "image/page_cache.h"
+#include "image/types.h"
+
+struct gm_image;
 
 /*
  * What a kind of image does. `read` reads as many bytes as it can from `address` on and returns

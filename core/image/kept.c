@@ -8,6 +8,7 @@
 #include "base/huge_pages.h"
 #include "base/search.h"
 #include "image/internal.h"
+#include "image/memory.h"
 
 /*
  * An eighth of what was touched, and a little: a Python heap is mostly less. The rest of what a

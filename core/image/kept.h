@@ -14,7 +14,11 @@
 
 #include <stdatomic.h>
 
-#include "image/image.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct gm_image;
 
 enum {
 	GM_KEPT_SHIFT = 18,

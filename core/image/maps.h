@@ -5,7 +5,10 @@
 #ifndef GM_IMAGE_MAPS_H
 #define GM_IMAGE_MAPS_H
 
-#include "image/image.h"
+#include <stddef.h>
+
+#include "base/error.h"
+#include "image/mapping.h"
 
 struct gm_maps {
 	struct gm_mapping *items;

@@ -8,7 +8,7 @@
 
 #include <sys/user.h>
 
-#include "image/image.h"
+#include "image/types.h"
 
 static inline struct gm_registers gm_registers_from_kernel(const struct user_regs_struct *user)
 {

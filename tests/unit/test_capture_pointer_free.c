@@ -12,6 +12,7 @@
 #include "child.h"
 #include "image/pointer_free.h"
 #include "image/capture.h"
+#include "image/capture_buffer.h"
 #include "image/image.h"
 #include "image/stop.h"
 

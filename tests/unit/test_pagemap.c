@@ -14,6 +14,7 @@
 #include "child.h"
 #include "holders/heap/scan.h"
 #include "image/capture.h"
+#include "image/capture_buffer.h"
 #include "image/image.h"
 #include "image/pagemap.h"
 #include "image/stop.h"

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "image/capture.h"
+#include "image/capture_buffer.h"
 #include "image/ran.h"
 #include "image/stop.h"
 #include "torch/torch.h"

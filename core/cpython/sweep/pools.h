@@ -11,6 +11,7 @@
 #define GM_CPYTHON_POOLS_H
 
 #include "cpython/sweep/walker.h"
+#include "image/image.h"
 #include "image/kept.h"
 
 enum {

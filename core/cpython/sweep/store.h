@@ -7,6 +7,7 @@
 #ifndef GM_CPYTHON_STORE_H
 #define GM_CPYTHON_STORE_H
 
+#include "image/image.h"
 #include "image/kept.h"
 
 enum {

@@ -15,6 +15,7 @@
 #define GM_CPYTHON_SWEEP_H
 
 #include "cpython/sweep/walk.h"
+#include "image/image.h"
 #include "image/kept.h"
 
 enum { GM_SWEEP_THREADS = 8 };

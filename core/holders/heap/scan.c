@@ -12,6 +12,7 @@
 #include "base/huge_pages.h"
 #include "base/sort.h"
 #include "base/thread.h"
+#include "image/image.h"
 #include "image/kept.h"
 
 enum {

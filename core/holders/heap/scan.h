@@ -12,6 +12,7 @@
 #define GM_HOLDERS_SCAN_H
 
 #include "holders/heap/scan_words.h"
+#include "image/image.h"
 #include "image/kept.h"
 
 /* A word was found at `address`. */
