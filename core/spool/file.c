@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <linux/magic.h>
@@ -51,6 +52,28 @@ struct gm_error *gm_spool_check(struct gm_spool_file *file)
 	uint64_t whole = (file->size - GM_AGENT_HEADER_SIZE) / GM_AGENT_EXTENT_SIZE;
 	file->extents = header->extents < whole ? header->extents : (uint32_t)whole;
 	return NULL;
+}
+
+bool gm_spool_runs(const struct gm_agent_file_header *header)
+{
+	char path[64], line[512];
+	if (header->state > GM_AGENT_EXITED)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%u/stat", header->pid);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	if (!file || !fgets(line, sizeof(line), file))
+		return false;
+	const char *state = strrchr(line, ')');
+	return state && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
+}
+
+void gm_spool_source(const struct gm_spool_file *file, char *ret_text, size_t size)
+{
+	snprintf(ret_text, size, "%s", file->header.command);
+	size_t used = strlen(ret_text);
+	if (file->header.parent)
+		snprintf(ret_text + used, size - used, " [forked by process %u]",
+		        file->header.parent);
 }
 
 bool gm_spool_is_final(const char *path)

@@ -106,15 +106,6 @@ static struct gm_error *write_log(const struct gm_spool_file *file, struct gm_lo
 	return error;
 }
 
-void gm_spool_source(const struct gm_spool_file *file, char *ret_text, size_t size)
-{
-	snprintf(ret_text, size, "%s", file->header.command);
-	size_t used = strlen(ret_text);
-	if (file->header.parent)
-		snprintf(ret_text + used, size - used, " [forked by process %u]",
-		        file->header.parent);
-}
-
 struct gm_error *gm_spool_convert(const char *path, const char *to,
         const struct gm_spool_options *options, struct gm_spool_summary *ret_summary)
 {

@@ -8,6 +8,7 @@
  *   decode.c  records of an extent, one after the other
  *   tables.c  what is interned: code, stacks, modules, evidence
  *   order.c   the events of all threads in their one order
+ *   replay_state.c  where the replay stands
  *   replay.c  events into those of a log
  *   segments.c  what PyTorch got from CUDA, piece by piece
  *   external.c  what other libraries than PyTorch got from CUDA
@@ -64,6 +65,8 @@ void gm_spool_close(struct gm_spool_file *file);
 struct gm_error *gm_spool_check(struct gm_spool_file *file);
 /* Whether its process may write on. */
 bool gm_spool_runs(const struct gm_agent_file_header *header);
+/* The program's command line, and whose child it is. */
+void gm_spool_source(const struct gm_spool_file *file, char *ret_text, size_t size);
 /*
  * The records of an extent. They are a copy, as the extent may be packed, and its pages given back,
  * at any time; of a file of before 2.0 and of a ring's copy they are the file's own.
@@ -242,9 +245,5 @@ struct gm_error *gm_spool_read_extent_tables(const struct gm_spool_file *file, u
 /* First pass: interned records into tables, gaps and counters into the log. */
 struct gm_error *gm_spool_read_tables(
         const struct gm_spool_file *file, struct gm_spool_tables *tables);
-
-/* ---- import.c ---- */
-/* The program's command line, and whose child it is. */
-void gm_spool_source(const struct gm_spool_file *file, char *ret_text, size_t size);
 
 #endif

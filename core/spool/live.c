@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/regular_file.h"
-#include "spool/replay.h"
+#include "spool/replay_state.h"
 
 /* Address space for what comes; nothing of it is used before the file has grown there. */
 enum { GROWTH_SHIFT = 36 };
@@ -46,19 +46,6 @@ struct gm_spool_live {
 	uint64_t sought, from, to; /* the number of an event, and which it is in the log */
 	bool found;
 };
-
-bool gm_spool_runs(const struct gm_agent_file_header *header)
-{
-	char path[64], line[512];
-	if (header->state > GM_AGENT_EXITED)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%u/stat", header->pid);
-	_cleanup_fclose_ FILE *file = fopen(path, "re");
-	if (!file || !fgets(line, sizeof(line), file))
-		return false;
-	const char *state = strrchr(line, ')');
-	return state && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
-}
 
 void gm_spool_live_close(struct gm_spool_live *live)
 {

@@ -7,79 +7,8 @@
 #include <string.h>
 
 #include "cpython/decode/recorded.h"
-#include "spool/replay.h"
-
-struct gm_error *gm_spool_replay_create(const struct gm_spool_file *file,
-        struct gm_spool_tables *tables, struct gm_log_writer *log,
-        struct gm_spool_replay **ret_replay)
-{
-	struct gm_spool_replay *replay = calloc(1, sizeof(*replay));
-	if (!replay)
-		return &gm_error_no_memory;
-	replay->file = file;
-	replay->tables = tables;
-	replay->log = log;
-	replay->next_sequence = 1;
-	replay->external = gm_spool_external_create(tables, log);
-	if (!replay->external) {
-		free(replay);
-		return &gm_error_no_memory;
-	}
-	*ret_replay = replay;
-	return NULL;
-}
-
-static void forget_marks(struct thread_state *thread)
-{
-	while (thread->marks.count) {
-		struct told_mark *mark = &thread->marks.items[--thread->marks.count];
-		free(mark->name);
-		free(mark->amp);
-	}
-}
-
-void gm_spool_replay_destroy(struct gm_spool_replay *replay)
-{
-	if (!replay)
-		return;
-	struct live_block *block, *next_block;
-	HASH_ITER(hh, replay->blocks, block, next_block)
-	{
-		HASH_DEL(replay->blocks, block);
-		free(block);
-	}
-	struct live_segment *segment, *next_segment;
-	HASH_ITER(hh, replay->segments, segment, next_segment)
-	{
-		HASH_DEL(replay->segments, segment);
-		free(segment);
-	}
-	struct thread_state *thread, *next_thread;
-	HASH_ITER(hh, replay->threads, thread, next_thread)
-	{
-		HASH_DEL(replay->threads, thread);
-		forget_marks(thread);
-		gm_array_deinit(&thread->passes);
-		gm_array_deinit(&thread->marks);
-		free(thread);
-	}
-	gm_spool_external_destroy(replay->external);
-	free(replay);
-}
-
-struct thread_state *gm_spool_thread(struct gm_spool_replay *replay, uint32_t id)
-{
-	struct thread_state *thread;
-	HASH_FIND(hh, replay->threads, &id, sizeof(id), thread);
-	if (thread)
-		return thread;
-	thread = calloc(1, sizeof(*thread));
-	if (thread) {
-		thread->thread = id;
-		HASH_ADD(hh, replay->threads, thread, sizeof(thread->thread), thread);
-	}
-	return thread;
-}
+#include "spool/replay_state.h"
+#include "spool/segments.h"
 
 static struct live_block *find_block(
         struct gm_spool_replay *replay, uint64_t address, uint64_t type)
@@ -117,12 +46,6 @@ static void forget_block(struct gm_spool_replay *replay, struct live_block *bloc
 	}
 }
 
-void gm_spool_write(struct gm_spool_replay *replay, const struct gm_event *event)
-{
-	gm_log_writer_event(replay->log, event);
-	replay->written++;
-}
-
 /* ---- passes of loops ------------------------------------------------------------------------- */
 
 void gm_spool_replay_pass(
@@ -130,7 +53,7 @@ void gm_spool_replay_pass(
 {
 	struct thread_state *thread = gm_spool_thread(replay, thread_id);
 	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
-	struct told_pass pass = {.code = gm_get_u32(&in), .slot = gm_get_u32(&in)};
+	struct pending_pass pass = {.code = gm_get_u32(&in), .slot = gm_get_u32(&in)};
 	pass.position = gm_get_varint(&in);
 	if (thread && !in.bad && thread->passes.count < 64 && !gm_array_push(&thread->passes, pass))
 		replay->no_memory = true;
@@ -165,11 +88,12 @@ static bool loop_of(struct gm_spool_tables *tables, uint32_t stack, uint32_t cod
 	return false;
 }
 
-static void write_pass(struct gm_spool_replay *replay, const struct told_pass *told, uint32_t stack)
+static void write_pass(
+        struct gm_spool_replay *replay, const struct pending_pass *pending, uint32_t stack)
 {
-	uint32_t code = told->code, loop;
-	uint64_t position = told->position;
-	if (!loop_of(replay->tables, stack, code, told->slot, &loop))
+	uint32_t code = pending->code, loop;
+	uint64_t position = pending->position;
+	if (!loop_of(replay->tables, stack, code, pending->slot, &loop))
 		return;
 	struct known_loop *known = NULL;
 	for (size_t i = 0; i < replay->loop_count && !known; i++)
@@ -203,7 +127,7 @@ void gm_spool_replay_mark(
 	enum { NAME_MAX_SIZE = 1 << 14 };
 	struct thread_state *thread = gm_spool_thread(replay, thread_id);
 	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
-	struct told_mark mark = {.kind = gm_get_u32(&in)};
+	struct pending_mark mark = {.kind = gm_get_u32(&in)};
 	uint64_t size = gm_get_varint(&in);
 	if (!thread || in.bad || size > (uint64_t)(in.end - in.at) || size >= NAME_MAX_SIZE)
 		return;
@@ -243,7 +167,7 @@ void gm_spool_replay_amp(
 	}
 	if (!thread || in.bad || amp.count > GM_LOG_AMP_VALUES || thread->marks.count >= MARKS_MAX)
 		return;
-	struct told_mark mark = {.amp = malloc(sizeof(amp))};
+	struct pending_mark mark = {.amp = malloc(sizeof(amp))};
 	if (mark.amp)
 		*mark.amp = amp;
 	if (!mark.amp || !gm_array_push(&thread->marks, mark)) {
@@ -266,31 +190,31 @@ static void write_amps(struct gm_spool_replay *replay, struct thread_state *thre
 	for (size_t i = 0; i < thread->marks.count; i++)
 		if (thread->marks.items[i].amp)
 			write_amp(replay, thread, thread->marks.items[i].amp);
-	forget_marks(thread);
+	gm_spool_forget_marks(thread);
 }
 
 static void write_marks(struct gm_spool_replay *replay, struct thread_state *thread)
 {
 	for (size_t i = 0; i < thread->marks.count; i++) {
-		const struct told_mark *told = &thread->marks.items[i];
-		if (told->amp) {
-			write_amp(replay, thread, told->amp);
+		const struct pending_mark *pending = &thread->marks.items[i];
+		if (pending->amp) {
+			write_amp(replay, thread, pending->amp);
 			continue;
 		}
 		struct gm_log_mark mark = {
-		        .event = replay->written, .thread = thread->thread, .kind = told->kind};
+		        .event = replay->written, .thread = thread->thread, .kind = pending->kind};
 		/* emit_nvtx() makes each of its own (torch/csrc/autograd/profiler_legacy.cpp,
 		 * getNvtxStr()) */
 		for (const char *end = ", seq = \0, op_id = \0"; *end && mark.kind == GM_MARK_PUSH;
 		        end += strlen(end) + 1) {
-			char *cut = strstr(told->name, end);
+			char *cut = strstr(pending->name, end);
 			if (cut)
 				*cut = 0;
 		}
-		mark.name = *told->name ? gm_log_writer_string(replay->log, told->name) : 0;
+		mark.name = *pending->name ? gm_log_writer_string(replay->log, pending->name) : 0;
 		gm_log_writer_mark(replay->log, &mark);
 	}
-	forget_marks(thread);
+	gm_spool_forget_marks(thread);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -513,7 +437,7 @@ void gm_spool_replay_skip(struct gm_spool_replay *replay, uint32_t id)
 	if (!thread)
 		return;
 	thread->passes.count = 0;
-	forget_marks(thread);
+	gm_spool_forget_marks(thread);
 }
 
 void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary *summary)

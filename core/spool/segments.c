@@ -7,9 +7,9 @@
  * unmapped so. The allocator does that for one stretch at a time, and its own record has one event
  * for all of it: so has the log.
  */
-#include <stdlib.h>
+#include "spool/segments.h"
 
-#include "spool/replay.h"
+#include <stdlib.h>
 
 enum { CUT_MAX = 4096 }; /* segments, among which one is sought that holds an address */
 

@@ -1,6 +1,6 @@
-/* What replay.c and segments.c share: where the replay of an agent's file stands. */
-#ifndef GM_SPOOL_REPLAY_H
-#define GM_SPOOL_REPLAY_H
+/* Where the replay of an agent's file stands: for replay.c, segments.c and live.c. */
+#ifndef GM_SPOOL_REPLAY_STATE_H
+#define GM_SPOOL_REPLAY_STATE_H
 
 #include "spool/internal.h"
 #include "torch/allocator.h"
@@ -25,20 +25,20 @@ struct counters {
 	uint64_t allocated, reserved;
 };
 
-/* What a thread said of its next event. */
-struct told_pass {
+/* What the agent noted before the next event of a thread. */
+struct pending_pass {
 	uint32_t code, slot;
 	uint64_t position;
 };
-struct told_mark {
+struct pending_mark {
 	uint32_t kind;          /* 0: it is of mixed precision */
 	char *name;             /* owned */
 	struct gm_log_amp *amp; /* owned */
 };
 struct thread_state {
 	uint32_t thread;
-	GM_ARRAY(struct told_pass) passes;
-	GM_ARRAY(struct told_mark) marks;
+	GM_ARRAY(struct pending_pass) passes;
+	GM_ARRAY(struct pending_mark) marks;
 	bool holds; /* a segment_alloc or segment_map that waits for the thread's next event */
 	struct gm_event held;
 	UT_hash_handle hh;
@@ -68,19 +68,10 @@ struct gm_spool_replay {
 	bool beginning_dropped; /* of a ring */
 };
 
+/* The thread's; NULL: no memory. */
 struct thread_state *gm_spool_thread(struct gm_spool_replay *replay, uint32_t id);
+/* Drops the marks that the thread left for its next event. */
+void gm_spool_forget_marks(struct thread_state *thread);
 void gm_spool_write(struct gm_spool_replay *replay, const struct gm_event *event);
-
-/* segments.c */
-/* What a thread's segment waits for: its next event, which may be the block that it was got for;
- * NULL: none comes. */
-void gm_spool_write_held(
-        struct gm_spool_replay *replay, struct thread_state *thread, const struct gm_event *next);
-void gm_spool_segment_alloc(
-        struct gm_spool_replay *replay, const struct gm_spool_event *from, struct gm_event *event);
-void gm_spool_segment_free(struct gm_spool_replay *replay, struct gm_event *event);
-void gm_spool_segment_unmap(struct gm_spool_replay *replay, const struct gm_event *event);
-/* Before another event than the next piece of what is being given back; NULL: at the end. */
-void gm_spool_end_unmap(struct gm_spool_replay *replay, const struct gm_spool_event *next);
 
 #endif
