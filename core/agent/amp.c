@@ -37,7 +37,7 @@
 #include "agent/stops.h"
 #include "base/varint.h"
 #include "sim/account.h"
-#include "torch/layout.h"
+#include "torch/layouts.h"
 #include "torch/names.h"
 
 SEE void *gm_agent_see_item(const struct call *call);

@@ -19,7 +19,7 @@
 #include "agent/event.h"
 #include "agent/gap.h"
 #include "agent/stacks/memory.h"
-#include "torch/layout.h"
+#include "torch/layouts.h"
 
 enum {
 	LAYOUTS_MAX = 8,

@@ -10,6 +10,7 @@
 #include "learn/probe.h"
 #include "learn/prove.h"
 #include "torch/readers.h"
+#include "torch/torch.h"
 
 static double seconds(void)
 {

@@ -13,6 +13,7 @@
 #include "holders/holders.h"
 #include "torch/fields.h"
 #include "torch/readers.h"
+#include "torch/torch.h"
 
 enum {
 	MAX_DEVICES = 16,

@@ -8,6 +8,8 @@
  * walk bounded.
  */
 #include "torch/internal.h"
+#include "torch/readers.h"
+#include "torch/torch.h"
 
 #include <stdio.h>
 

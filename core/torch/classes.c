@@ -1,7 +1,6 @@
 #include "torch/classes.h"
 
 #include "base/allocation.h"
-#include "torch/slots.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +39,7 @@ void gm_classes_deinit(struct gm_classes *classes)
 	for (size_t i = 0; i < classes->classes.count; i++) {
 		free(classes->classes.items[i]->linkage_name);
 		free(classes->classes.items[i]->name);
-		gm_slots_destroy(classes->classes.items[i]->slots);
+		free(classes->classes.items[i]->slots);
 		free(classes->classes.items[i]);
 	}
 	gm_array_deinit(&classes->classes);

@@ -34,7 +34,7 @@ struct gm_class {
 	bool view_meta, python_node, accumulate_grad, undefined;
 	char *linkage_name;
 	char *name;             /* demangled when first asked for: see gm_class_name() */
-	struct gm_slots *slots; /* of a node: see gm_torch_slot_name() */
+	struct gm_slots *slots; /* of a node: see slots.h; one allocation, owned by the class */
 };
 
 struct gm_classes {

@@ -5,13 +5,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/map.h"
+#include "torch/allocator.h"
 #include "torch/classes.h"
 #include "torch/layout.h"
-#include "torch/learned.h"
-#include "base/map.h"
-#include "torch/readers.h"
-#include "torch/torch.h"
-#include "torch/allocator.h"
 
 struct gm_torch {
 	struct gm_image *image;

@@ -147,17 +147,4 @@ struct gm_torch_layout {
 	} trace; /* TraceEntry */
 };
 
-/* All rows, oldest first, and what versions they are of, for messages: layout_rows.c, made from
- * what was learned. */
-extern const struct gm_torch_layout gm_torch_layouts[];
-extern const size_t gm_torch_layout_count;
-extern const char gm_torch_layout_range[];
-
-/* The tables, newest first; NULL beyond the last. */
-const struct gm_torch_layout *gm_torch_layout_at(size_t index);
-/* The table for "2.11.0+cu130"; NULL: this version has none. */
-const struct gm_torch_layout *gm_torch_layout_for(const char *version, bool old_strings);
-/* "2.4 to 2.15; …": the versions that have a table, for messages. */
-const char *gm_torch_layout_versions(void);
-
 #endif

@@ -1,7 +1,7 @@
 /* The rows of all versions, from core/torch/tables: made by make_rows there. What several versions
  * share is written once, named by the first of them. */
 /* clang-format off */
-#include "torch/layout.h"
+#include "torch/layout_rows.h"
 
 #define STORAGE \
 	.counts = 8, .data = 16, .context = 24, .device = 40, .size_bytes = 48, .python = 80

@@ -2,6 +2,8 @@
  * field. */
 #include "torch/dtypes.h"
 #include "torch/internal.h"
+#include "torch/readers.h"
+#include "torch/torch.h"
 
 #include <stdio.h>
 

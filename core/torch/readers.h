@@ -8,7 +8,9 @@
 #include "torch/classes.h"
 #include "torch/layout.h"
 #include "torch/learned.h"
-#include "torch/torch.h"
+
+struct gm_python;
+struct gm_torch;
 
 /* A torch::autograd::Node. Until 2.12 its std::shared_ptr's control block tells that it lives, and
  * how many own it; from 2.13 on it has counts of its own. */

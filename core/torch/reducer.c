@@ -12,6 +12,7 @@
 
 #include "base/array.h"
 #include "torch/internal.h"
+#include "torch/torch.h"
 #include "torch/members.h"
 
 enum {

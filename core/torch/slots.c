@@ -14,6 +14,8 @@
 #include <string.h>
 
 #include "torch/internal.h"
+#include "torch/readers.h"
+#include "torch/torch.h"
 
 enum {
 	MAX_SLOTS = 128,
@@ -211,9 +213,4 @@ const char *gm_torch_slot_name(
 			return slot->name;
 	}
 	return NULL;
-}
-
-void gm_slots_destroy(struct gm_slots *slots)
-{
-	free(slots);
 }

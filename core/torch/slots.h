@@ -5,7 +5,9 @@
 #ifndef GM_TORCH_SLOTS_H
 #define GM_TORCH_SLOTS_H
 
-#include "torch/readers.h"
+#include "torch/classes.h"
+
+struct gm_torch;
 
 /*
  * The name of the saved variable (or, `of_vector`, of the std::vector of them) at an offset of a
@@ -19,6 +21,5 @@ const char *gm_torch_slot_name(
  * at::Scalar) and says what was there before.
  */
 bool gm_torch_may_save_at(struct gm_torch *torch, const struct gm_class *class, uint32_t offset);
-void gm_slots_destroy(struct gm_slots *slots);
 
 #endif

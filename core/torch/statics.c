@@ -1,6 +1,7 @@
 #include "torch/statics.h"
 
 #include "torch/internal.h"
+#include "torch/torch.h"
 
 enum { MAX_ENTRIES = 1 << 20, MAX_NAMES = 3 };
 

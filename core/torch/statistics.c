@@ -6,6 +6,7 @@
  * sums that a layout's row names come the two counters of failed requests.
  */
 #include "torch/internal.h"
+#include "torch/torch.h"
 
 /* c10/core/Allocator.h: struct Stat {current, peak, allocated, freed}; a StatArray has three of
  * them */

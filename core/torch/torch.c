@@ -1,3 +1,4 @@
+#include "torch/readers.h"
 #include "torch/torch.h"
 
 #include <ctype.h>
@@ -7,6 +8,7 @@
 #include "base/regular_file.h"
 #include "image/layouts_file.h"
 #include "torch/internal.h"
+#include "torch/layouts.h"
 #include "torch/names.h"
 
 enum { MAX_VERSION_FILE = 64 * 1024 };

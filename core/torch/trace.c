@@ -5,6 +5,7 @@
  * GatheredContext).
  */
 #include "torch/internal.h"
+#include "torch/torch.h"
 
 enum { MAX_ENTRIES = 1 << 22, FRAMES_AT = 8, FRAME_SIZE = 16, MAX_FRAMES = 4096 };
 

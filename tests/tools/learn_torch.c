@@ -13,6 +13,7 @@
 #include "learn/prove.h"
 #include "torch/fields.h"
 #include "torch/readers.h"
+#include "torch/torch.h"
 
 struct learned {
 	struct gm_probe probe;

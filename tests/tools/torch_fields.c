@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "torch/fields.h"
+#include "torch/layouts.h"
 
 int main(int argc, char **argv)
 {

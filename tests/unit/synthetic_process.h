@@ -21,6 +21,7 @@
 #include "image/remote.h"
 #include "random.h"
 #include "torch/internal.h"
+#include "torch/layout_rows.h"
 
 #define PROCESS_BASE UINT64_C(0x10000000)
 

@@ -7,6 +7,7 @@
 #include "image/layouts_file.h"
 #include "learn/learn.h"
 #include "torch/readers.h"
+#include "torch/torch.h"
 
 bool gm_context_learn_is_off(const struct gm_context *context)
 {

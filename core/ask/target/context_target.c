@@ -11,6 +11,7 @@
 #include "holders/holders.h"
 #include "image/remote.h"
 #include "torch/readers.h"
+#include "torch/torch.h"
 
 bool gm_context_has_target(const struct gm_context *context)
 {

@@ -13,6 +13,7 @@
 #include "holders/describe/parameters.h"
 #include "holders/native/object.h"
 #include "holders/native/tensor_parts.h"
+#include "torch/readers.h"
 #include "torch/slots.h"
 
 enum { MAX_GRAPH_STEPS = 16 }; /* nodes of the autograd graph that a path lists */

@@ -13,6 +13,7 @@
 #include "holders/native/object.h"
 #include "torch/members.h"
 #include "torch/names.h"
+#include "torch/readers.h"
 #include "torch/slots.h"
 
 enum {

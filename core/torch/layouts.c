@@ -1,6 +1,8 @@
-#include "torch/layout.h"
+#include "torch/layouts.h"
 
 #include <stdio.h>
+
+#include "torch/layout_rows.h"
 
 static bool covers(const struct gm_torch_layout *layout, int major, int minor, bool old_strings)
 {
