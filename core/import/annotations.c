@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/search.h"
+#include "import/values.h"
 #include "log/log.h"
 
 enum { DEPTH_MAX = 256 }; /* ranges that are open at once */

@@ -3,12 +3,14 @@
  * same form, and none names the device's type: keys that one of them alone has tell it, or the
  * libraries and packages that frames are in.
  */
+#include "import/device_type.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "import/snapshot.h"
+#include "import/values.h"
 
 enum { CUDA = 1, XPU = 12, HPU = 15, MTIA = 19, PRIVATE_USE = 20 }; /* c10::DeviceType */
 

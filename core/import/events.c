@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "import/snapshot.h"
+#include "import/values.h"
 
 struct gm_snapshot_events *gm_snapshot_events_create(const struct gm_snapshot *snapshot)
 {

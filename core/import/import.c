@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "import/snapshot.h"
+#include "import/snapshot_read.h"
 #include "log/log.h"
 
 enum { SPACE_MAX = 100 }; /* bytes of space before JSON */

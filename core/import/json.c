@@ -3,6 +3,8 @@
  * Python's NaN. JSON shares nothing: each event spells out its frames. Equal frames become one
  * here, and equal lists of them.
  */
+#include "import/json.h"
+
 #include <string.h>
 
 #include "import/machine.h"

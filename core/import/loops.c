@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "import/stacks.h"
+#include "import/values.h"
 
 enum { LOOPS_MAX = 4096 };
 

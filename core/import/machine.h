@@ -14,11 +14,6 @@ enum {
 	GM_PICKLE_DEPTH_MAX = 1000, /* marks at once; a snapshot has six */
 };
 
-/* Sizes and times beyond these are no device's: sums of them stay meaningful. */
-#define GM_PICKLE_SIZE_MAX (UINT64_C(1) << 56)
-#define GM_PICKLE_TIME_MAX ((uint64_t)INT64_MAX / 1000)
-
-struct gm_error *gm_pickle_wrong(const struct gm_pickle *pickle, const char *reason);
 /* The offset in the file of what comes next. */
 static inline uint64_t gm_pickle_now(const struct gm_pickle *pickle)
 {
@@ -67,28 +62,5 @@ bool gm_memo_pack(struct gm_pickle *pickle, gm_value value, uint32_t *ret_packed
 gm_value gm_memo_unpack(const struct gm_pickle *pickle, size_t index);
 struct gm_error *gm_pickle_memo_put(struct gm_pickle *pickle, uint64_t index);
 struct gm_error *gm_pickle_memo_get(struct gm_pickle *pickle, uint64_t index);
-
-/* Fills in an entry or a frame from a dictionary's items (keys and values in turn): values.c. */
-/* An entry's metadata, the newest's; `text`: string id, 0: none. False: no memory. */
-bool gm_pickle_note_metadata(struct gm_pickle *pickle, uint32_t entry, uint32_t text);
-enum gm_object_kind gm_pickle_kind(
-        const struct gm_pickle *pickle, const gm_value *items, size_t count);
-struct gm_error *gm_pickle_fill_entry(
-        struct gm_pickle *pickle, struct gm_entry *entry, const gm_value *items, size_t count);
-struct gm_error *gm_pickle_fill_frame(const struct gm_pickle *pickle, struct gm_frame_record *frame,
-        const gm_value *items, size_t count);
-enum gm_key gm_pickle_key(const void *bytes, size_t length);
-
-/* json.c */
-struct gm_error *gm_json_read(struct gm_pickle *pickle);
-
-/*
- * schema.c: reads the entries from here on that are like one seen before; what it does not know is
- * left where it stands, and read by the opcodes. gm_schema_learn() looks at an entry that they have
- * read.
- */
-struct gm_error *gm_schema_read(struct gm_pickle *pickle);
-void gm_schema_learn(struct gm_pickle *pickle, size_t start);
-void gm_schemas_destroy(struct gm_schemas *schemas);
 
 #endif

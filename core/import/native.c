@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "import/values.h"
 
 static bool equals(const char *bytes, size_t length, const char *text)
 {

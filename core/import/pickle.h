@@ -5,8 +5,9 @@
  * trace never exists as dictionaries and lists. There is no recursion here or in those who read the
  * result.
  *
- * machine.c is the machine, pickle.c the opcodes, json.c JSON; schema.c reads the entries of a
- * pickle that are alike without going through the opcodes one by one.
+ * Here is what it works on. machine.c pushes values and puts them together, values.c looks at them,
+ * opcodes.c is the opcodes, json.c JSON; schema.c reads the entries of a pickle that are alike
+ * without going through the opcodes one by one; pickle_read.c reads a file.
  */
 #ifndef GM_IMPORT_PICKLE_H
 #define GM_IMPORT_PICKLE_H
@@ -146,6 +147,10 @@ struct gm_metadata {
 	uint32_t text; /* string id; 0: none */
 };
 
+/* Sizes and times beyond these are no device's: sums of them stay meaningful. */
+#define GM_PICKLE_SIZE_MAX (UINT64_C(1) << 56)
+#define GM_PICKLE_TIME_MAX ((uint64_t)INT64_MAX / 1000)
+
 struct gm_schemas;
 
 struct gm_pickle {
@@ -178,41 +183,22 @@ struct gm_pickle {
 	struct gm_intern streams;  /* numbers of 64 bits */
 	uint64_t last_stream;
 	uint32_t last_stream_number;
-	struct gm_schemas *schemas;
+	struct gm_schemas *schemas; /* one allocation; NULL: nothing was learned yet */
 };
 
-/* Reads the whole file, `plainly` opcode by opcode; *ret_root is what it says. */
-struct gm_error *gm_pickle_read(
-        struct gm_pickle *pickle, const char *path, bool plainly, gm_value *ret_root);
 void gm_pickle_deinit(struct gm_pickle *pickle);
 
 /* GM_CORRUPT at a place in the file. */
 struct gm_error *gm_pickle_refuse(
         const struct gm_pickle *pickle, uint64_t offset, const char *format, ...)
         __attribute__((format(printf, 3, 4), returns_nonnull, warn_unused_result));
+/* The same at the opcode under way. */
+struct gm_error *gm_pickle_wrong(const struct gm_pickle *pickle, const char *reason);
 
 static inline struct gm_object *gm_pickle_object(const struct gm_pickle *pickle, gm_value value)
 {
 	return gm_value_tag(value) == GM_TAG_OBJECT ? &pickle->objects.items[value >> 3] : NULL;
 }
-
-bool gm_pickle_text_is(const struct gm_pickle *pickle, gm_value value, const char *text);
-/* The bytes of a string; not ended by 0. */
-const char *gm_pickle_string(const struct gm_pickle *pickle, uint32_t id, size_t *ret_length);
-/* False: no number, negative, or wider than 64 bits. */
-bool gm_pickle_number(const struct gm_pickle *pickle, gm_value value, uint64_t *ret_number);
-/* The last value of a key in a dictionary; GM_VALUE_NONE: no such key, or no dictionary. */
-gm_value gm_pickle_get(const struct gm_pickle *pickle, gm_value dict, enum gm_key key);
-
-/* Goes through a list: for (at = gm_pickle_first(p, list, &i); gm_pickle_next(p, &at, &value);) */
-struct gm_place {
-	uint32_t chunk, index;
-};
-struct gm_place gm_pickle_first(const struct gm_pickle *pickle, gm_value list);
-bool gm_pickle_next(const struct gm_pickle *pickle, struct gm_place *place, gm_value *ret_value);
-/* The same, but *ret_count entries that follow one another come at once; 1: it may be anything. */
-bool gm_pickle_next_row(const struct gm_pickle *pickle, struct gm_place *place, gm_value *ret_value,
-        uint32_t *ret_count);
 
 /* The index of an entry; UINT32_MAX: it is none. */
 static inline uint32_t gm_pickle_entry(const struct gm_pickle *pickle, gm_value value)
@@ -227,9 +213,5 @@ static inline uint32_t gm_value_stack(gm_value value)
 {
 	return (uint32_t)(value >> 3) & ((1u << GM_STACK_BITS) - 1);
 }
-
-/* The number of a stream; 0: that of stream 0. False: no memory. */
-bool gm_pickle_stream_number(struct gm_pickle *pickle, uint64_t stream, uint32_t *ret_number);
-uint64_t gm_pickle_stream(const struct gm_pickle *pickle, uint32_t number);
 
 #endif

@@ -5,12 +5,14 @@
  * up to 1 MiB. Free neighbours are merged at once, so the rest reaches to the next block that is
  * not free.
  */
+#include "import/replay.h"
+
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/search.h"
-#include "import/snapshot.h"
+#include "import/values.h"
 #include "torch/allocator.h"
 
 /* More segments, or blocks of one, are not followed: their blocks are taken as rounded. */

@@ -8,10 +8,13 @@
  * What a part of the file means depends on the memo. Picklers use each of its numbers once; a file
  * that does not is read by opcodes alone.
  */
+#include "import/schema.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "import/schema.h"
+#include "import/machine.h"
+#include "import/values.h"
 
 enum {
 	SPAN = 1 << 13, /* bytes that are made to lie ahead */
@@ -29,6 +32,25 @@ struct attempt {
 	size_t put_count;
 	uint32_t text; /* of metadata: string id, 0: none */
 };
+
+const uint8_t *gm_references_end(const uint8_t *at, const uint8_t *end)
+{
+	while (at < end) {
+		if (*at == 'j')
+			at += 5;
+		else if (*at == 'h')
+			at += 2;
+		else
+			return *at == 'e' ? at + 1 : NULL;
+	}
+	return NULL;
+}
+
+uint32_t gm_metadata_text(const struct gm_pickle *pickle, gm_value value)
+{
+	bool text = gm_value_tag(value) == GM_TAG_STRING && !gm_pickle_text_is(pickle, value, "");
+	return text ? (uint32_t)(value >> 3) : 0;
+}
 
 static inline void put(struct attempt *attempt, uint32_t packed)
 {

@@ -116,4 +116,10 @@ const uint8_t *gm_references_end(const uint8_t *at, const uint8_t *end);
 /* The id of a string that is the value of metadata; 0: none. */
 uint32_t gm_metadata_text(const struct gm_pickle *pickle, gm_value value);
 
+/*
+ * Reads the entries from here on that are like one seen before; what it does not know is left where
+ * it stands, and read by the opcodes.
+ */
+struct gm_error *gm_schema_read(struct gm_pickle *pickle);
+
 #endif

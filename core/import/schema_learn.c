@@ -1,40 +1,16 @@
 /* What an entry looks like, learned from one that the opcodes have read. */
+#include "import/schema_learn.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "import/machine.h"
 #include "import/schema.h"
 
 enum {
 	ROOM_MIN = 1 << 14, /* entries: fewer may be moved */
 	ROOM_MAX = 1 << 26,
 };
-
-void gm_schemas_destroy(struct gm_schemas *schemas)
-{
-	free(schemas);
-}
-
-/* Behind the references to frames and the APPENDS that ends them; NULL: something else is among
- * them. */
-const uint8_t *gm_references_end(const uint8_t *at, const uint8_t *end)
-{
-	while (at < end) {
-		if (*at == 'j')
-			at += 5;
-		else if (*at == 'h')
-			at += 2;
-		else
-			return *at == 'e' ? at + 1 : NULL;
-	}
-	return NULL;
-}
-
-/* The id of a string that is the value of metadata; 0: none. */
-uint32_t gm_metadata_text(const struct gm_pickle *pickle, gm_value value)
-{
-	bool text = gm_value_tag(value) == GM_TAG_STRING && !gm_pickle_text_is(pickle, value, "");
-	return text ? (uint32_t)(value >> 3) : 0;
-}
 
 static struct gm_schema_part *add_part(struct gm_schema *schema, enum gm_schema_part_kind kind)
 {

@@ -89,14 +89,6 @@ static inline bool gm_lacks_allocations(const struct gm_trace_device *device)
 	return !device->allocations && device->freed_again;
 }
 
-struct gm_error *gm_snapshot_read(struct gm_snapshot *snapshot, const char *path, bool plainly);
-void gm_snapshot_deinit(struct gm_snapshot *snapshot);
-/* Follows a device's trace: replay.c. Its segments must have been read. */
-struct gm_error *gm_replay(
-        struct gm_snapshot *snapshot, struct gm_trace_device *device, gm_value segments);
-/* The state of an address; NULL: the trace does not name it. */
-struct gm_lived *gm_lived_find(const struct gm_trace_device *device, uint64_t address);
-
 /*
  * The events, when all is read: events.c. They stay the entries that they are, and are given to the
  * log's readers one by one, so that nothing is coded only to be decoded at once.
@@ -111,12 +103,6 @@ struct gm_snapshot_events {
 		uint64_t allocated, reserved; /* as the segments say, at its end */
 	} devices[GM_SNAPSHOT_DEVICES_MAX];   /* by number, as entries have it */
 };
-
-/* device_type.c: which accelerator the snapshot is of. "cuda:0", "xpu:1", "pinned", "device 0" */
-uint8_t gm_snapshot_device_type(const struct gm_pickle *pickle, gm_value root);
-enum { GM_SNAPSHOT_DEVICE_NAME = 32 };
-const char *gm_snapshot_device_name(
-        const struct gm_trace_device *device, char name[GM_SNAPSHOT_DEVICE_NAME]);
 
 /* NULL: no memory. */
 struct gm_snapshot_events *gm_snapshot_events_create(const struct gm_snapshot *snapshot);

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "import/values.h"
 #include "log/format.h"
 
 struct gm_error *gm_import_stacks_init(

@@ -1,8 +1,10 @@
 /* Looking at what the pickle machine made: strings, numbers, lists, dictionaries, entries and
  * frames. */
+#include "import/values.h"
+
 #include <string.h>
 
-#include "import/machine.h"
+#include "base/cleanup.h"
 
 enum { KEYS_MAX = 256 }; /* of a dictionary, looked at; snapshots have a dozen */
 

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "import/device_type.h"
 #include "import/snapshot.h"
 #include "import/stacks.h"
+#include "import/values.h"
 #include "log/format.h"
 
 /* What the log has of something of the snapshot; ids, 0: not written yet. */

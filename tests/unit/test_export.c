@@ -14,7 +14,8 @@
 #include "export/export.h"
 #include "render/category.h"
 #include "import/import.h"
-#include "import/pickle.h"
+#include "import/pickle_read.h"
+#include "import/values.h"
 #include "random.h"
 #include "synthetic.h"
 

@@ -1,8 +1,12 @@
-#include "import/snapshot.h"
+#include "import/snapshot_read.h"
 
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "import/device_type.h"
+#include "import/pickle_read.h"
+#include "import/replay.h"
+#include "import/values.h"
 
 static struct gm_error *wrong(const struct gm_snapshot *snapshot, const char *what)
 {
