@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "model/categories.h"
+#include "model/model.h"
 #include "model/step_peaks.h"
 
 /* Has the record both passes through the model and an optimizer? */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "model/categories.h"
+#include "model/model.h"
 
 /* A snapshot as torch.cuda.memory._dump_snapshot writes it, pickle protocol 4. What was allocated
  * before the record began is in its segments and not in its trace, as in PyTorch's own. */

@@ -11,6 +11,7 @@
 #include "export/export.h"
 #include "export/text.h"
 #include "model/categories.h"
+#include "model/model.h"
 
 static const char schema[] =
         "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN;"

@@ -5,6 +5,8 @@
 #include "base/cleanup.h"
 #include "model/categories.h"
 #include "model/internal.h"
+#include "model/model.h"
+#include "model/steps.h"
 
 size_t gm_model_loops_around(
         const struct gm_model *model, struct gm_step_loop *ret_loops, size_t max)

@@ -8,6 +8,7 @@
 #include "model/internal.h"
 #include "model/provenance.h"
 #include "model/reasons.h"
+#include "model/runs.h"
 #include "torch/allocator.h"
 
 /* The category of each reason. */
@@ -114,7 +115,7 @@ static bool origin_of(
 	struct origin *native = origin_at(&working->native, site->native_stack);
 	if (!python || !native)
 		return false;
-	const struct gm_log *log = gm_model_log(working->model);
+	const struct gm_log *log = working->model->log;
 	if (!python->known) {
 		python->flags = gm_provenance_python(log, site->python_stack, &python->apply_line);
 		python->known = true;
@@ -437,7 +438,7 @@ static struct gm_error *create(const struct gm_model *model, struct gm_categorie
 	struct working working = {.model = model, .categories = categories};
 	if (!categories)
 		return &gm_error_no_memory;
-	categories->count = gm_model_block_count(model);
+	categories->count = model->blocks.count;
 	categories->reasons = calloc(categories->count + 1, 1);
 	working.sites = calloc(model->sites.items.count + 1, sizeof(*working.sites));
 	struct gm_error *error =

@@ -11,6 +11,7 @@
 #include "base/search.h"
 #include "base/sort.h"
 #include "model/internal.h"
+#include "model/runs.h"
 #include "model/reasons.h"
 
 enum { STATES_MAX = 4 }; /* of a parameter, in the optimizers that there are */

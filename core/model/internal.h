@@ -3,9 +3,10 @@
 #define GM_MODEL_INTERNAL_H
 
 #include "base/array.h"
+#include "model/block_names.h"
 #include "model/live.h"
-#include "model/model.h"
 #include "model/sites.h"
+#include "model/types.h"
 
 /* So many events are gone through at most to tell the usage after any one: far below a
  * millisecond. */

@@ -2,11 +2,14 @@
  * Labels of blocks: torch.cuda.memory._annotate_tensor() attaches a text to the memory of a tensor
  * that is there already. The text is the metadata of the event that did it.
  */
+#include "model/labels.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/search.h"
 #include "model/internal.h"
+#include "model/runs.h"
 
 bool gm_model_add_label(
         struct gm_model *model, const struct gm_event *event, uint32_t number, size_t device)

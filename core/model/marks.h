@@ -5,7 +5,7 @@
 #ifndef GM_MODEL_MARKS_H
 #define GM_MODEL_MARKS_H
 
-#include "model/steps.h"
+#include "model/step_types.h"
 
 struct gm_marks;
 

@@ -1,3 +1,5 @@
+#include "model/model.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +8,7 @@
 #include "model/internal.h"
 #include "model/marks.h"
 #include "model/modes.h"
+#include "model/steps.h"
 
 static size_t add_device(struct gm_model *model, uint8_t type, int16_t index)
 {

@@ -12,7 +12,7 @@
 #ifndef GM_MODEL_MODES_H
 #define GM_MODEL_MODES_H
 
-#include "model/steps.h"
+#include "model/step_types.h"
 
 struct gm_modes;
 

@@ -7,7 +7,7 @@
 #ifndef GM_MODEL_PHASE_H
 #define GM_MODEL_PHASE_H
 
-#include "model/steps.h"
+#include "model/step_types.h"
 
 /* The last part of a qualified name: "AdamW.step" is step. */
 const char *gm_plain_name(const char *name);

@@ -5,7 +5,14 @@
 #ifndef GM_MODEL_REASONS_H
 #define GM_MODEL_REASONS_H
 
-#include "model/categories.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/category.h"
+#include "model/types.h"
+
+struct gm_model;
 
 struct gm_categories {
 	uint8_t *reasons; /* by block */

@@ -1,5 +1,7 @@
 /* Runs: from which event on which step and phase hold. They change rarely, so an event's are looked
  * up. */
+#include "model/runs.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,7 @@
 #include "model/internal.h"
 #include "model/marks.h"
 #include "model/modes.h"
+#include "model/steps.h"
 
 static size_t frames_of(void *context, uint32_t stack, struct gm_step_frame *ret_frames, size_t max)
 {

@@ -1,4 +1,6 @@
 /* The state after any event: usage, from the nearest checkpoint on, and segments. */
+#include "model/state.h"
+
 #include <stdlib.h>
 
 #include "model/internal.h"

@@ -7,6 +7,8 @@
  * times (its state is made in its first step, and nothing marks the others), more iterations than
  * any update took stay open at the end: these are taken one by one.
  */
+#include "model/step_count.h"
+
 #include <stdlib.h>
 
 #include "model/steps_internal.h"

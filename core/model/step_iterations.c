@@ -97,19 +97,6 @@ static bool pass(struct gm_steps *steps, struct followed *loop, const struct sta
 	return named;
 }
 
-void gm_steps_turn(struct gm_steps *steps, uint32_t code, uint32_t loop, uint64_t position)
-{
-	size_t i = 0;
-	while (i < steps->turn_count &&
-	        (steps->turns[i].code != code || steps->turns[i].loop != loop))
-		i++;
-	if (i == GM_STEP_TURNS_MAX)
-		i = 0;
-	else if (i == steps->turn_count)
-		steps->turn_count++;
-	steps->turns[i] = (struct turn){code, loop, position};
-}
-
 /* What is known of the iterator of a loop that an event stands in. */
 static void take_turn(
         struct gm_steps *steps, const struct known_loop *known, struct followed *loop, bool last)

@@ -81,8 +81,3 @@ void gm_steps_set_thread_phase(struct gm_steps *steps, const struct summary *sum
 		steps->phase = summary->phase;
 	}
 }
-
-enum gm_phase gm_steps_phase(const struct gm_steps *steps)
-{
-	return steps->phase;
-}

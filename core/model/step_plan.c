@@ -29,6 +29,8 @@
  * once. The steps are those of the one that does most: the optimizer before backward, that before
  * modules, then the more iterations.
  */
+#include "model/step_plan.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,7 +10,7 @@
  */
 #include "model/steps_internal.h"
 
-enum { TASKS_MAX = 128, RUNNING_MAX = 1024 };
+enum { TASKS_MAX = 128 };
 
 const struct running *gm_steps_running(const struct gm_steps *steps, uint64_t thread)
 {
@@ -18,23 +18,6 @@ const struct running *gm_steps_running(const struct gm_steps *steps, uint64_t th
 		if (steps->running.items[i].thread == thread)
 			return steps->running.items[i].task ? &steps->running.items[i] : NULL;
 	return NULL;
-}
-
-void gm_steps_task(struct gm_steps *steps, uint64_t thread, uint32_t task, uint32_t depth)
-{
-	const struct running now = {thread, task, depth};
-	/* the stack of the event before may come again, and tells something */
-	if (steps->near < steps->threads.count)
-		steps->threads.items[steps->near].latest = 0;
-	for (size_t i = 0; i < steps->running.count; i++) {
-		if (steps->running.items[i].thread != thread)
-			continue;
-		steps->running.items[i] = now;
-		return;
-	}
-	/* without memory the thread is followed as one */
-	if (task && steps->running.count < RUNNING_MAX)
-		(void)gm_array_push(&steps->running, now);
 }
 
 struct step_thread *gm_steps_task_of(

@@ -1,7 +1,11 @@
-#include "model/steps_internal.h"
+#include "model/steps.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "model/steps_internal.h"
+
+enum { RUNNING_MAX = 1024 }; /* threads that run a task */
 
 enum { THREADS_MAX = 256 };
 
@@ -333,4 +337,39 @@ void gm_steps_mark(struct gm_steps *steps, uint64_t id, unsigned work)
 		if (id && !steps->running.count)
 			return;
 	}
+}
+
+void gm_steps_turn(struct gm_steps *steps, uint32_t code, uint32_t loop, uint64_t position)
+{
+	size_t i = 0;
+	while (i < steps->turn_count &&
+	        (steps->turns[i].code != code || steps->turns[i].loop != loop))
+		i++;
+	if (i == GM_STEP_TURNS_MAX)
+		i = 0;
+	else if (i == steps->turn_count)
+		steps->turn_count++;
+	steps->turns[i] = (struct turn){code, loop, position};
+}
+
+void gm_steps_task(struct gm_steps *steps, uint64_t thread, uint32_t task, uint32_t depth)
+{
+	const struct running now = {thread, task, depth};
+	/* the stack of the event before may come again, and tells something */
+	if (steps->near < steps->threads.count)
+		steps->threads.items[steps->near].latest = 0;
+	for (size_t i = 0; i < steps->running.count; i++) {
+		if (steps->running.items[i].thread != thread)
+			continue;
+		steps->running.items[i] = now;
+		return;
+	}
+	/* without memory the thread is followed as one */
+	if (task && steps->running.count < RUNNING_MAX)
+		(void)gm_array_push(&steps->running, now);
+}
+
+enum gm_phase gm_steps_phase(const struct gm_steps *steps)
+{
+	return steps->phase;
 }

@@ -3,7 +3,7 @@
 #define GM_MODEL_STEPS_INTERNAL_H
 
 #include "base/array.h"
-#include "model/steps.h"
+#include "model/step_types.h"
 
 enum {
 	GM_STEP_LOOPS_MAX = 64, /* of one code object */

@@ -3,6 +3,7 @@
 #define GM_RENDER_CATEGORY_H
 
 #include "model/categories.h"
+#include "model/model.h"
 
 /* "backward allocated it and kept it, and it is as large as a parameter". The caller frees; NULL:
  * no memory. */

@@ -4,6 +4,7 @@
 
 #include "ask/recording/amp_facts.h"
 #include "model/categories.h"
+#include "model/model.h"
 
 /* Copies of parameters, and whose; amp->copies is made. */
 struct gm_error *gm_amp_find_copies(struct gm_amp *amp, const struct gm_categories *categories);

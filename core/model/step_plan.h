@@ -1,0 +1,20 @@
+/* Which loops have the steps: what the first reading of the detector of steps (steps.h) tells. */
+#ifndef GM_MODEL_STEP_PLAN_H
+#define GM_MODEL_STEP_PLAN_H
+
+#include "model/step_types.h"
+
+struct gm_steps;
+
+/* What the first reading tells so far. */
+void gm_steps_plan(struct gm_steps *steps, struct gm_step_plan *ret_plan);
+/* The same where the user names a loop: the innermost one that was followed and has this line of
+ * this file (the end of its path). False: there is none. */
+bool gm_steps_plan_at(
+        struct gm_steps *steps, const char *file, uint32_t line, struct gm_step_plan *ret_plan);
+/* The loops around those of a plan, the innermost first; at most `max`. */
+size_t gm_steps_around(struct gm_steps *steps, const struct gm_step_plan *plan,
+        struct gm_step_loop *ret_loops, size_t max);
+bool gm_step_plans_are_equal(const struct gm_step_plan *a, const struct gm_step_plan *b);
+
+#endif
