@@ -1,6 +1,7 @@
 """What fuzzers begin with, where a few bytes of a corpus do not say it: scripts/run_tests.py makes these each time."""
 
 import json
+import lzma
 import pickle
 import struct
 import subprocess
@@ -19,6 +20,9 @@ def core_seeds(folder):
             command = [ROOT / "build" / "bin" / "gpumem", "core", str(program.pid), "-o", core, *options]
             if subprocess.run(command, capture_output=True, timeout=600).returncode == 0:
                 (folder / f"seed-{name}").write_bytes(b"\1" + core.read_bytes()[: 256 << 10])
+                if name == "plain":
+                    packed = lzma.compress(core.read_bytes()[: 256 << 10], preset=0)
+                    (folder / "seed-xz").write_bytes(b"\1" + packed)
             core.unlink(missing_ok=True)
     finally:
         program.kill()

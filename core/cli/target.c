@@ -68,12 +68,19 @@ static bool is_core(const char *path)
 	if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
 	        pread(fd, first, sizeof(first), 0) != sizeof(first))
 		return false;
-	static const unsigned char magics[][4] = {
-	        {0x7f, 'E', 'L', 'F'}, {0x28, 0xb5, 0x2f, 0xfd}, /* zstd */
-	        {0x1f, 0x8b, 0x08, 0x00}, /* gzip, without a name; flags differ */
+	static const struct {
+		unsigned char bytes[4];
+		size_t size;
+	} magics[] = {
+	        {{0x7f, 'E', 'L', 'F'}, 4},    /* ELF */
+	        {{0x28, 0xb5, 0x2f, 0xfd}, 4}, /* zstd */
+	        {{0x1f, 0x8b, 0x08}, 3},       /* gzip; flags follow */
+	        {{0xfd, '7', 'z', 'X'}, 4},    /* xz */
 	};
-	return memcmp(first, magics[0], 4) == 0 || memcmp(first, magics[1], 4) == 0 ||
-	       memcmp(first, magics[2], 3) == 0;
+	for (size_t i = 0; i < sizeof(magics) / sizeof(*magics); i++)
+		if (memcmp(first, magics[i].bytes, magics[i].size) == 0)
+			return true;
+	return false;
 }
 
 struct gm_error *gm_target_take_core(

@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <lzma.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +22,8 @@ enum {
 	ROOM_STEP = 64 << 20, /* of written bytes, between looks at the disk */
 	ROOM_LEFT = 64 << 20, /* that is left to others */
 };
+/* xz -9 asks for 65 MiB; a header may ask for 4 GiB. */
+static const uint64_t XZ_MEMORY_MAX = UINT64_C(256) << 20;
 static const uint64_t LENGTH_MAX = UINT64_C(1) << 40;
 
 /* --- where to --------------------------------------------------------------------------------- */
@@ -245,19 +248,91 @@ static struct gm_error *unpack_gzip(
 	}
 }
 
-static struct gm_error *unpack(struct unpacked *unpacked, int fd, bool gzip)
+static struct gm_error *error_xz(
+        const struct unpacked *unpacked, uint64_t offset, lzma_ret result, const lzma_stream *state)
+{
+	char needed[GM_SIZE_TEXT], most[GM_SIZE_TEXT];
+	switch (result) {
+	case LZMA_MEM_ERROR:
+		return &gm_error_no_memory;
+	case LZMA_MEMLIMIT_ERROR:
+		return gm_error_create(GM_TARGET,
+		        "%s: decompressing the core takes %s of memory, and gpumem uses %s at "
+		        "most: "
+		        "decompress it (unxz)",
+		        unpacked->path, gm_text_size(lzma_memusage(state), needed),
+		        gm_text_size(XZ_MEMORY_MAX, most));
+	case LZMA_BUF_ERROR:
+		return error_cut(unpacked, offset);
+	case LZMA_OPTIONS_ERROR:
+		return error_corrupt(unpacked, offset, "it needs a newer liblzma, or is damaged");
+	default:
+		return error_corrupt(unpacked, offset, "it is damaged");
+	}
+}
+
+/* Streams one after another, and padding of zeros (the .xz file format, 1.2.1). */
+static struct gm_error *unpack_xz(
+        struct unpacked *unpacked, struct source *source, lzma_stream *state)
+{
+	lzma_action action = LZMA_RUN;
+	for (;;) {
+		if (state->avail_in == 0 && action == LZMA_RUN) {
+			state->next_in = source->in;
+			state->avail_in = next_bytes(source);
+			if (state->avail_in == 0)
+				action = LZMA_FINISH;
+		}
+		state->next_out = source->out;
+		state->avail_out = OUT_SIZE;
+		lzma_ret result = lzma_code(state, action);
+		if (state->avail_out < OUT_SIZE)
+			gm_try(put(unpacked, source->out, OUT_SIZE - state->avail_out));
+		if (result == LZMA_STREAM_END)
+			return NULL;
+		if (result != LZMA_OK)
+			return error_xz(unpacked, source->offset - state->avail_in, result, state);
+	}
+}
+
+enum format { PLAIN, ZSTD, GZIP, XZ };
+
+static enum format format_of(const uint8_t *head, size_t size)
+{
+	static const struct {
+		enum format format;
+		const char *magic;
+		size_t size;
+	} formats[] = {
+	        {ZSTD, "\x28\xb5\x2f\xfd", 4},
+	        {GZIP, "\x1f\x8b", 2},
+	        {XZ, "\xfd\x37zXZ\0", 6},
+	};
+	for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++)
+		if (size >= formats[i].size && memcmp(head, formats[i].magic, formats[i].size) == 0)
+			return formats[i].format;
+	return PLAIN;
+}
+
+static struct gm_error *unpack(struct unpacked *unpacked, int fd, enum format format)
 {
 	_cleanup_free_ uint8_t *in = malloc(IN_SIZE), *out = malloc(OUT_SIZE);
 	struct source source = {.fd = fd, .in = in, .out = out};
 	if (!in || !out)
 		return &gm_error_no_memory;
 	struct gm_error *error;
-	if (gzip) {
+	if (format == GZIP) {
 		z_stream state = {0};
 		if (inflateInit2(&state, 15 + 16) != Z_OK) /* 16: with a gzip header */
 			return &gm_error_no_memory;
 		error = unpack_gzip(unpacked, &source, &state);
 		inflateEnd(&state);
+	} else if (format == XZ) {
+		lzma_stream state = LZMA_STREAM_INIT;
+		if (lzma_stream_decoder(&state, XZ_MEMORY_MAX, LZMA_CONCATENATED) != LZMA_OK)
+			return &gm_error_no_memory;
+		error = unpack_xz(unpacked, &source, &state);
+		lzma_end(&state);
 	} else {
 		ZSTD_DCtx *state = ZSTD_createDCtx();
 		if (!state)
@@ -275,7 +350,6 @@ static const struct {
 	size_t size;
 	const char *command;
 } refused[] = {
-        {"\xfd\x37zXZ", 5, "unxz"},
         {"\x04\x22\x4d\x18", 4, "lz4 -d"},
         {"BZh", 3, "bunzip2"},
 };
@@ -293,15 +367,15 @@ struct gm_error *gm_core_unpack(int *fd, const char *path, const struct gm_progr
 			                path, refused[i].command),
 			        path, 0);
 	}
-	bool gzip = got > 2 && memcmp(head, "\x1f\x8b", 2) == 0;
-	if (!gzip && (got < 4 || memcmp(head, "\x28\xb5\x2f\xfd", 4) != 0))
+	enum format format = format_of(head, got > 0 ? (size_t)got : 0);
+	if (format == PLAIN)
 		return NULL;
 	struct unpacked unpacked = {.path = path, .progress = progress, .fd = -1};
-	unsigned long long size = gzip ? 0 : ZSTD_getFrameContentSize(head, (size_t)got);
+	unsigned long long size = format == ZSTD ? ZSTD_getFrameContentSize(head, (size_t)got) : 0;
 	bool known = size != ZSTD_CONTENTSIZE_UNKNOWN && size != ZSTD_CONTENTSIZE_ERROR;
 	struct gm_error *error = open_unpacked(&unpacked, known ? size : 0);
 	if (!error)
-		error = unpack(&unpacked, *fd, gzip);
+		error = unpack(&unpacked, *fd, format);
 	if (progress && progress->show)
 		progress->show(progress->context, NULL, 0, 0);
 	free(unpacked.folder);

@@ -1,8 +1,8 @@
 /*
- * A compressed core (.zst, as systemd-coredump and our own writer make them; .gz) made readable:
- * decompressed into a file without a name, in which zeros take no room on the disk. It does not
- * read .xz, .lz4 and .bz2: those are refused with the command that decompresses them. Inside of the
- * image room.
+ * A compressed core (.zst, as systemd-coredump and our own writer make them; .xz; .gz) made
+ * readable: decompressed into a file without a name, in which zeros take no room on the disk. It
+ * does not read .lz4 and .bz2: those are refused with the command that decompresses them. Inside of
+ * the image room.
  */
 #ifndef GM_IMAGE_CORE_UNPACK_H
 #define GM_IMAGE_CORE_UNPACK_H

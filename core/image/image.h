@@ -32,8 +32,8 @@ struct gm_error *gm_image_open_pid(pid_t pid, struct gm_image **ret_image);
  * Opens an ELF core dump, gcore's or the kernel's. What the core left out of a mapped file is read
  * from that file on disk, if it is still the same one. GM_TARGET: it cannot be opened; GM_CORRUPT:
  * no core of x86-64. A core that was cut short opens as long as its headers and notes are there. A
- * compressed one (.zst, .gz) is decompressed into a file that goes away with us: `progress`, which
- * may be NULL, is told of that.
+ * compressed one (.zst, .xz, .gz) is decompressed into a file that goes away with us: `progress`,
+ * which may be NULL, is told of that.
  */
 struct gm_error *gm_image_open_core(const char *path, struct gm_image **ret_image);
 struct gm_error *gm_image_open_core_showing(

@@ -1,6 +1,7 @@
 """Core dumps as a user meets them: written by us, by gcore and by the kernel; with libraries missing; compressed. The
 program holds one tensor in a module's variable."""
 
+import lzma
 import os
 import re
 import resource
@@ -113,6 +114,20 @@ def test_compressed_it_answers_alike(written, run_gpumem, tmp_path):
     run_gpumem("core", written.pid, "-o", core, "--compress").check()
     assert core.stat().st_size < os.stat(written.core).st_blocks * 512 / 2
     assert HELD in run_gpumem("who-holds", "--core", core, "kept").check().out
+
+
+def test_an_xz_core_answers_as_the_plain_one(spawn, run_gpumem, tmp_path):
+    program = spawn([sys.executable, "-c", "input('here')"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert program.stdout.read(4) == "here"
+    plain, archive = tmp_path / "core", tmp_path / "core.xz"
+    run_gpumem("core", program.pid, "-o", plain).check()
+    with open(plain, "rb") as data, lzma.open(archive, "wb", preset=0) as compressed:
+        shutil.copyfileobj(data, compressed, 1 << 20)
+    answers = [run_gpumem("doctor", "--core", core, "--json").out.replace(str(core), "CORE") for core in (plain, archive)]
+    assert "CPython" in answers[0] and answers[0] == answers[1]
+    # told by its first bytes, as an argument
+    refused = run_gpumem("info", archive)
+    assert refused.status == 4 and f"{archive}: no PyTorch in it" in refused.err
 
 
 def test_reading_it_takes_little_memory(written, gpumem):

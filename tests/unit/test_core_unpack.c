@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <elf.h>
+#include <lzma.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,12 +98,12 @@ static size_t zstd_of(const void *bytes, size_t size, void *room)
 	return made;
 }
 
-static size_t gzip_of(void *bytes, size_t size, void *room)
+static size_t gzip_of(const void *bytes, size_t size, void *room)
 {
 	z_stream stream = {0};
 	assert_int_equal(
 	        deflateInit2(&stream, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-	stream.next_in = bytes;
+	stream.next_in = (void *)(uintptr_t)bytes;
 	stream.avail_in = (uInt)size;
 	stream.next_out = room;
 	stream.avail_out = SIZE;
@@ -111,6 +112,20 @@ static size_t gzip_of(void *bytes, size_t size, void *room)
 	deflateEnd(&stream);
 	return made;
 }
+
+static size_t xz_of(const void *bytes, size_t size, void *room)
+{
+	size_t made = 0;
+	assert_int_equal(
+	        lzma_easy_buffer_encode(0, LZMA_CHECK_CRC64, NULL, bytes, size, room, &made, SIZE),
+	        LZMA_OK);
+	return made;
+}
+
+/* The formats that are read. */
+static size_t (*const packers[])(const void *bytes, size_t size, void *room) = {
+        zstd_of, gzip_of, xz_of};
+enum { PACKERS = sizeof(packers) / sizeof(*packers) };
 
 static void assert_reads_the_same(const char *path)
 {
@@ -150,6 +165,12 @@ static void a_gz_core_reads_as_the_plain_one(void **state)
 	assert_reads_the_same(write_file(room, gzip_of(core, SIZE, room)));
 }
 
+static void an_xz_core_reads_as_the_plain_one(void **state)
+{
+	_cleanup_free_ uint8_t *room = malloc(SIZE);
+	assert_reads_the_same(write_file(room, xz_of(core, SIZE, room)));
+}
+
 static void frames_one_after_another_are_one_core(void **state)
 {
 	_cleanup_free_ uint8_t *room = malloc(2 * SIZE);
@@ -160,26 +181,70 @@ static void frames_one_after_another_are_one_core(void **state)
 	all = first + gzip_of(core + 1000003, SIZE - 1000003, room + first);
 	memset(room + all, 0, 512); /* padding, as tapes have it */
 	assert_reads_the_same(write_file(room, all + 512));
+	first = xz_of(core, 1000003, room);
+	all = first + xz_of(core + 1000003, SIZE - 1000003, room + first);
+	memset(room + all, 0, 512);
+	assert_reads_the_same(write_file(room, all + 512));
+}
+
+/* Its header asks for more memory than a decompressor of ours may take. */
+static void an_xz_core_that_needs_too_much_memory_is_refused(void **state)
+{
+	_cleanup_free_ uint8_t *room = malloc(SIZE);
+	lzma_options_lzma options;
+	assert_false(lzma_lzma_preset(&options, 0));
+	options.dict_size = 512 << 20;
+	/* the encoder takes memory for the dictionary as well: its header alone is made */
+	lzma_filter filters[] = {{LZMA_FILTER_LZMA2, &options}, {LZMA_VLI_UNKNOWN, NULL}};
+	lzma_block block = {.check = LZMA_CHECK_CRC64,
+	        .compressed_size = LZMA_VLI_UNKNOWN,
+	        .uncompressed_size = LZMA_VLI_UNKNOWN,
+	        .filters = filters};
+	const lzma_stream_flags flags = {.check = LZMA_CHECK_CRC64};
+	assert_int_equal(lzma_stream_header_encode(&flags, room), LZMA_OK);
+	assert_int_equal(lzma_block_header_size(&block), LZMA_OK);
+	assert_int_equal(lzma_block_header_encode(&block, room + LZMA_STREAM_HEADER_SIZE), LZMA_OK);
+	size_t size = LZMA_STREAM_HEADER_SIZE + block.header_size;
+	memset(room + size, 0, 64);
+	assert_refused(write_file(room, size + 64), GM_TARGET, "takes 512.");
+}
+
+/* Whatever follows the first bytes, it is refused. */
+static void random_bytes_behind_the_magic_are_refused(void **state)
+{
+	enum { HEAD = 6, DAMAGED = 4096 };
+	_cleanup_free_ uint8_t *whole = malloc(SIZE), *room = malloc(SIZE);
+	size_t size = xz_of(core, 1 << 16, whole);
+	uint64_t random = 7;
+	for (int i = 0; i < 300; i++) {
+		bool all = i % 2 == 0; /* or a few bytes of a true one */
+		memcpy(room, whole, size);
+		for (size_t at = HEAD; at < DAMAGED; at++) {
+			random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+			if (all || random >> 54 == 0 || at == HEAD + (size_t)i)
+				room[at] ^= (uint8_t)(random >> 40 | 1);
+		}
+		assert_refused(write_file(room, size), GM_CORRUPT, "offset 0x");
+	}
 }
 
 static void cut_anywhere_it_is_refused_as_cut(void **state)
 {
 	_cleanup_free_ uint8_t *room = malloc(SIZE);
-	size_t size = zstd_of(core, SIZE, room);
-	for (size_t cut = 4; cut < size; cut += 1 + size / 40)
-		assert_refused(write_file(room, cut), GM_CORRUPT, "is truncated");
-	size = gzip_of(core, SIZE, room);
-	for (size_t cut = 4; cut < size; cut += 1 + size / 40)
-		assert_refused(write_file(room, cut), GM_CORRUPT, "is truncated");
+	for (size_t i = 0; i < PACKERS; i++) {
+		size_t size = packers[i](core, 1 << 20, room);
+		for (size_t cut = 6; cut < size; cut += 1 + size / 40)
+			assert_refused(write_file(room, cut), GM_CORRUPT, "is truncated");
+	}
 }
 
 static void damage_is_refused_with_its_place_or_gives_a_core(void **state)
 {
 	_cleanup_free_ uint8_t *room = malloc(SIZE), *damaged = malloc(SIZE);
-	for (int gzip = 0; gzip < 2; gzip++) {
-		size_t size = gzip ? gzip_of(core, SIZE, room) : zstd_of(core, SIZE, room);
+	for (size_t i = 0; i < PACKERS; i++) {
+		size_t size = packers[i](core, 1 << 20, room);
 		int refused = 0;
-		for (size_t at = 4; at < size; at += 1 + size / 30) {
+		for (size_t at = 6; at < size; at += 1 + size / 30) {
 			memcpy(damaged, room, size);
 			damaged[at] ^= 0x55;
 			struct gm_image *image = NULL;
@@ -216,8 +281,10 @@ static void what_does_not_begin_as_a_core_is_not_decompressed(void **state)
 	size = zstd_of(zeros, 1, room);
 	size += zstd_of(zeros + 1, 4, room + size);
 	assert_refused(write_file(room, size), GM_CORRUPT, "is not a core");
-	size = gzip_of(zeros, 1 << 20, room);
-	assert_refused(write_file(room, size), GM_CORRUPT, "is not a core");
+	for (size_t i = 0; i < PACKERS; i++) {
+		size = packers[i](zeros, 1 << 20, room);
+		assert_refused(write_file(room, size), GM_CORRUPT, "is not a core");
+	}
 }
 
 static void where_the_disk_is_too_small_that_is_told(void **state)
@@ -295,6 +362,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(a_zst_core_reads_as_the_plain_one),
 	        cmocka_unit_test(a_gz_core_reads_as_the_plain_one),
+	        cmocka_unit_test(an_xz_core_reads_as_the_plain_one),
+	        cmocka_unit_test(an_xz_core_that_needs_too_much_memory_is_refused),
+	        cmocka_unit_test(random_bytes_behind_the_magic_are_refused),
 	        cmocka_unit_test(frames_one_after_another_are_one_core),
 	        cmocka_unit_test(cut_anywhere_it_is_refused_as_cut),
 	        cmocka_unit_test(damage_is_refused_with_its_place_or_gives_a_core),
