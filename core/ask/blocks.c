@@ -421,6 +421,9 @@ static struct gm_error *collect(struct gm_blocks *blocks, const struct gm_blocks
 		}
 		blocks->by_phase[gm_model_phase(blocks->model, block->alloc)] += block->size;
 		blocks->by_category[gm_categories_of(blocks->categories, i)] += block->size;
+		struct gm_block_name name;
+		if (gm_model_names(blocks->model, i, &name, 1) > 0)
+			blocks->by_named_kind[name.kind] += block->size;
 	}
 	blocks->live = live.items;
 	blocks->live_count = live.count;

@@ -82,6 +82,7 @@ struct gm_blocks {
 	struct gm_driven *driven; /* NULL: no line is descended from; owned */
 	uint64_t by_phase[GM_PHASE_COUNT];
 	uint64_t by_category[GM_CATEGORY_COUNT];
+	uint64_t by_named_kind[GM_NAMED_COUNT]; /* of blocks with names, by the first one's */
 	const struct gm_categories *categories; /* the model's */
 	uint64_t unattributed; /* allocated before the record: in no block, but in `allocated` */
 };

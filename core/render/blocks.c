@@ -379,6 +379,14 @@ json_t *gm_json_blocks(const struct gm_blocks *blocks, bool list)
 		json_object_set_new(
 		        phases, "unknown", json_integer((json_int_t)blocks->unattributed));
 	json_object_set_new(value, "by_phase", phases);
+	if (gm_model_has_names(blocks->model)) {
+		json_t *kinds = json_object();
+		for (unsigned kind = GM_NAMED_PARAMETER; kind < GM_NAMED_COUNT; kind++)
+			if (blocks->by_named_kind[kind])
+				json_object_set_new(kinds, gm_named_kind_name(kind),
+				        json_integer((json_int_t)blocks->by_named_kind[kind]));
+		json_object_set_new(value, "by_named_kind", kinds);
+	}
 	json_t *all = list ? json_array() : NULL;
 	for (size_t i = 0; list && i < shown(blocks, blocks->live_count); i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);

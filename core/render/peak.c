@@ -9,6 +9,7 @@
 #include "render/blocks.h"
 #include "render/groups.h"
 #include "render/json.h"
+#include "render/names.h"
 #include "render/tree.h"
 
 struct gm_error *gm_render_peak_json(const struct gm_blocks *blocks,
@@ -42,7 +43,7 @@ static const char *category_name(int category)
 static void put_sums(
         const char *what, const uint64_t *sums, int count, const char *(*name)(int), FILE *out)
 {
-	bool told[GM_PHASE_COUNT + GM_CATEGORY_COUNT] = {false};
+	bool told[GM_PHASE_COUNT + GM_CATEGORY_COUNT + GM_NAMED_COUNT] = {false};
 	const char *comma = ": ";
 	gm_put(out, "%s", what);
 	for (;;) {
@@ -84,6 +85,31 @@ static void put_secondary_peak(
 	        secondary->equal_at);
 }
 
+static const char *named_kind(int kind)
+{
+	return kind == GM_NAMED_OPTIMIZER_STATE ? "optimizer state"
+	                                        : gm_named_kind_name((unsigned)kind);
+}
+
+/* "with names: parameter 512.00 MiB, gradient 512.00 MiB" and the largest of them */
+static void put_names(const struct gm_blocks *blocks, FILE *out)
+{
+	enum { TOLD = 3 };
+	char size[GM_SIZE_TEXT], names[GM_NAMES_TEXT];
+	size_t told = 0;
+	if (!gm_model_has_names(blocks->model))
+		return;
+	put_sums("with names", blocks->by_named_kind, GM_NAMED_COUNT, named_kind, out);
+	for (size_t i = 0; i < blocks->live_count && told < TOLD; i++) {
+		if (!*gm_text_names(blocks->model, blocks->live[i], names))
+			continue;
+		gm_put(out, "%s%s %s", told++ ? ", " : "  the largest: ", names,
+		        gm_text_size(gm_model_block(blocks->model, blocks->live[i])->size, size));
+	}
+	if (told)
+		fputc('\n', out);
+}
+
 /* "by module: layers.3.mlp 1.20 GiB, lm_head 300.00 MiB, 12 others 20.00 MiB" */
 static void put_modules(const struct gm_blocks *modules, FILE *out)
 {
@@ -122,6 +148,7 @@ struct gm_error *gm_render_peak_text(const struct gm_blocks *blocks,
 		return error;
 	put_sums("by category", blocks->by_category, GM_CATEGORY_COUNT, category_name, out);
 	put_sums("by phase", blocks->by_phase, GM_PHASE_COUNT, phase_name, out);
+	put_names(blocks, out);
 	put_modules(modules, out);
 	put_secondary_peak(blocks, secondary, out);
 	return NULL;

@@ -2,9 +2,17 @@
 
 import contextlib
 import json
+import mmap
+import os
+import random
+import signal
 import sqlite3
+import struct
+import subprocess
+import sys
 
 import pytest
+from hostile import check_text, hostile
 
 from conftest import PYTHON, ROOT
 
@@ -78,6 +86,21 @@ def test_conditions_select_blocks_by_name(run_gpumem, trained):
         assert told == {(name, address) for _, name, address, _, _ in live if fits(name)}, pattern
 
 
+def test_the_peak_sums_up_what_has_names(run_gpumem, trained):
+    log, true = trained
+    answer = run_gpumem("peak", log, "--json").check().json()
+    blocks = run_gpumem("blocks", log, "--json", "--at-peak").check().json()["blocks"]
+    sums = {}
+    for block in blocks:
+        if block["names"]:
+            kind = block["names"][0]["kind"]
+            sums[kind] = sums.get(kind, 0) + block["size"]
+    assert answer["by_named_kind"] == sums
+    assert "parameter" in sums
+    largest = max((block for block in blocks if block["names"]), key=lambda block: (block["size"], -block["allocated"]))
+    assert f"  the largest: {largest['name']} " in run_gpumem("peak", log).check().out
+
+
 def test_the_program_computes_the_same_with_names_and_without(run_gpumem, tmp_path):
     outputs = set()
     for options in ((), ("--names",)):
@@ -103,3 +126,134 @@ def test_names_exclude_what_cannot_keep_them(run_gpumem):
         refused = run_gpumem("run", "--names", *option, "--", "true")
         assert refused.status == 2
         assert "--names excludes --no-record and --max-size" in refused.err
+
+
+# ---- the agent's file, and the reader's end ------------------------------------------------------
+
+STATE, ASKED, READING, DONE = 4200, 2, 3, 4  # docs/agent-format.md
+HEADER, EXTENT, NAMES = 16384, 262144, 4
+
+
+def extents_of_names(log):
+    """Offsets of the extents with names that are whole."""
+    data = log.read_bytes() if log.exists() else b""
+    found = range(HEADER, len(data) - EXTENT + 1, EXTENT)
+    return [at for at in found if data[at : at + 4] == b"GTEX" and struct.unpack_from("<I", data, at + 28)[0] == NAMES]
+
+
+def start(gpumem, log, out, waits, steps=4):
+    command = [gpumem, "run", "--sim", "--names", "-o", log, "--", PYTHON, "-W", "ignore", RANDOM, 5, out, steps, waits]
+    return subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def finish_without_gpumem(process):
+    """gpumem is killed, and the program goes on: what it prints."""
+    assert process.stdout.readline() == "ready\n"
+    process.kill()
+    process.wait()
+    process.stdin.write("\n")
+    process.stdin.close()
+    text = process.stdout.read()  # to the program's end
+    process.stdout.close()
+    return text
+
+
+def test_a_program_whose_gpumem_was_killed_before_it_asks_goes_on(gpumem, run_gpumem, tmp_path):
+    text = finish_without_gpumem(start(gpumem, tmp_path / "run.gpumem", tmp_path / "truth.json", 1))
+    assert text.startswith("losses"), text
+    assert "name" not in run_gpumem("blocks", tmp_path / "run.gpumem", "--json").check().json()["blocks"][0]
+
+
+@pytest.fixture(scope="module")
+def unpacked(gpumem, tmp_path_factory):
+    """(log, truth) of a program whose gpumem was killed behind the reading: the file is the agent's."""
+    folder = tmp_path_factory.mktemp("agent")
+    log, out = folder / "run.gpumem", folder / "truth.json"
+    process = start(gpumem, log, out, 2)
+    assert process.stdout.readline() == "ready\n"
+    while not extents_of_names(log):
+        assert process.poll() is None
+    process.kill()
+    process.wait()
+    process.stdin.close()
+    assert process.stdout.read().startswith("losses")
+    process.stdout.close()
+    return log, json.loads(out.read_text())
+
+
+def test_the_file_of_the_agent_has_the_names_too(run_gpumem, unpacked):
+    log, true = unpacked
+    assert log.read_bytes()[:8] == b"\x89GPMAGT\n"
+    assert names_in(run_gpumem, log) == sorted(map(tuple, true))
+
+
+def test_damaged_names_are_told_or_left_out_and_never_crash(run_gpumem, unpacked, tmp_path):
+    log, true = unpacked
+    data, (at, *_) = log.read_bytes(), extents_of_names(log)
+    size = struct.unpack_from("<I", data, at + 4)[0]
+    rng = random.Random(1)
+    refused = 0
+    for _ in range(12):
+        broken = bytearray(data)
+        for _ in range(rng.randint(1, 30)):
+            broken[at + rng.choice([rng.randrange(64), 64 + rng.randrange(min(size, 4000))])] = rng.randrange(256)
+        copy = tmp_path / "broken.gpumem"
+        copy.write_bytes(broken)
+        asked = run_gpumem("blocks", copy, "--json")
+        assert asked.status in (0, 3), (asked.status, asked.err)
+        refused += asked.status == 3
+        if asked.status == 3:
+            assert "the file is damaged" in asked.err
+    assert refused
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_reader_that_ends_does_not_keep_the_program(sim_env, build_dir, tmp_path, begins):
+    """`begins`: while the program waits for it, else before."""
+    log = tmp_path / "run.gpumem"
+    env = sim_env()
+    env["LD_PRELOAD"] = f"{build_dir}/lib/libgpumem-agent.so:{env['LD_PRELOAD']}"
+    env["GPUMEM_AGENT"] = f"out={log};devices=cuda;stacks=none;names=1"
+    program = [PYTHON, "-W", "ignore", RANDOM, "5", tmp_path / "truth.json", "4", "1"]
+    with subprocess.Popen(list(map(str, program)), env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        reader = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+        with open(log, "r+b") as file, mmap.mmap(file.fileno(), HEADER) as header:
+            header[STATE : STATE + 8] = struct.pack("<II", 1, reader.pid)
+            if not begins:
+                reader.kill()
+            process.stdin.write("\n")
+            process.stdin.flush()
+            while begins and header[STATE] != ASKED:
+                assert process.poll() is None
+            if begins:
+                header[STATE : STATE + 4] = struct.pack("<I", READING)
+                os.kill(reader.pid, signal.SIGKILL)
+            text = process.stdout.read()
+            reader.wait()
+            reader.stdin.close()
+            assert header[STATE] == DONE
+    assert text.startswith("losses"), text
+
+
+def test_names_that_would_act_on_a_terminal_are_escaped(run_gpumem, tmp_path):
+    bad = hostile("p").replace(".", "")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import torch\n"
+        "model = torch.nn.Module()\n"
+        f"for name in ({bad!r}, 'x' * 5000, 'good'):\n"
+        "    model.register_parameter(name, torch.nn.Parameter(torch.zeros(64, device='cuda')))\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for step in range(2):\n"
+        "    sum(parameter.sum() for parameter in model.parameters()).backward()\n"
+        "    optimizer.step()\n"
+    )
+    log = tmp_path / "run.gpumem"
+    record(run_gpumem, log, program)
+    names = [name for kind, name, *_ in names_in(run_gpumem, log) if kind == "parameter"]
+    # what is too long is called by its place in the optimizer
+    assert sorted(names) == sorted(["good", bad, "SGD.param_groups[0]['params'][1]"])
+    for command in (["blocks", log], ["why", log, "good.grad"], ["peak", log]):
+        check_text(run_gpumem(*command).check().out.encode())
+    check_text(run_gpumem("why", log, f"{bad}.grad").check().out.encode())

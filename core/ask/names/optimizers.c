@@ -43,7 +43,7 @@ static bool see_group(void *context, uint64_t item, uint64_t index)
 static bool see_value(void *context, uint64_t key, uint64_t value, const char *name)
 {
 	struct gm_name_walk *walk = context;
-	if (name && strnlen(name, GM_LOG_NAME_MAX) < GM_LOG_NAME_MAX / 2 &&
+	if (gm_name_walk_is_whole(walk, name) &&
 	        !gm_name_walk_add(walk, GM_NAMED_OPTIMIZER_STATE, value, name))
 		gm_name_walk_container(walk, GM_NAMED_OPTIMIZER_STATE, value, name);
 	return !walk->no_memory;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MODULES_DEEP = 64, CONTAINERS_DEEP = 3 };
+enum { MODULES_DEEP = 64, CONTAINERS_DEEP = 3, KEY_LENGTH = 255 };
 
 /* ---- the path -------------------------------------------------------------------------------- */
 
@@ -24,6 +24,14 @@ bool gm_name_walk_push(struct gm_name_walk *walk, size_t *ret_before, const char
 	}
 	walk->length += (size_t)length;
 	return true;
+}
+
+bool gm_name_walk_is_whole(struct gm_name_walk *walk, const char *name)
+{
+	if (name && strnlen(name, KEY_LENGTH) < KEY_LENGTH)
+		return true;
+	walk->omitted += name != NULL;
+	return false;
 }
 
 void gm_name_walk_pop(struct gm_name_walk *walk, size_t before)
@@ -144,7 +152,7 @@ static bool see_content(
 	bool pushed = false;
 	if (kind == GM_EDGE_ITEM)
 		pushed = gm_name_walk_push(walk, &before, "[%lld]", (long long)index);
-	else if (kind == GM_EDGE_KEY && name)
+	else if (kind == GM_EDGE_KEY && gm_name_walk_is_whole(walk, name))
 		pushed = gm_name_walk_push(walk, &before, "['%s']", name);
 	if (!pushed)
 		return true;
@@ -180,7 +188,8 @@ static bool see_part(void *context, uint64_t key, uint64_t value, const char *na
 	struct part_visit *visit = context;
 	struct gm_name_walk *walk = visit->walk;
 	size_t before;
-	if (!name || !gm_name_walk_push(walk, &before, "%s%s", walk->length ? "." : "", name))
+	if (!gm_name_walk_is_whole(walk, name) ||
+	        !gm_name_walk_push(walk, &before, "%s%s", walk->length ? "." : "", name))
 		return true;
 	gm_name_walk_add(walk, visit->kind, value, NULL);
 	gm_name_walk_pop(walk, before);
@@ -198,9 +207,9 @@ static bool see_attribute(
 		inner.inner = true;
 		gm_python_references(walk->reading->python, target, see_attribute, &inner);
 	}
-	if ((kind != GM_EDGE_ATTRIBUTE && kind != GM_EDGE_KEY) || !name ||
-	        strcmp(name, "_parameters") == 0 || strcmp(name, "_buffers") == 0 ||
-	        strcmp(name, "_modules") == 0 ||
+	if ((kind != GM_EDGE_ATTRIBUTE && kind != GM_EDGE_KEY) ||
+	        !gm_name_walk_is_whole(walk, name) || strcmp(name, "_parameters") == 0 ||
+	        strcmp(name, "_buffers") == 0 || strcmp(name, "_modules") == 0 ||
 	        !gm_name_walk_push(walk, &before, "%s%s", walk->length ? "." : "", name))
 		return !walk->no_memory;
 	if (!gm_name_walk_add(walk, GM_NAMED_ATTRIBUTE, target, NULL))
@@ -215,7 +224,8 @@ static bool see_child(void *context, uint64_t key, uint64_t value, const char *n
 {
 	struct gm_name_walk *walk = context;
 	size_t before;
-	if (!name || !gm_python_is_instance(walk->reading->python, value, "Module") ||
+	if (!gm_name_walk_is_whole(walk, name) ||
+	        !gm_python_is_instance(walk->reading->python, value, "Module") ||
 	        !gm_name_walk_push(walk, &before, "%s%s", walk->length ? "." : "", name))
 		return true;
 	visit_module(walk, value);

@@ -43,6 +43,9 @@ void gm_name_walk_modules(struct gm_name_walk *walk);
 /* The number of an object's entry in `found`, plus 1; 0: it has none. */
 uint64_t gm_name_walk_add(
         struct gm_name_walk *walk, enum gm_named_kind kind, uint64_t object, const char *key);
+/* Keys of dicts are read up to a length (cpython/objects/references.c): one that may have been cut
+ * names nothing. */
+bool gm_name_walk_is_whole(struct gm_name_walk *walk, const char *name);
 /* Appends to the path: ".name" or "name". False: it is too long. *ret_before: what
  * gm_name_walk_pop() takes. */
 bool gm_name_walk_push(struct gm_name_walk *walk, size_t *ret_before, const char *format, ...)

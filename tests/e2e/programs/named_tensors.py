@@ -1,5 +1,6 @@
-"""A random tree of modules that is trained: named_tensors.py SEED OUT [STEPS]. Writes to OUT what named_parameters(), named_buffers(), .grad, the
-optimizer's state and other attributes tell, as it stands when the second step of the optimizer has ended."""
+"""A random tree of modules that is trained: named_tensors.py SEED OUT [STEPS [WAITS]]. Writes to OUT what named_parameters(), named_buffers(), .grad, the
+optimizer's state and other attributes tell, as it stands when the second step of the optimizer has ended. After step WAITS it waits for a
+line of standard input."""
 
 import json
 import random
@@ -130,6 +131,7 @@ optimizer = {
     "rmsprop": lambda: torch.optim.RMSprop(trained, centered=True),
 }[rng.choice(["adam", "adamw", "sgd", "momentum", "rmsprop"])]()
 zero_first = rng.random() < 0.5
+waits = int(sys.argv[4]) if len(sys.argv) > 4 else 0
 losses = []
 for step in range(1, steps + 1):
     if zero_first:
@@ -144,4 +146,7 @@ for step in range(1, steps + 1):
     if not zero_first:
         optimizer.zero_grad()
     losses.append(loss.item())
+    if step == waits:
+        print("ready", flush=True)
+        sys.stdin.readline()
 print("losses", losses)
