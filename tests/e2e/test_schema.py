@@ -71,7 +71,8 @@ hold(net.kept, {"same": net.kept[0]})
 """
 
 
-OPTIONAL = {"owner", "forward", "blocks", "tree", "request", "pause", "by_module", "allocated_blocks", "allocator", "python_refused"}
+OPTIONAL = {"owner", "forward", "blocks", "tree", "request", "pause", "by_module", "allocated_blocks", "allocator", "python_refused",
+            "by_named_kind"}  # fmt: skip
 
 
 def validator(question):
@@ -91,7 +92,7 @@ def files(tmp_path_factory, run_gpumem):
     for name, status in (("leak", 0), ("oom", 1), ("amp", 0)):
         made[name] = folder / f"{name}.gpumem"
         account = folder / f"{name}.account"
-        simulated = ("--sim", "--overflow-at=1", "--json", account)
+        simulated = ("--sim", "--names", "--overflow-at=1", "--json", account)
         run_gpumem("run", *simulated, "-o", made[name], "--", PYTHON, EXAMPLES / f"{name}.py").check(status)
     script = folder / "snapshot.py"
     script.write_text(SNAPSHOT)
