@@ -379,7 +379,14 @@ static struct gm_error *parse_one(struct parser *parser, size_t *ret_index)
 	}
 	gm_try(take_fact(parser, &node.clause.fact));
 	bool alone = node.clause.fact == GM_FACT_OVERFLOW || node.clause.fact == GM_FACT_SKIPPED;
-	struct gm_error *error = alone ? NULL : take_compare(parser, &node.clause.compare);
+	skip_space(parser);
+	struct gm_error *error = NULL;
+	if (alone && *parser->at && strchr("=!<>~", *parser->at))
+		error = refuse(parser, parser->at,
+		        "%s is compared with nothing: write %s, or not %s", names[node.clause.fact],
+		        names[node.clause.fact], names[node.clause.fact]);
+	else if (!alone)
+		error = take_compare(parser, &node.clause.compare);
 	if (!error && !alone)
 		error = parse_value(parser, &node.clause);
 	if (error) {

@@ -244,7 +244,7 @@ struct gm_error *gm_render_blocks_text(
 	if (blocks->unattributed)
 		gm_put(out,
 		        "%" PRIu64
-		        " more bytes were allocated before the recordinging began: unknown\n",
+		        " more bytes were allocated before the recording began: unknown\n",
 		        blocks->unattributed);
 	return NULL;
 }

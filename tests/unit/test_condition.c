@@ -145,6 +145,9 @@ static void a_fact_that_is_not_known_there_is_refused_with_the_reason(void **sta
 	        {"overflow", GM_OF_EVENTS,
 	                "'overflow', column 1: overflow is not known at a breakpoint, which sees "},
 	        {"skipped=1", GM_OF_BLOCKS, "'skipped=1', column 1: skipped is not known of a "},
+	        {"size>1 and skipped = 1", GM_OF_AGENT_EVENTS,
+	                "'size>1 and skipped = 1', column 20: skipped is compared with nothing: "
+	                "write skipped, or not skipped"},
 	        {"action=alloc", GM_OF_BLOCKS,
 	                "'action=alloc', column 1: action is not known of a block: it is a fact "},
 	};
