@@ -9,59 +9,14 @@
 #include "base/cleanup.h"
 #include "base/search.h"
 #include "model/internal.h"
+#include "model/log_steps.h"
 #include "model/marks.h"
 #include "model/modes.h"
 #include "model/steps.h"
 
-static size_t frames_of(void *context, uint32_t stack, struct gm_step_frame *ret_frames, size_t max)
-{
-	const struct gm_log *log = context;
-	size_t count;
-	const uint32_t *ids = gm_log_python_stack(log, stack, &count);
-	count = count < max ? count : max;
-	for (size_t i = 0; i < count; i++) {
-		struct gm_log_frame frame = {0};
-		struct gm_log_code code = {0};
-		gm_log_frame(log, ids[i], &frame);
-		gm_log_code(log, frame.code, &code);
-		ret_frames[i] = (struct gm_step_frame){
-		        .code = frame.code,
-		        .lasti = frame.lasti,
-		        .iterates = frame.op == GM_LOG_OP_FOR_ITER,
-		        .loop_count = code.loop_count,
-		        .loops = code.loops,
-		        .file = gm_log_string(log, code.file),
-		        .name = gm_log_string(log, code.name),
-		};
-	}
-	return count;
-}
-
 struct gm_steps *gm_model_steps_create(const struct gm_model *model)
 {
-	return gm_steps_create(frames_of, (void *)model->log);
-}
-
-/* The work that a mark tells of: PyTorch puts a range around each step() and zero_grad() of an
- * optimizer. */
-static unsigned work_of(const struct gm_model *model, const struct gm_log_mark *mark)
-{
-	const char *name = mark->kind == GM_MARK_PUSH ? gm_log_string(model->log, mark->name) : "";
-	if (strncmp(name, "Optimizer.", 10) != 0)
-		return 0;
-	return strncmp(name + 10, "step#", 5) == 0         ? GM_LANDMARK_OPTIMIZER
-	       : strncmp(name + 10, "zero_grad#", 10) == 0 ? GM_LANDMARK_ZERO_GRAD
-	                                                   : 0;
-}
-
-static void read_task(
-        const struct gm_model *model, struct gm_steps *steps, const struct gm_log_mark *mark)
-{
-	unsigned task = 0, depth = 0;
-	if (mark->name &&
-	        sscanf(gm_log_string(model->log, mark->name), "%u %u", &task, &depth) != 2)
-		task = 0;
-	gm_steps_task(steps, mark->thread, task, depth);
+	return gm_log_steps_create(model->log);
 }
 
 /* Feeds what lies before an event: what iterators told, and marks of work. */
@@ -80,11 +35,7 @@ static inline void feed_between(const struct gm_model *model, struct gm_steps *s
 		gm_log_mark(model->log, place->marks, &mark);
 		if (mark.event > number)
 			break;
-		unsigned work = work_of(model, &mark);
-		if (work)
-			gm_steps_mark(steps, mark.thread, work);
-		if (mark.kind == GM_MARK_TASK)
-			read_task(model, steps, &mark);
+		gm_log_steps_mark(model->log, steps, &mark);
 	}
 }
 
@@ -228,7 +179,7 @@ static bool begin_assigning(struct gm_model *model)
 	gm_steps_destroy(readings->assigning);
 	readings->assigning = gm_model_steps_create(model);
 	gm_modes_destroy(readings->modes);
-	readings->modes = gm_modes_create(frames_of, (void *)model->log);
+	readings->modes = gm_modes_create(gm_log_step_frames, (void *)model->log);
 	readings->assigned = 0;
 	readings->fed = (struct gm_readers_place){0};
 	readings->indexed = 0;

@@ -44,7 +44,7 @@ uint64_t gm_record_event(struct gm_recorder *recorder, const struct gm_event *ev
 		_cleanup_error_ struct gm_error *error = gm_log_writer_flush(recorder->writer);
 	}
 	gm_record_steps_feed(recorder, event);
-	if (recorder->watches.count > 0 && !(event->flags & GM_EVENT_PREEXISTING))
+	if (recorder->watches.list.count > 0 && !(event->flags & GM_EVENT_PREEXISTING))
 		gm_record_watches_judge(recorder, event, number);
 	if (recorder->stop_after && recorder->event_count >= recorder->stop_after) {
 		recorder->stop_after = 0;

@@ -112,7 +112,7 @@ struct gm_error *gm_recorder_hit(struct gm_recorder *recorder, uint64_t address,
 	}
 
 	recorder->fed_count = recorder->fed_address_count = 0;
-	recorder->stopped_by = 0;
+	recorder->watches.stopped_by = 0;
 	bool refused = recorder->refusal != NULL;
 	if (!refused)
 		record(recorder, site->probe, &moment, ret_verdict);

@@ -48,7 +48,7 @@ static void destroy(struct gm_recorder *recorder)
 	gm_record_forget_blocks(recorder);
 	gm_record_forget_segments(recorder);
 	gm_record_steps_end(recorder);
-	gm_record_watches_end(recorder);
+	gm_watches_deinit(&recorder->watches);
 	gm_torch_close(recorder->torch);
 	gm_python_close(recorder->python);
 	gm_symbols_destroy(recorder->symbols);

@@ -22,6 +22,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "model/watches.h"
 #include "record/record.h"
 #include "torch/allocator.h"
 #include "torch/new_tensor.h"
@@ -147,15 +148,6 @@ struct gm_site_instruction {
 	uint64_t jump;  /* address of the word that it jumps through; 0: it does not jump */
 };
 
-/* A condition at which the program stops. */
-struct gm_condition;
-struct gm_watch {
-	uint32_t id; /* the debugger's, not 0 */
-	bool once;
-	uint64_t hits;
-	struct gm_condition *condition; /* owned */
-};
-
 struct gm_recorder {
 	pid_t pid;
 	bool cuda, cpu, python_stacks, native_stacks;
@@ -217,9 +209,7 @@ struct gm_recorder {
 	uint64_t stop_after; /* event count at which to stop, 0: not */
 	uint32_t stop_step;
 	bool stop_due;
-	GM_ARRAY(struct gm_watch) watches;
-	uint32_t stopped_by; /* the condition that held first at the latest stop, 0: none did */
-	uint64_t stopped_at; /* the event at which it did */
+	struct gm_watches watches;
 };
 
 #endif

@@ -1,7 +1,6 @@
 #include "record/watch.h"
 
-#include "model/condition.h"
-#include "model/steps.h"
+#include "model/watches.h"
 #include "record/naming.h"
 #include "record/tensors.h"
 #include "torch/dtypes.h"
@@ -10,41 +9,25 @@
 
 struct subject {
 	const struct gm_recorder *recorder;
-	const struct gm_event *event;
-	uint64_t number;
+	struct gm_watched_event watched;
+	const struct gm_live_block *freed; /* NULL: not recorded, or it frees none */
 };
 
-static enum gm_truth known(uint64_t number, const struct gm_clause *clause)
+static const struct gm_live_block *find_freed(
+        const struct gm_recorder *recorder, const struct gm_event *event)
 {
-	return number == UINT64_MAX ? GM_UNKNOWN : gm_compare_numbers(number, clause);
-}
-
-/* The block that the event frees; NULL: not recorded, or it frees none. */
-static const struct gm_live_block *freed(const struct subject *subject)
-{
-	const struct gm_event *event = subject->event;
 	struct gm_live_block *block = NULL;
 	if (event->action == GM_FREE_REQUESTED || event->action == GM_FREE_COMPLETED)
-		HASH_FIND(hh, subject->recorder->blocks, &event->address, sizeof(event->address),
-		        block);
+		HASH_FIND(hh, recorder->blocks, &event->address, sizeof(event->address), block);
 	return block;
-}
-
-/* Number of the event that allocated the block; UINT64_MAX: not recorded. */
-static uint64_t block_of(const struct subject *subject)
-{
-	if (subject->event->action == GM_ALLOC)
-		return subject->number;
-	const struct gm_live_block *block = freed(subject);
-	return block ? block->event : UINT64_MAX;
 }
 
 /* Of the tensor that the event's block is or was allocated for. */
 static enum gm_truth judge_tensor(const struct subject *subject, const struct gm_clause *clause)
 {
-	const struct gm_live_block *block = freed(subject);
-	const struct gm_new_tensor *tensor =
-	        gm_record_tensor(subject->recorder, block ? block->tensor : subject->event->tensor);
+	const struct gm_live_block *block = subject->freed;
+	const struct gm_new_tensor *tensor = gm_record_tensor(
+	        subject->recorder, block ? block->tensor : subject->watched.event->tensor);
 	if (!tensor)
 		return GM_UNKNOWN;
 	if (clause->fact == GM_FACT_DTYPE)
@@ -82,37 +65,7 @@ static enum gm_truth judge_stacks(
 static enum gm_truth judge(const void *context, const struct gm_clause *clause)
 {
 	const struct subject *subject = context;
-	const struct gm_recorder *recorder = subject->recorder;
-	const struct gm_event *event = subject->event;
 	switch (clause->fact) {
-	case GM_FACT_SIZE:
-		return gm_compare_numbers(event->size, clause);
-	case GM_FACT_REQUESTED: /* 0: not recorded */
-		return event->requested ? gm_compare_numbers(event->requested, clause) : GM_UNKNOWN;
-	case GM_FACT_STEP:
-		return recorder->steps ? gm_compare_numbers(recorder->last_step, clause)
-		                       : GM_UNKNOWN;
-	case GM_FACT_STREAM:
-		return gm_compare_numbers(event->stream, clause);
-	case GM_FACT_ADDRESS:
-		return gm_compare_numbers(event->address, clause);
-	case GM_FACT_EVENT:
-		return gm_compare_numbers(subject->number, clause);
-	case GM_FACT_BLOCK:
-		return known(block_of(subject), clause);
-	case GM_FACT_DEVICE:
-		return gm_compare_numbers((uint64_t)event->device, clause);
-	case GM_FACT_ALLOCATED:
-		return known(event->allocated, clause);
-	case GM_FACT_RESERVED:
-		return known(event->reserved, clause);
-	case GM_FACT_ACTION:
-		return gm_compare_texts(gm_action_name((enum gm_action)event->action), clause);
-	case GM_FACT_PHASE:
-		return recorder->steps
-		               ? gm_compare_texts(
-		                         gm_phase_name(gm_steps_phase(recorder->steps)), clause)
-		               : GM_UNKNOWN;
 	case GM_FACT_DTYPE:
 	case GM_FACT_SHAPE:
 		return judge_tensor(subject, clause);
@@ -122,81 +75,50 @@ static enum gm_truth judge(const void *context, const struct gm_clause *clause)
 	case GM_FACT_OPERATOR:
 	case GM_FACT_NODE:
 	case GM_FACT_COLLECTIVE:
-		return judge_stacks(recorder, clause);
-	default: /* what only a whole recording tells: refused as the condition is read */
-		return GM_UNKNOWN;
+		return judge_stacks(subject->recorder, clause);
+	default: /* what only a whole recording tells is refused as the condition is read */
+		return gm_compare_event(&subject->watched, clause);
 	}
 }
 
 void gm_record_watches_judge(
         struct gm_recorder *recorder, const struct gm_event *event, uint64_t number)
 {
-	const struct subject subject = {recorder, event, number};
-	for (size_t i = 0; i < recorder->watches.count; i++) {
-		struct gm_watch *watch = &recorder->watches.items[i];
-		if ((watch->once && watch->hits > 0) ||
-		        gm_condition_holds(watch->condition, judge, &subject) != GM_TRUE)
-			continue;
-		watch->hits++;
-		recorder->stop_due = true;
-		if (recorder->stopped_by)
-			continue;
-		recorder->stopped_by = watch->id;
-		recorder->stopped_at = number;
-	}
+	const struct gm_live_block *freed = find_freed(recorder, event);
+	const struct subject subject = {
+	        .recorder = recorder,
+	        .watched = {.event = event,
+	                .number = number,
+	                .block = event->action == GM_ALLOC ? number
+	                         : freed                   ? freed->event
+	                                                   : UINT64_MAX,
+	                .steps = recorder->steps,
+	                .step = recorder->last_step},
+	        .freed = freed,
+	};
+	recorder->stop_due |= gm_watches_judge(&recorder->watches, judge, &subject, number);
 }
 
 /* --- the list --------------------------------------------------------------------------------- */
 
-static struct gm_watch *find(const struct gm_recorder *recorder, uint32_t id)
-{
-	for (size_t i = 0; i < recorder->watches.count; i++)
-		if (recorder->watches.items[i].id == id)
-			return &recorder->watches.items[i];
-	return NULL;
-}
-
 struct gm_error *gm_recorder_watch(
-        struct gm_recorder *recorder, uint32_t id, const char *text, bool once)
+        struct gm_recorder *recorder, uint32_t id, const char *condition, bool once)
 {
-	struct gm_watch watch = {.id = id, .once = once};
-	if (id == 0 || find(recorder, id))
-		return gm_error_create(GM_USAGE, "condition %u: there is one of this number", id);
-	if (recorder->watches.count == GM_RECORD_WATCHES_MAX)
-		return gm_error_create(GM_USAGE,
-		        "there are %d conditions already: delete one of them",
-		        GM_RECORD_WATCHES_MAX);
-	gm_try(gm_condition_parse(text, GM_OF_EVENTS, NULL, &watch.condition));
-	if (gm_array_push(&recorder->watches, watch))
-		return NULL;
-	gm_condition_destroy(watch.condition);
-	return &gm_error_no_memory;
+	return gm_watches_add(&recorder->watches, GM_OF_EVENTS, id, condition, once);
 }
 
 void gm_recorder_unwatch(struct gm_recorder *recorder, uint32_t id)
 {
-	struct gm_watch *watch = find(recorder, id);
-	if (!watch)
-		return;
-	gm_condition_destroy(watch->condition);
-	*watch = recorder->watches.items[--recorder->watches.count];
+	gm_watches_remove(&recorder->watches, id);
 }
 
 uint64_t gm_recorder_watch_hits(const struct gm_recorder *recorder, uint32_t id)
 {
-	const struct gm_watch *watch = find(recorder, id);
-	return watch ? watch->hits : 0;
+	return gm_watches_hits(&recorder->watches, id);
 }
 
 uint32_t gm_recorder_stopped_by(const struct gm_recorder *recorder, uint64_t *ret_event)
 {
-	*ret_event = recorder->stopped_at;
-	return recorder->stopped_by;
-}
-
-void gm_record_watches_end(struct gm_recorder *recorder)
-{
-	for (size_t i = 0; i < recorder->watches.count; i++)
-		gm_condition_destroy(recorder->watches.items[i].condition);
-	gm_array_deinit(&recorder->watches);
+	*ret_event = recorder->watches.stopped_at;
+	return recorder->watches.stopped_by;
 }

@@ -5,9 +5,6 @@
 
 #include "record/recorder.h"
 
-enum { GM_RECORD_WATCHES_MAX = 256 };
-
-void gm_record_watches_end(struct gm_recorder *recorder);
 /* After the event has got its step. Where a condition holds, the stop is due. */
 void gm_record_watches_judge(
         struct gm_recorder *recorder, const struct gm_event *event, uint64_t number);

@@ -135,11 +135,11 @@ bool gm_walk_compile(struct gm_walk *walk, struct gm_stop_filter *ret_filter)
 	size_t due = 0;
 	ret_filter->count = 0;
 	walk->waits_for_block = false;
-	for (size_t i = 0; i < walk->conditions.count; i++) {
-		const struct gm_walk_condition *condition = &walk->conditions.items[i];
+	for (size_t i = 0; i < walk->watches.list.count; i++) {
+		const struct gm_watch *condition = &walk->watches.list.items[i];
 		enum gm_node_kind kind;
 		const struct gm_clause *clause;
-		if (!gm_walk_is_due(condition))
+		if (!gm_watch_is_due(condition))
 			continue;
 		for (size_t j = 0; gm_condition_node(condition->condition, j, &kind, &clause);
 		        j++) {
@@ -221,9 +221,9 @@ void gm_walk_rule_out(
 	for (int by = BY_PYTHON; by <= BY_TENSOR; by++) {
 		const struct known known = {walk, event, (enum known_by)by};
 		out[by] = true;
-		for (size_t i = 0; i < walk->conditions.count; i++)
-			out[by] &= !gm_walk_is_due(&walk->conditions.items[i]) ||
-			           !may_hold(walk->conditions.items[i].condition, &known);
+		for (size_t i = 0; i < walk->watches.list.count; i++)
+			out[by] &= !gm_watch_is_due(&walk->watches.list.items[i]) ||
+			           !may_hold(walk->watches.list.items[i].condition, &known);
 	}
 	*ret = (struct gm_walk_ruled_out){out[BY_PYTHON], out[BY_NATIVE], out[BY_TENSOR]};
 }

@@ -1,9 +1,8 @@
 /* Judging: conditions over one event of the agent's recording, with what came before it. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/text.h"
+#include "model/log_steps.h"
 #include "torch/dtypes.h"
 #include "walk/judge.h"
 #include "walk/state.h"
@@ -97,14 +96,6 @@ static void read_scaling(
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static unsigned work_of(const struct gm_log *log, const struct gm_log_mark *mark)
-{
-	const char *name = mark->kind == GM_MARK_PUSH ? gm_log_string(log, mark->name) : "";
-	if (strncmp(name, "Optimizer.step#", 15) == 0)
-		return GM_LANDMARK_OPTIMIZER;
-	return strncmp(name, "Optimizer.zero_grad#", 20) == 0 ? GM_LANDMARK_ZERO_GRAD : 0;
-}
-
 /* As the recorder at breakpoints does: by the events so far. */
 static void feed(struct gm_walk *walk, const struct gm_event *event, uint64_t number)
 {
@@ -117,21 +108,13 @@ static void feed(struct gm_walk *walk, const struct gm_event *event, uint64_t nu
 	}
 	for (; walk->marks < gm_log_mark_count(walk->log); walk->marks++) {
 		struct gm_log_mark mark;
-		unsigned task = 0, depth = 0;
 		gm_log_mark(walk->log, walk->marks, &mark);
 		if (mark.event > number)
 			break;
-		if (work_of(walk->log, &mark))
-			gm_steps_mark(walk->steps, mark.thread, work_of(walk->log, &mark));
+		gm_log_steps_mark(walk->log, walk->steps, &mark);
 		if (mark.kind == GM_MARK_STEP) {
 			walk->declares_steps = true;
 			walk->steps_marked++;
-		}
-		if (mark.kind == GM_MARK_TASK) {
-			if (sscanf(gm_log_string(walk->log, mark.name), "%u %u", &task, &depth) !=
-			        2)
-				task = 0;
-			gm_steps_task(walk->steps, mark.thread, task, depth);
 		}
 	}
 	if (event->flags & GM_EVENT_PREEXISTING)
@@ -146,16 +129,10 @@ static void feed(struct gm_walk *walk, const struct gm_event *event, uint64_t nu
 
 struct subject {
 	const struct gm_walk *walk;
-	const struct gm_event *event;
-	uint64_t number, block; /* UINT64_MAX: not recorded */
-	uint32_t tensor;        /* of the block that is allocated or freed */
+	struct gm_watched_event watched;
+	uint32_t tensor; /* of the block that is allocated or freed */
 	bool overflow, skipped;
 };
-
-static enum gm_truth known(uint64_t number, const struct gm_clause *clause)
-{
-	return number == UINT64_MAX ? GM_UNKNOWN : gm_compare_numbers(number, clause);
-}
 
 static enum gm_truth truth(bool value)
 {
@@ -165,33 +142,7 @@ static enum gm_truth truth(bool value)
 static enum gm_truth judge(const void *context, const struct gm_clause *clause)
 {
 	const struct subject *subject = context;
-	const struct gm_event *event = subject->event;
 	switch (clause->fact) {
-	case GM_FACT_SIZE:
-		return gm_compare_numbers(event->size, clause);
-	case GM_FACT_REQUESTED: /* 0: not recorded */
-		return event->requested ? gm_compare_numbers(event->requested, clause) : GM_UNKNOWN;
-	case GM_FACT_STEP:
-		return gm_compare_numbers(subject->walk->step, clause);
-	case GM_FACT_STREAM:
-		return gm_compare_numbers(event->stream, clause);
-	case GM_FACT_ADDRESS:
-		return gm_compare_numbers(event->address, clause);
-	case GM_FACT_EVENT:
-		return gm_compare_numbers(subject->number, clause);
-	case GM_FACT_BLOCK:
-		return known(subject->block, clause);
-	case GM_FACT_DEVICE:
-		return gm_compare_numbers((uint64_t)event->device, clause);
-	case GM_FACT_ALLOCATED:
-		return known(event->allocated, clause);
-	case GM_FACT_RESERVED:
-		return known(event->reserved, clause);
-	case GM_FACT_ACTION:
-		return gm_compare_texts(gm_action_name((enum gm_action)event->action), clause);
-	case GM_FACT_PHASE:
-		return gm_compare_texts(
-		        gm_phase_name(gm_steps_phase(subject->walk->steps)), clause);
 	case GM_FACT_DTYPE:
 	case GM_FACT_SHAPE:
 		return gm_walk_judge_tensor(subject->walk, subject->tensor, clause);
@@ -199,23 +150,15 @@ static enum gm_truth judge(const void *context, const struct gm_clause *clause)
 		return truth(subject->overflow);
 	case GM_FACT_SKIPPED:
 		return truth(subject->skipped);
+	case GM_FACT_FUNCTION:
+	case GM_FACT_LINE:
+	case GM_FACT_MODULE:
+	case GM_FACT_OPERATOR:
+	case GM_FACT_NODE:
+	case GM_FACT_COLLECTIVE:
+		return gm_walk_judge_stacks(subject->walk, subject->watched.event, clause);
 	default:
-		return gm_walk_judge_stacks(subject->walk, event, clause);
-	}
-}
-
-static void judge_conditions(struct gm_walk *walk, const struct subject *subject)
-{
-	for (size_t i = 0; i < walk->conditions.count; i++) {
-		struct gm_walk_condition *condition = &walk->conditions.items[i];
-		if (!gm_walk_is_due(condition) ||
-		        gm_condition_holds(condition->condition, judge, subject) != GM_TRUE)
-			continue;
-		condition->hits++;
-		if (walk->stopped_by)
-			continue;
-		walk->stopped_by = condition->id;
-		walk->stopped_at = subject->number;
+		return gm_compare_event(&subject->watched, clause);
 	}
 }
 
@@ -267,19 +210,25 @@ struct gm_error *gm_walk_read(struct gm_walk *walk)
 	uint64_t count = gm_log_event_count(walk->log);
 	for (; walk->seen < count; walk->seen++) {
 		struct gm_event event;
-		struct subject subject = {.walk = walk, .event = &event, .number = walk->seen};
+		struct subject subject = {.walk = walk};
 		gm_log_event(walk->log, walk->seen, &event);
 		feed(walk, &event, walk->seen);
 		read_scaling(walk, walk->seen, &subject.overflow, &subject.skipped);
 		bool frees = event.action == GM_FREE_REQUESTED || event.action == GM_FREE_COMPLETED;
 		const struct gm_walk_block *block = frees ? find(walk, &event) : NULL;
-		subject.block = event.action == GM_ALLOC ? walk->seen
-		                : block                  ? block->event
-		                                         : UINT64_MAX;
+		subject.watched = (struct gm_watched_event){
+		        .event = &event,
+		        .number = walk->seen,
+		        .block = event.action == GM_ALLOC ? walk->seen
+		                 : block                  ? block->event
+		                                          : UINT64_MAX,
+		        .steps = walk->steps,
+		        .step = walk->step,
+		};
 		subject.tensor = block ? block->tensor : event.tensor;
 		if (walk->seen >= walk->from && walk->seen < walk->to &&
 		        !(event.flags & GM_EVENT_PREEXISTING))
-			judge_conditions(walk, &subject);
+			gm_watches_judge(&walk->watches, judge, &subject, walk->seen);
 		gm_try(keep(walk, &event, walk->seen));
 	}
 	return NULL;

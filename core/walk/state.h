@@ -9,17 +9,9 @@
 #include "base/cleanup.h"
 #include "image/image.h"
 #include "log/log.h"
-#include "model/condition.h"
-#include "model/steps.h"
+#include "model/watches.h"
 #include "spool/spool.h"
 #include "walk/place.h"
-
-struct gm_walk_condition {
-	uint32_t id;
-	bool once;
-	uint64_t hits;
-	struct gm_condition *condition; /* owned */
-};
 
 /* A block that is allocated: by its address and the type of its device. */
 struct gm_walk_block {
@@ -46,17 +38,10 @@ struct gm_walk {
 	bool declares_steps; /* the program says itself where its steps begin */
 	struct gm_walk_block *blocks;
 
-	GM_ARRAY(struct gm_walk_condition) conditions;
+	struct gm_watches watches;
 	bool every;
 	bool waits_for_block; /* a condition names one that is not allocated yet: `block=N` */
 	uint64_t block_waited_for;
-	uint32_t stopped_by;
-	uint64_t stopped_at;
 };
-
-static inline bool gm_walk_is_due(const struct gm_walk_condition *condition)
-{
-	return !condition->once || condition->hits == 0;
-}
 
 #endif

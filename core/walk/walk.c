@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "model/log_steps.h"
 #include "walk/filter.h"
 #include "walk/judge.h"
 
@@ -45,58 +46,32 @@ void gm_walk_destroy(struct gm_walk *walk)
 		return;
 	forget_events(walk);
 	gm_image_close(walk->image);
-	for (size_t i = 0; i < walk->conditions.count; i++)
-		gm_condition_destroy(walk->conditions.items[i].condition);
-	gm_array_deinit(&walk->conditions);
+	gm_watches_deinit(&walk->watches);
 	free(walk->path);
 	free(walk);
 }
 
 /* ---- conditions ------------------------------------------------------------------------------ */
 
-static struct gm_walk_condition *find(const struct gm_walk *walk, uint32_t id)
+struct gm_error *gm_walk_watch(struct gm_walk *walk, uint32_t id, const char *condition, bool once)
 {
-	for (size_t i = 0; i < walk->conditions.count; i++)
-		if (walk->conditions.items[i].id == id)
-			return &walk->conditions.items[i];
-	return NULL;
-}
-
-struct gm_error *gm_walk_watch(struct gm_walk *walk, uint32_t id, const char *text, bool once)
-{
-	struct gm_walk_condition condition = {.id = id, .once = once};
-	if (id == 0 || find(walk, id))
-		return gm_error_create(GM_USAGE, "condition %u: there is one of this number", id);
-	if (walk->conditions.count == GM_WALK_CONDITIONS_MAX)
-		return gm_error_create(GM_USAGE,
-		        "there are %d conditions already: delete one of them",
-		        GM_WALK_CONDITIONS_MAX);
-	gm_try(gm_condition_parse(text, GM_OF_AGENT_EVENTS, NULL, &condition.condition));
-	if (gm_array_push(&walk->conditions, condition))
-		return NULL;
-	gm_condition_destroy(condition.condition);
-	return &gm_error_no_memory;
+	return gm_watches_add(&walk->watches, GM_OF_AGENT_EVENTS, id, condition, once);
 }
 
 void gm_walk_unwatch(struct gm_walk *walk, uint32_t id)
 {
-	struct gm_walk_condition *condition = find(walk, id);
-	if (!condition)
-		return;
-	gm_condition_destroy(condition->condition);
-	*condition = walk->conditions.items[--walk->conditions.count];
+	gm_watches_remove(&walk->watches, id);
 }
 
 uint64_t gm_walk_hits(const struct gm_walk *walk, uint32_t id)
 {
-	const struct gm_walk_condition *condition = find(walk, id);
-	return condition ? condition->hits : 0;
+	return gm_watches_hits(&walk->watches, id);
 }
 
 uint32_t gm_walk_stopped_by(const struct gm_walk *walk, uint64_t *ret_event)
 {
-	*ret_event = walk->stopped_at;
-	return walk->stopped_by;
+	*ret_event = walk->watches.stopped_at;
+	return walk->watches.stopped_by;
 }
 
 uint64_t gm_walk_event_count(const struct gm_walk *walk)
@@ -107,11 +82,11 @@ uint64_t gm_walk_event_count(const struct gm_walk *walk)
 /* Does one ask for names of native functions, which take long to look up? */
 static bool needs_names(const struct gm_walk *walk)
 {
-	for (size_t i = 0; i < walk->conditions.count; i++) {
+	for (size_t i = 0; i < walk->watches.list.count; i++) {
 		enum gm_node_kind kind;
 		const struct gm_clause *clause;
 		for (size_t j = 0;
-		        gm_condition_node(walk->conditions.items[i].condition, j, &kind, &clause);
+		        gm_condition_node(walk->watches.list.items[i].condition, j, &kind, &clause);
 		        j++)
 			if (clause &&
 			        (clause->fact == GM_FACT_OPERATOR || clause->fact == GM_FACT_NODE ||
@@ -123,30 +98,6 @@ static bool needs_names(const struct gm_walk *walk)
 
 /* ---- what the agent wrote -------------------------------------------------------------------- */
 
-static size_t frames_of(void *context, uint32_t stack, struct gm_step_frame *ret_frames, size_t max)
-{
-	const struct gm_walk *walk = context;
-	size_t count;
-	const uint32_t *ids = gm_log_python_stack(walk->log, stack, &count);
-	count = count < max ? count : max;
-	for (size_t i = 0; i < count; i++) {
-		struct gm_log_frame frame = {0};
-		struct gm_log_code code = {0};
-		gm_log_frame(walk->log, ids[i], &frame);
-		gm_log_code(walk->log, frame.code, &code);
-		ret_frames[i] = (struct gm_step_frame){
-		        .code = frame.code,
-		        .lasti = frame.lasti,
-		        .iterates = frame.op == GM_LOG_OP_FOR_ITER,
-		        .loop_count = code.loop_count,
-		        .loops = code.loops,
-		        .file = gm_log_string(walk->log, code.file),
-		        .name = gm_log_string(walk->log, code.name),
-		};
-	}
-	return count;
-}
-
 static struct gm_error *open_events(struct gm_walk *walk, uint64_t sequence)
 {
 	gm_try(gm_spool_live_open_at(walk->path, sequence, &walk->live, &walk->log));
@@ -155,7 +106,7 @@ static struct gm_error *open_events(struct gm_walk *walk, uint64_t sequence)
 		        "%s: its process has ended, or it keeps the newest events alone: "
 		        "conditions cannot be judged",
 		        walk->path);
-	walk->steps = gm_steps_create(frames_of, walk);
+	walk->steps = gm_log_steps_create(walk->log);
 	return walk->steps ? NULL : &gm_error_no_memory;
 }
 
@@ -243,8 +194,8 @@ struct gm_error *gm_walk_arm(struct gm_walk *walk, pid_t pid, const struct gm_wa
 	walk->place = *place;
 	walk->every = every;
 	*ret_active = every;
-	for (size_t i = 0; i < walk->conditions.count; i++)
-		*ret_active |= gm_walk_is_due(&walk->conditions.items[i]);
+	for (size_t i = 0; i < walk->watches.list.count; i++)
+		*ret_active |= gm_watch_is_due(&walk->watches.list.items[i]);
 	gm_try(read_on(walk, 0));
 	return write_filter(walk, *ret_active);
 }
@@ -274,7 +225,7 @@ struct gm_error *gm_walk_stop(struct gm_walk *walk, pid_t thread, bool *ret_hold
 {
 	struct gm_registers registers;
 	struct gm_stop_here here;
-	walk->stopped_by = 0;
+	walk->watches.stopped_by = 0;
 	gm_image_invalidate(walk->image);
 	gm_try(gm_image_registers(walk->image, thread, &registers));
 	if (!gm_image_try_read(walk->image, registers.value[GM_RDI], &here, sizeof(here)))
@@ -282,7 +233,7 @@ struct gm_error *gm_walk_stop(struct gm_walk *walk, pid_t thread, bool *ret_hold
 		        "process %d: what its agent says of an event cannot be read",
 		        (int)walk->pid);
 	gm_try(read_on(walk, here.sequence));
-	*ret_holds = walk->stopped_by != 0;
+	*ret_holds = walk->watches.stopped_by != 0;
 	if (!*ret_holds)
 		gm_try(mark(walk, &here));
 	if (walk->waits_for_block && walk->seen > walk->block_waited_for)

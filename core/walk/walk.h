@@ -9,7 +9,7 @@
  * its tensor alone. So the program stops exactly at the events for which a condition holds, and
  * runs through the others.
  *
- * This room may include spool, image, model's conditions and steps, dtypes, log and base; of agent
+ * This room may include spool, image, model's watches and steps, dtypes, log and base; of agent
  * its format. It answers no question and owns no breakpoint.
  */
 #ifndef GM_WALK_WALK_H
@@ -21,8 +21,6 @@
 
 #include "base/error.h"
 #include "walk/place.h"
-
-enum { GM_WALK_CONDITIONS_MAX = 256 };
 
 struct gm_walk;
 

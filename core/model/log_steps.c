@@ -1,0 +1,65 @@
+#include "model/log_steps.h"
+
+#include <stdio.h>
+#include <string.h>
+
+size_t gm_log_step_frames(
+        void *context, uint32_t stack, struct gm_step_frame *ret_frames, size_t max)
+{
+	const struct gm_log *log = context;
+	size_t count;
+	const uint32_t *ids = gm_log_python_stack(log, stack, &count);
+	count = count < max ? count : max;
+	for (size_t i = 0; i < count; i++) {
+		struct gm_log_frame frame = {0};
+		struct gm_log_code code = {0};
+		gm_log_frame(log, ids[i], &frame);
+		gm_log_code(log, frame.code, &code);
+		ret_frames[i] = (struct gm_step_frame){
+		        .code = frame.code,
+		        .lasti = frame.lasti,
+		        .iterates = frame.op == GM_LOG_OP_FOR_ITER,
+		        .loop_count = code.loop_count,
+		        .loops = code.loops,
+		        .file = gm_log_string(log, code.file),
+		        .name = gm_log_string(log, code.name),
+		};
+	}
+	return count;
+}
+
+struct gm_steps *gm_log_steps_create(const struct gm_log *log)
+{
+	return gm_steps_create(gm_log_step_frames, (void *)(uintptr_t)log);
+}
+
+/* The work that a mark tells of: PyTorch puts a range around each step() and zero_grad() of an
+ * optimizer. */
+static unsigned work_of(const struct gm_log *log, const struct gm_log_mark *mark)
+{
+	const char *name = mark->kind == GM_MARK_PUSH ? gm_log_string(log, mark->name) : "";
+	if (strncmp(name, "Optimizer.", 10) != 0)
+		return 0;
+	return strncmp(name + 10, "step#", 5) == 0         ? GM_LANDMARK_OPTIMIZER
+	       : strncmp(name + 10, "zero_grad#", 10) == 0 ? GM_LANDMARK_ZERO_GRAD
+	                                                   : 0;
+}
+
+static void read_task(
+        const struct gm_log *log, struct gm_steps *steps, const struct gm_log_mark *mark)
+{
+	unsigned task = 0, depth = 0;
+	if (mark->name && sscanf(gm_log_string(log, mark->name), "%u %u", &task, &depth) != 2)
+		task = 0;
+	gm_steps_task(steps, mark->thread, task, depth);
+}
+
+void gm_log_steps_mark(
+        const struct gm_log *log, struct gm_steps *steps, const struct gm_log_mark *mark)
+{
+	unsigned work = work_of(log, mark);
+	if (work)
+		gm_steps_mark(steps, mark->thread, work);
+	if (mark->kind == GM_MARK_TASK)
+		read_task(log, steps, mark);
+}
