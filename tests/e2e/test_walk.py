@@ -186,28 +186,18 @@ def random_condition(chance, events, depth=2, with_steps=True):
     return ("clause", name, chance.choice(list(COMPARES)), 7 if value is None else value)
 
 
-@pytest.mark.parametrize("code", [PROGRAM, COLLECTIVES], ids=["training", "collectives"])
-def test_the_program_stops_where_a_recording_says_that_conditions_hold(run_gdb, tmp_path, code):
-    program = tmp_path / "program.py"
-    program.write_text(code)
-    first = run_gdb(["gpumem record", "run", "gpumem events --json"], program)
-    events = with_tensors(first["gpumem events --json"].json_lines())
-    assert len(events) > 60
-    if code == COLLECTIVES:
-        assert {"allgatherobject", "broadcastobjectlist", "initializebuckets"} <= {name for event in events for name in collectives(event)}
-    assert {"Linear"} < {name for event in events for name in modules(event)} and any(nodes(event) for event in events)
-    chance = random.Random(5)
+def random_conditions(chance, events, most, with_steps):
+    """40 that hold at some events, and at fewer than `most`."""
     conditions = []
     while len(conditions) < 40:
-        # which loop has the steps is seen late in this one: at the events before it they were counted otherwise
-        condition = random_condition(chance, events, with_steps=code == PROGRAM)
-        hits = sum(holds(event, condition) is True for event in events)
-        if 0 < hits < len(events) // 4:
+        condition = random_condition(chance, events, with_steps=with_steps)
+        if 0 < sum(holds(event, condition) is True for event in events) < most:
             conditions.append(condition)
-    commands = ["gpumem record", *(f"gpumem watch {text(condition)}" for condition in conditions), "run", CONTINUE, "gpumem watch",
-                "gpumem events --json"]  # fmt: skip
-    gdb = run_gdb(commands, program)
-    events = with_tensors(gdb["gpumem events --json"].json_lines())  # addresses are those of this run
+    return conditions
+
+
+def check_stops(gdb, events, conditions):
+    """Each condition was counted at the events at which it holds, and the program stopped there."""
     held = {int(number): int(count) for number, count in re.findall(r"^ +(\d+) +(\d+)  ", gdb["gpumem watch"], re.M)}
     assert len(held) == len(conditions), gdb["gpumem watch"]
     for number, condition in enumerate(conditions, 1):
@@ -219,6 +209,25 @@ def test_the_program_stops_where_a_recording_says_that_conditions_hold(run_gdb, 
     together = {("free_requested", "free_completed"), ("segment_alloc", "alloc")}
     for number in set(wanted) - set(stops):
         assert (events[number - 1]["action"], events[number]["action"]) in together and number - 1 in stops, number
+
+
+@pytest.mark.parametrize("code", [PROGRAM, COLLECTIVES], ids=["training", "collectives"])
+def test_the_program_stops_where_a_recording_says_that_conditions_hold(run_gdb, tmp_path, code):
+    program = tmp_path / "program.py"
+    program.write_text(code)
+    first = run_gdb(["gpumem record", "run", "gpumem events --json"], program)
+    events = with_tensors(first["gpumem events --json"].json_lines())
+    assert len(events) > 60
+    if code == COLLECTIVES:
+        assert {"allgatherobject", "broadcastobjectlist", "initializebuckets"} <= {name for event in events for name in collectives(event)}
+    assert {"Linear"} < {name for event in events for name in modules(event)} and any(nodes(event) for event in events)
+    # which loop has the steps is seen late in the other one: at the events before it they were counted otherwise
+    conditions = random_conditions(random.Random(5), events, len(events) // 4, with_steps=code == PROGRAM)
+    commands = ["gpumem record", *(f"gpumem watch {text(condition)}" for condition in conditions), "run", CONTINUE, "gpumem watch",
+                "gpumem events --json"]  # fmt: skip
+    gdb = run_gdb(commands, program)
+    events = with_tensors(gdb["gpumem events --json"].json_lines())  # addresses are those of this run
+    check_stops(gdb, events, conditions)
 
 
 @pytest.mark.every_debugger
@@ -397,26 +406,11 @@ def test_a_program_that_the_agent_records_stops_where_its_recording_says(run_gdb
     program.write_text(code)
     record = "gpumem record --engine agent"
     events = of_blocks(run_gdb([record, "run", "gpumem events --json"], program)["gpumem events --json"].json_lines())
-    chance = random.Random(11)
-    conditions = []
-    while len(conditions) < 40:
-        condition = random_condition(chance, events, with_steps=code == PROGRAM)
-        hits = sum(holds(event, condition) is True for event in events)
-        if 0 < hits < len(events) // 8:
-            conditions.append(condition)
+    conditions = random_conditions(random.Random(11), events, len(events) // 8, with_steps=code == PROGRAM)
     watches = [f"gpumem watch {text(condition)}" for condition in conditions]
     gdb = run_gdb([record, *watches, "run", CONTINUE, "gpumem watch", "gpumem events --json"], program)
     events = of_blocks(gdb["gpumem events --json"].json_lines())
-    held = {int(number): int(count) for number, count in re.findall(r"^ +(\d+) +(\d+)  ", gdb["gpumem watch"], re.M)}
-    assert len(held) == len(conditions), gdb["gpumem watch"]
-    for number, condition in enumerate(conditions, 1):
-        assert held[number] == sum(holds(event, condition) is True for event in events), text(condition)
-    stops = [int(number) for number in re.findall(r"^ *#(\d+) +\w+ ", gdb["run"] + gdb[CONTINUE], re.M)]
-    wanted = [event["n"] for event in events if any(holds(event, condition) is True for condition in conditions)]
-    assert set(stops) <= set(wanted) and len(stops) > 20
-    together = {("free_requested", "free_completed"), ("segment_alloc", "alloc")}
-    for number in set(wanted) - set(stops):
-        assert (events[number - 1]["action"], events[number]["action"]) in together and number - 1 in stops, number
+    check_stops(gdb, events, conditions)
 
 
 @pytest.mark.every_debugger
