@@ -42,49 +42,88 @@ def choose(seed):
     }
 
 
-def make(seed):
-    some, given = choose(seed)
-    torch.manual_seed(seed)
+def engine_of(some, given, config):
+    """An engine for a random model, the model, and data for it. `config`: what is not the same for each stage."""
+    torch.manual_seed(given["seed"])
     sizes = given["sizes"]
     model = nn.Sequential(*(nn.Linear(a, b, bias=some.random() < 0.6) for a, b in zip(sizes, sizes[1:])))
     if given["frozen"] and len(model) > 1:
         model[some.randrange(len(model))].requires_grad_(False)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [parameters[i :: given["groups"]] for i in range(min(given["groups"], len(parameters)))]
-    options, per_element = OPTIMIZERS[given["optimizer"]]
-    offload = {"offload_optimizer": {"device": "cpu", "pin_memory": False}} if given["offload"] else {}
     config = {
         "train_micro_batch_size_per_gpu": 4,
-        "optimizer": {"type": given["optimizer"], "params": options},
+        "optimizer": {"type": given["optimizer"], "params": OPTIMIZERS[given["optimizer"]][0]},
         "zero_force_ds_cpu_optimizer": False,
         "zero_allow_untested_optimizer": True,
         "fp16": {"enabled": given["dtype"] == "float16"},
         "bf16": {"enabled": given["dtype"] == "bfloat16"},
+        **config,
+    }
+    engine, *_ = deepspeed.initialize(model=model, model_parameters=[{"params": group} for group in groups], config=config)
+    return engine, model, torch.ones(4, sizes[0], device=engine.device, dtype=getattr(torch, given["dtype"]))
+
+
+class Storages:
+    """Bytes of storages by term; each counts once, in the first term that has it."""
+
+    def __init__(self):
+        self.found = {term: {} for term in ("parameters", "gradients", "masters", "optimizer_state", "buffers")}
+        self.seen = set()
+        self.steps = 0  # bytes of the counts of steps
+
+    def count(self, term, tensor):
+        if torch.is_tensor(tensor) and (key := tensor.untyped_storage()._cdata) not in self.seen:
+            self.seen.add(key)
+            self.found[term][key] = tensor.untyped_storage().nbytes()
+
+    def count_state(self, optimizer):
+        for state in optimizer.state.values():
+            for name, value in state.items():
+                self.count("optimizer_state", value)
+                self.steps += value.untyped_storage().nbytes() if name == "step" and torch.is_tensor(value) else 0
+
+    def bytes(self, term):
+        return sum(self.found[term].values())
+
+
+def facts_of(zero, given, storages):
+    """What is told of each stage's optimizer."""
+    return {
+        "address": id(zero),
+        "given": given,
+        "rank": dist.get_rank(),
+        "world_size": dist.get_world_size(),
+        "class": type(zero.optimizer).__name__,
+        "state_per_element": OPTIMIZERS[given["optimizer"]][1],
+        "bytes": {term: storages.bytes(term) for term in storages.found},
+        "steps_bytes": storages.steps,
+        "has_state": any(zero.optimizer.state.values()),
+    }
+
+
+def make(seed):
+    some, given = choose(seed)
+    offload = {"offload_optimizer": {"device": "cpu", "pin_memory": False}} if given["offload"] else {}
+    config = {
         "zero_optimization": {
             "stage": given["stage"], "overlap_comm": given["overlap"], "contiguous_gradients": given["contiguous"],
             "round_robin_gradients": given["round_robin"], "reduce_bucket_size": given["bucket"],
             "allgather_bucket_size": 5_000_000, **offload,
         },
     }  # fmt: skip
-    engine, *_ = deepspeed.initialize(model=model, model_parameters=[{"params": group} for group in groups], config=config)
-    data = torch.ones(4, sizes[0], device=engine.device, dtype=getattr(torch, given["dtype"]))
+    engine, _, data = engine_of(some, given, config)
     for step in range(given["steps"]):
         engine.backward(engine(data).float().sum())
         if step + 1 < given["steps"] or given["end"] == "stepped":
             engine.step()
-    return given, engine, per_element
+    return given, engine
 
 
-def truth_of(given, engine, per_element):
+def truth_of(given, engine):
     zero = engine.optimizer
-    storages = {term: {} for term in ("parameters", "gradients", "masters", "optimizer_state", "buffers")}
-    seen = set()
-
-    def count(term, tensor):
-        if torch.is_tensor(tensor) and (key := tensor.untyped_storage()._cdata) not in seen:
-            seen.add(key)
-            storages[term][key] = tensor.untyped_storage().nbytes()
-
+    storages = Storages()
+    count = storages.count
     flat = [tensor for group in zero.round_robin_bit16_groups for tensor in group]
     for parameter in flat:
         count("parameters", parameter)
@@ -99,11 +138,7 @@ def truth_of(given, engine, per_element):
     for master in zero.single_partition_of_fp32_groups:
         count("gradients", master.grad)
         count("masters", master)
-    steps = 0
-    for state in zero.optimizer.state.values():
-        for name, value in state.items():
-            count("optimizer_state", value)
-            steps += value.untyped_storage().nbytes() if name == "step" and torch.is_tensor(value) else 0
+    storages.count_state(zero.optimizer)
     for bucket in zero.ipg_buckets.values():
         for tensor in bucket.buffer:
             count("buffers", tensor)
@@ -126,25 +161,22 @@ def truth_of(given, engine, per_element):
                                "bytes": parameter.numel() * parameter.element_size(), "owner": ranks[0] if len(ranks) == 1 else None})  # fmt: skip
         padding += part - owned_here
     return {
-        "address": id(zero),
-        "given": given,
-        "rank": rank,
-        "world_size": world,
-        "class": type(zero.optimizer).__name__,
+        **facts_of(zero, given, storages),
         "master_size": zero.single_partition_of_fp32_groups[0].element_size(),
-        "state_per_element": per_element,
         "padding": padding,
-        "bytes": {term: sum(found.values()) for term, found in storages.items()},
-        "steps_bytes": steps,
-        "has_state": any(zero.optimizer.state.values()),
         "parameters": parameters,
     }
 
 
-if __name__ == "__main__":
+def main(make, truth_of):
+    """Of a program that makes engines from seeds."""
     logging.disable(logging.INFO)
     folder, first, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     deepspeed.init_distributed("nccl", verbose=False)
     kept = [make(seed) for seed in range(first, first + count)]
     hold(folder, {"shardings": [truth_of(*one) for one in kept]})
+
+
+if __name__ == "__main__":
+    main(make, truth_of)

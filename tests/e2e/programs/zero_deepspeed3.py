@@ -4,18 +4,13 @@ tell it: FOLDER/RANK.json. Then it stands still until FOLDER/done is there.
     zero_deepspeed3.py FOLDER FIRST COUNT       # seeds
 """
 
-import logging
-import os
 import random
-import sys
 
 import deepspeed
 import torch
 import torch.distributed as dist
 from deepspeed.runtime.zero.partition_parameters import ZeroParamStatus
-from torch import nn
-from zero_deepspeed import OPTIMIZERS
-from zero_hold import hold
+from zero_deepspeed import OPTIMIZERS, Storages, engine_of, facts_of, main
 
 
 def choose(seed):
@@ -42,24 +37,10 @@ def choose(seed):
 
 def make(seed):
     some, given = choose(seed)
-    torch.manual_seed(seed)
-    sizes = given["sizes"]
-    model = nn.Sequential(*(nn.Linear(a, b, bias=some.random() < 0.6) for a, b in zip(sizes, sizes[1:])))
-    if given["frozen"] and len(model) > 1:
-        model[some.randrange(len(model))].requires_grad_(False)
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [parameters[i :: given["groups"]] for i in range(min(given["groups"], len(parameters)))]
-    options, per_element = OPTIMIZERS[given["optimizer"]]
     offload = {"offload_optimizer": {"device": "cpu", "pin_memory": False}} if given["offload"] else {}
     if given["offload"] == "parameters":
         offload["offload_param"] = {"device": "cpu", "pin_memory": False}
     config = {
-        "train_micro_batch_size_per_gpu": 4,
-        "optimizer": {"type": given["optimizer"], "params": options},
-        "zero_force_ds_cpu_optimizer": False,
-        "zero_allow_untested_optimizer": True,
-        "fp16": {"enabled": given["dtype"] == "float16"},
-        "bf16": {"enabled": given["dtype"] == "bfloat16"},
         "data_types": {"grad_accum_dtype": given["accumulate"]},
         "zero_optimization": {
             "stage": 3, "overlap_comm": given["overlap"], "contiguous_gradients": given["contiguous"],
@@ -68,8 +49,7 @@ def make(seed):
             "stage3_max_reuse_distance": given["live"], **offload,
         },
     }  # fmt: skip
-    engine, *_ = deepspeed.initialize(model=model, model_parameters=[{"params": group} for group in groups], config=config)
-    data = torch.ones(4, sizes[0], device=engine.device, dtype=getattr(torch, given["dtype"]))
+    engine, model, data = engine_of(some, given, config)
     for step in range(given["steps"]):
         engine.backward(engine(data).float().sum())
         if step + 1 < given["steps"] or given["end"] != "backward":
@@ -81,19 +61,13 @@ def make(seed):
     if given["end"] == "gathered":
         kept = deepspeed.zero.GatheredParameters(list(model[0].parameters()))
         kept.__enter__()
-    return given, engine, per_element, kept
+    return given, engine, kept
 
 
-def truth_of(given, engine, per_element, kept):
+def truth_of(given, engine, kept):
     zero = engine.optimizer
-    storages = {term: {} for term in ("parameters", "gradients", "masters", "optimizer_state", "buffers")}
-    seen = set()
-
-    def count(term, tensor):
-        if torch.is_tensor(tensor) and (key := tensor.untyped_storage()._cdata) not in seen:
-            seen.add(key)
-            storages[term][key] = tensor.untyped_storage().nbytes()
-
+    storages = Storages()
+    count = storages.count
     named = dict(engine.named_parameters())
     for parameter in named.values():
         count("parameters", parameter.ds_tensor)
@@ -107,20 +81,16 @@ def truth_of(given, engine, per_element, kept):
     for master in zero.fp32_partitioned_groups_flat:
         count("gradients", master.grad)
         count("masters", master)
-    steps = 0
-    for state in zero.optimizer.state.values():
-        for name, value in state.items():
-            count("optimizer_state", value)
-            steps += value.untyped_storage().nbytes() if name == "step" and torch.is_tensor(value) else 0
+    storages.count_state(zero.optimizer)
     whole = {"gathered": 0, "persistent": 0}
     for parameter in named.values():
         if parameter.ds_status == ZeroParamStatus.AVAILABLE:
-            before = sum(storages["buffers"].values())
+            before = storages.bytes("buffers")
             count("buffers", parameter.data)
-            whole["persistent" if parameter.ds_persist else "gathered"] += sum(storages["buffers"].values()) - before
+            whole["persistent" if parameter.ds_persist else "gathered"] += storages.bytes("buffers") - before
     for bucket in zero.ipg_buckets.values():
         count("buffers", bucket.buffer)
-    rank, world = dist.get_rank(), dist.get_world_size()
+    rank = dist.get_rank()
     parameters = []
     for name, parameter in named.items():
         part = parameter.ds_tensor.ds_numel
@@ -129,26 +99,13 @@ def truth_of(given, engine, per_element, kept):
                            "element_size": parameter.element_size(), "trainable": parameter.requires_grad})  # fmt: skip
     master = zero.fp32_partitioned_groups_flat[0]
     return {
-        "address": id(zero),
-        "given": given,
-        "rank": rank,
-        "world_size": world,
-        "class": type(zero.optimizer).__name__,
+        **facts_of(zero, given, storages),
         "gradient_size": gradient.element_size(),
         "whole": whole,
-        "master_size": 0 if storages["masters"] == {} else master.element_size(),
-        "state_per_element": per_element,
-        "bytes": {term: sum(found.values()) for term, found in storages.items()},
-        "steps_bytes": steps,
-        "has_state": any(zero.optimizer.state.values()),
+        "master_size": 0 if storages.found["masters"] == {} else master.element_size(),
         "parameters": parameters,
     }
 
 
 if __name__ == "__main__":
-    logging.disable(logging.INFO)
-    folder, first, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    deepspeed.init_distributed("nccl", verbose=False)
-    kept = [make(seed) for seed in range(first, first + count)]
-    hold(folder, {"shardings": [truth_of(*one) for one in kept]})
+    main(make, truth_of)
