@@ -87,7 +87,7 @@ def with_gradients(device):
         expect(text, r"'outputs' of module __main__ \(linear_loop\.py\)", "the variable, its module and the file")
         expect(text, r"complete: every reference was found \(([1-9]\d*) of \1\)", "all references found")
 
-        text = gdb.ask("Go on to the first event of the loop's second pass.", "gpumem until step=2")
+        text = gdb.ask("Go on to the first event of the loop's second iteration.", "gpumem until step=2")
         expect(text, r"step 2\b", "a stop in step 2")
         text = gdb.ask("And to the program's end.", "continue")
         peak = number(expect(text, r"allocated_bytes\.all\.peak: ([\d,]+)", "PyTorch's own figure of the peak"))
