@@ -27,6 +27,9 @@ PYTHON = Path(os.environ.get("GPUMEM_TEST_PYTHON") or sys.executable)
 KEEP_WORKSPACES = {"TORCH_CUBLAS_WORKSPACE_CACHE": "1"}
 # What is no test of recording shall leave no recordings where the tests run.
 os.environ["GPUMEM_NO_RECORD"] = "1"
+# No program ends while PyTorch still lets go of its last backward pass: it could die of that (the file says how).
+ENDINGS = ROOT / "tests" / "e2e" / "programs" / "endings"
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ENDINGS), os.environ.get("PYTHONPATH")]))
 
 
 def pytest_configure(config):
