@@ -16,11 +16,22 @@ for step in range(4):
         loss = model(x).softmax(1).square().sum()
     loss.backward()
     optimizer.step()
+big = torch.empty(64 << 20, device="cuda")
+del big
+torch.cuda.empty_cache()
+try:
+    torch.empty(1 << 40, device="cuda")
+except torch.OutOfMemoryError:
+    print("caught")
 print("done")
 """
 FIRST = "gpumem step 3"
-# Odd, so that allocations and releases come up, of the forward pass, of backward's thread and of the optimizer.
-STOPS = [f"gpumem step {count}" for count in (1, 1, 2, 3, 5, 7, 7, 7, 7, 7, 7, 7, 7, 5, 3, 11, 11, 11, 11, 13)]
+# Odd numbers, so that allocations and releases come up, of the forward pass, of backward's thread and of the optimizer.
+STOPS = [f"gpumem step {count}" for count in (1, 1, 2, 3, 5, 7, 7, 7, 7, 7, 7, 5, 11)]
+STOPS += ["gpumem until step=3", "gpumem until phase=backward", "gpumem until phase=optimizer and action=alloc"]
+STOPS += ["gpumem until size>100MiB and action=segment_alloc", "gpumem next-event", "gpumem until action=segment_free", "gpumem until action=oom"]
+# The function at the top, if it is another one than that of blocks. A new segment is seen with its first block.
+TOP = {"segment_free": "cudaFree", "oom": "c10::reportOutOfMemoryToProfiler"}
 BY_GDB = ["set auto-solib-add on", "sharedlibrary", "disable frame-filter global gpumem-names", "disable unwinder global gpumem"]
 
 
@@ -33,23 +44,30 @@ def program(tmp_path):
 
 def frames(text):
     """The frames of a `bt`, without the values of arguments: a filter has a library's name after "at", gdb itself after "from"."""
-    lines = [line for line in text.splitlines() if re.match(r"#\d+ +0x", line)]
+    lines = [line for line in text.splitlines() if re.match(r"#\d+ +(0x|cuda)", line)]
     return [re.sub(r" (?:from|at) (/\S+)$", r" in \1", re.sub(r" \([^()]*=.*\)", " ()", line)) for line in lines]
 
 
 @pytest.mark.every_debugger
-def test_bt_at_20_stops_is_as_with_all_symbols(run_gdb, program):
+@pytest.mark.parametrize("engine", ["breakpoint", pytest.param("agent", marks=pytest.mark.long)])
+def test_bt_at_20_stops_is_as_with_all_symbols(run_gdb, program, engine):
     walk = [command for stop in STOPS for command in (stop, "bt")]
-    ours, gdbs = (run_gdb(["gpumem record", FIRST, *before, *walk], program) for before in ([], BY_GDB))
+    record = f"gpumem record --engine {engine}"
+    ours, gdbs = (run_gdb([record, FIRST, *before, *walk], program) for before in ([], BY_GDB))
     first, compared = len(ours.commands) - len(walk), 0
     for index in range(1, len(walk), 2):
         own, other = frames(ours[first + index]), frames(gdbs[first + len(BY_GDB) + index])
+        action = re.search(r"^#\d+ +(\w+)", ours[first + index - 1], re.M)[1]
+        top = TOP.get(action, "c10::reportMemoryUsageToProfiler") if engine == "breakpoint" else None
+        assert top is None or all(re.search(rf" {top} ?\(", frame[0]) for frame in (own, other))
+        if top == "cudaFree":  # of our own device gdb knows the lines too
+            own, other = own[1:], other[1:]
         assert own == other, f"at stop {index // 2}"
-        assert len(own) >= 8 and "reportMemoryUsageToProfiler" in own[0]
+        assert len(own) >= 8
         compared += 1
     assert compared == 20
     stops = "\n".join(ours[first + index] for index in range(0, len(walk), 2))
-    assert {"alloc", "free_requested"} <= set(re.findall(r"^#\d+ +(\w+)", stops, re.M)), stops
+    assert {"alloc", "free_requested", "segment_alloc", *TOP} <= set(re.findall(r"^#\d+ +(\w+)", stops, re.M)), stops
     assert {"forward", "backward", "optimizer"} <= set(stops.split()), stops
 
 
