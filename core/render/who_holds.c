@@ -132,11 +132,13 @@ static void render_ways(
 
 static void render_omitted(const struct gm_holders_answer *answer, FILE *out)
 {
+	const size_t roots = answer->omitted_roots;
 	if (answer->omitted > 0)
 		gm_put(out, "  and %zu more", answer->omitted);
-	if (answer->omitted_roots > 0)
-		gm_put(out, ", of %zu other variables", answer->omitted_roots);
-	if (answer->omitted > 0)
+	if (roots > 0)
+		gm_put(out, "%s %zu other variable%s", answer->omitted > 0 ? ", of" : "  and",
+		        roots, roots == 1 ? "" : "s");
+	if (answer->omitted > 0 || roots > 0)
 		fputc('\n', out);
 }
 

@@ -255,6 +255,37 @@ static void of_a_long_graph_not_all_nodes_are_listed(void **state)
 	process_end(&process);
 }
 
+static void what_is_not_listed_is_counted_on_a_line_of_its_own(void **state)
+{
+	const struct {
+		size_t omitted, roots;
+		const char *line;
+	} cases[] = {{12, 9, "\n  and 12 more, of 9 other variables\n"},
+	        {3, 1, "\n  and 3 more, of 1 other variable\n"},
+	        {0, 1, "\n  and 1 other variable\n"}, {0, 2, "\n  and 2 other variables\n"},
+	        {4, 0, "\n  and 4 more\n"}, {0, 0, NULL}};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct process process;
+		struct gm_who_holds result;
+		char *text = NULL;
+		size_t size;
+		process_make_random(&process, 0, 0);
+		ask_who_holds(0, &process, &result);
+		assert_true(result.answer.holder_count > 0);
+		result.answer.omitted = cases[i].omitted;
+		result.answer.omitted_roots = cases[i].roots;
+		FILE *out = open_memstream(&text, &size);
+		assert_null(gm_render_who_holds(&result, out));
+		fclose(out);
+		assert_true(cases[i].line ? strstr(text, cases[i].line) != NULL
+		                          : strstr(text, "  and ") == NULL);
+		assert_int_equal(text[strlen(text) - 1], '\n');
+		free(text);
+		gm_holders_answer_deinit(&result.answer);
+		process_end(&process);
+	}
+}
+
 /* --- retained --------------------------------------------------------------------------------- */
 
 static void check_nodes(uint64_t round, const json_t *json, const struct gm_retained_node *nodes,
@@ -541,6 +572,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(who_holds_json_is_the_answer),
 	        cmocka_unit_test(of_a_long_graph_not_all_nodes_are_listed),
+	        cmocka_unit_test(what_is_not_listed_is_counted_on_a_line_of_its_own),
 	        cmocka_unit_test(retained_json_is_the_answer_and_is_read_back),
 	        cmocka_unit_test(an_events_json_has_all_of_it_and_null_for_what_is_not_known),
 	};
