@@ -87,7 +87,8 @@ class Preload:
 
 
 def variable(name):
-    shown = gdb.execute(f"show environment {name}", to_string=True).rstrip("\n")
+    # with `set trace-commands on` the command itself stands before
+    shown = gdb.execute(f"show environment {name}", to_string=True).rstrip("\n").rpartition("\n")[2]
     return shown.partition(" = ")[2] if shown.startswith(f"{name} = ") else None
 
 
@@ -258,7 +259,7 @@ class AgentRecording:
     """One process that the agent records; to the rest of the plugin as recording.Recording."""
 
     by_agent = True
-    stopped = False
+    stopped = at_event = False
     events = step = 0  # what `gpumem next-event` or `until` waits for
     site = at_entry = None
     told = None
@@ -269,6 +270,10 @@ class AgentRecording:
         self.pid = pid
         self.log = log
         self.recorder = Reader(self)
+        gdb.events.stop.connect(self._stands)
+
+    def _stands(self, event):
+        self.at_event = any(isinstance(one, AtEvent) for one in getattr(event, "breakpoints", ()))
 
     # --- `gpumem next-event`, `until` and `watch` ---
 
@@ -362,6 +367,7 @@ class AgentRecording:
             self.told()
 
     def close(self):
+        gdb.events.stop.disconnect(self._stands)
         if self.told:
             gdb.events.stop.disconnect(self._stopped)
             gdb.execute("handle SIGSTOP pass", to_string=True)

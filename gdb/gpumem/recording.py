@@ -74,6 +74,7 @@ class Recording:
         self.shown = False  # was that one shown?
         self.summary = None
         self.stopped = False  # at the condition of `gpumem step` or `until`
+        self.at_event = False  # does the program stand at an event, and not where something else stopped it?
         self.on_refusal = None
         self.on_oom = None  # called at an out-of-memory; true: the program shall stop there
         self.on_other_process = None
@@ -93,6 +94,7 @@ class Recording:
         """gdb shows a stop. Where it is one of ours that was not to be shown, Ctrl-C came before stop() began, or
         after it had answered: the thread has left the breakpoint then."""
         sites = [one for one in getattr(event, "breakpoints", ()) if isinstance(one, Site) and one.recording is self]
+        self.at_event = bool(sites)
         if sites and not self.shown:
             if not self.answer.advanced or gdb.newest_frame().pc() == sites[0].address:
                 debugger.uninterrupted(lambda: sites[0].answer_stop(advance=False))

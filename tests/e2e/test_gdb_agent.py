@@ -58,6 +58,11 @@ def test_the_agents_events_are_those_of_the_breakpoints_in_gdb(run_gdb):
     assert [same(event) for event in events["agent"]] == [same(event) for event in events["breakpoint"]]
 
 
+def test_what_was_preloaded_stays_also_while_gdb_shows_commands(run_gdb):
+    gdb = run_gdb(["set trace-commands on", RECORD, "show environment LD_PRELOAD"], "/bin/true")
+    assert re.search(r"libgpumem-agent.*libgpumem-sim", gdb["show environment LD_PRELOAD"]), gdb.out
+
+
 RANK = """
 import sys
 rank = int(sys.argv[3])

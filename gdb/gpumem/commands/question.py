@@ -1,10 +1,23 @@
 """Questions: commands that the core answers. This module only forwards them."""
 
-from ..command import Command, answer
+import gdb
+
+from ..command import Command, Usage, answer
 from ..library import Session, commands
 
 # who-holds and why take a variable, the others a file
 TAKES_NO_FILE = {"who-holds", "why", "retained", "amp", "zero", "doctor"}
+
+# these take an address, which gdb may know by a name: $rdi, $1
+TAKES_BLOCK = {"who-holds", "why", "blocks", "segments"}
+
+
+def address(word):
+    """The address that a word which begins with $ stands for."""
+    try:
+        return f"{int(gdb.parse_and_eval(word)) & 0xFFFFFFFFFFFFFFFF:#x}"
+    except (gdb.error, ValueError, TypeError) as error:
+        raise Usage(f"'{word}' is not an address: {error}") from None
 
 
 class Question(Command):
@@ -17,6 +30,8 @@ class Question(Command):
         super().__init__()
 
     def run(self, arguments):
+        if self.name in TAKES_BLOCK:
+            arguments = [address(word) if word.startswith("$") else word for word in arguments]
         answer([self.name, *arguments])
 
 

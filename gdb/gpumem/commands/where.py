@@ -39,4 +39,4 @@ class Where(Command):
         if not count:
             raise Failure("where: no event is recorded yet: `gpumem next-event` runs to the first one", 2)
         held, event = recording.recorder.stopped_by()
-        return event if held else count - 1
+        return event if held and recording.at_event else count - 1
