@@ -20,6 +20,7 @@ CUDA 12.8's (torch 2.8 to 2.10). The libraries of 12.1 to 12.6 define nothing mo
 call: only what cuBLAS and cuBLASLt had between them, and cuBLAS is answered before it comes to that.
 """
 import ctypes
+import functools
 import pathlib
 import re
 import subprocess
@@ -34,8 +35,10 @@ NOT_COMPUTE = re.compile(
 CUDNN_NOT_COMPUTE = re.compile(r"Get|Set|Create|Destroy|Find|Version|Query|Derive|Restore|Backend(?!Execute)|Build|Clip")
 
 
+@functools.cache
 def dynamic_symbols(path):
     """(name, version, defined) of each dynamic symbol of an ELF file."""
+    found = []
     text = subprocess.run(
         ["readelf", "-W", "--dyn-syms", str(path)], check=True, capture_output=True, text=True
     ).stdout
@@ -46,7 +49,8 @@ def dynamic_symbols(path):
         if fields[3] == "OBJECT" and fields[6] == "ABS":
             continue
         name, _, version = fields[7].partition("@")
-        yield name, version.lstrip("@"), fields[6] != "UND"
+        found.append((name, version.lstrip("@"), fields[6] != "UND"))
+    return found
 
 
 def imports(site, library):
