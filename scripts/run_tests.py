@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,20 +113,23 @@ def cmocka_cases(program, element):
 
 
 def fuzz(folder, seconds):
-    """Every fuzzer for a while, from the seeds in tests/fuzz/NAME/ where there are any, and those that are made here."""
-    cases = []
-    for program in sorted((ROOT / folder / "tests").glob("fuzz_*")):
-        if not os.access(program, os.X_OK) or program.is_dir():
-            continue
-        corpus = RESULTS / "fuzz" / program.name
-        corpus.mkdir(parents=True, exist_ok=True)
-        fuzz_seeds.make(program.name, corpus)
-        seeds = [path for path in [ROOT / "tests" / "fuzz" / program.name] if path.is_dir()]
-        command = [program, f"-max_total_time={seconds}", "-timeout=100", "-rss_limit_mb=2048"]
-        command += [f"-artifact_prefix={RESULTS}/", "-print_final_stats=1", corpus, *seeds]
-        status, text = shell(command, seconds + 3600)
-        cases.append(Case(f"{program.name} ({seconds} s)", "passed" if status == 0 else "failed", last_lines(text)))
-    return cases
+    """Every fuzzer for a while, one on each processor."""
+    found = sorted((ROOT / folder / "tests").glob("fuzz_*"))
+    programs = [path for path in found if os.access(path, os.X_OK) and not path.is_dir()]
+    with ThreadPoolExecutor(int(JOBS)) as threads:
+        return list(threads.map(lambda program: fuzz_one(program, seconds), programs))
+
+
+def fuzz_one(program, seconds):
+    """From the seeds in tests/fuzz/NAME/ where there are any, and those that are made here."""
+    corpus = RESULTS / "fuzz" / program.name
+    corpus.mkdir(parents=True, exist_ok=True)
+    fuzz_seeds.make(program.name, corpus)
+    seeds = [path for path in [ROOT / "tests" / "fuzz" / program.name] if path.is_dir()]
+    command = [program, f"-max_total_time={seconds}", "-timeout=100", "-rss_limit_mb=2048"]
+    command += [f"-artifact_prefix={RESULTS}/", "-print_final_stats=1", corpus, *seeds]
+    status, text = shell(command, seconds + 3600)
+    return Case(f"{program.name} ({seconds} s)", "passed" if status == 0 else "failed", last_lines(text))
 
 
 # --- static analysis --------------------------------------------------------------------------------------
