@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import torch
+import torch._dynamo  # noqa: F401  the first optimizer imports it, a second of work: here once for all
 from torch import nn
 
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}

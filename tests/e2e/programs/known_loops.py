@@ -426,7 +426,7 @@ def main():
     if sys.argv[1] == "--show":
         print(write_program(int(sys.argv[2])))
         return None
-    import torch  # noqa: F401  once for all
+    import torch._dynamo  # noqa: F401  PyTorch, and what the first optimizer imports, once for all
 
     folder = sys.argv[1]
     for seed in sys.argv[2:]:

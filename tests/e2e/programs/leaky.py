@@ -12,6 +12,7 @@ import sys
 import time
 
 import torch
+import torch._dynamo  # noqa: F401  the first optimizer imports it, a second of work: here once for all
 from torch import nn
 
 STEPS = 10

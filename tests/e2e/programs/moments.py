@@ -8,6 +8,7 @@ import random
 import sys
 
 import torch
+import torch._dynamo  # noqa: F401  the first optimizer imports it, a second of work: here once for all
 from torch import nn
 from torch.nn import functional as F
 
