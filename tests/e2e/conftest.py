@@ -4,6 +4,7 @@ The tests run the real shell command, the real gdb and the real PyTorch, most of
 device. `GPUMEM_BUILD_DIR` names another build than build/ (the sanitizer's, say).
 """
 
+import contextlib
 import json
 import os
 import re
@@ -64,8 +65,10 @@ def pytest_generate_tests(metafunc):
     if "run_gdb" not in metafunc.fixturenames:
         return
     everywhere = metafunc.config.getoption("--long", default=False)
-    if everywhere or metafunc.definition.get_closest_marker("every_debugger"):
-        metafunc.parametrize("run_gdb", list(DEBUGGERS), indirect=True, scope="session")
+    several = everywhere or metafunc.definition.get_closest_marker("every_debugger")
+    # One of them is a parameter too, so that what gdb did for a whole file is not done once more for tests of all debuggers.
+    names = list(DEBUGGERS) if several else [pytest.param("gdb", id=pytest.HIDDEN_PARAM)]
+    metafunc.parametrize("run_gdb", names, indirect=True, scope="session")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -294,7 +297,8 @@ def run_gdb(request, gpumem, gdb_works):
 
     Starts the debugger as a user does (`gpumem gdb --sim … -- python PROGRAM ARGS`) and types the commands.
     sim: False for none, True for the default device, or a profile or size; sim_options go with it. `pid=` attaches instead;
-    `gdb_args` are gdb's own options, before the commands. `run_gdb.debugger` is one of DEBUGGERS.
+    `gdb_args` are gdb's own options, before the commands. `run_gdb.debugger` is one of DEBUGGERS. symbols=False: gdb reads no
+    library's symbols, which takes it seconds for PyTorch's unless gpumem records.
     """
     name = getattr(request, "param", "gdb")
     debugger, why_not = DEBUGGERS[name]
@@ -313,12 +317,13 @@ def run_gdb(request, gpumem, gdb_works):
         pid=None,
         env=None,
         cwd=None,
+        symbols=True,
     ):
         commands = list(commands)
         line = [gpumem, "gdb", *(["--gdb", debugger] if name != "gdb" else [])]
         if sim:
             line += ["--sim" if sim is True else f"--sim={sim}", *sim_options]
-        line += ["-batch", "-ex", "set width 0", *gdb_args]
+        line += ["-batch", *([] if symbols else ["-iex", "set auto-solib-add off"]), "-ex", "set width 0", *gdb_args]
         if pid is not None:
             line += ["-p", pid]
         for number, command in enumerate(commands):
@@ -359,9 +364,9 @@ def the_program(pid):
     raise AssertionError(f"process {pid} runs no program")
 
 
-@pytest.fixture
-def spawn():
-    """spawn(command, **Popen's) -> Popen, killed with its children when the test ends."""
+@contextlib.contextmanager
+def spawning():
+    """start(command, **Popen's) -> Popen, killed with its children in the end."""
     started = []
 
     def start(command, **keys):
@@ -370,26 +375,36 @@ def spawn():
         started.append(process)
         return process
 
-    yield start
-    for process in started:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        process.wait()
+    try:
+        yield start
+    finally:
+        for process in started:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+
+
+@pytest.fixture
+def spawn():
+    """spawn(command, **Popen's) -> Popen, killed with its children when the test ends."""
+    with spawning() as start:
+        yield start
+
+
+def wait_until(condition, timeout=600):
+    """The condition's first true value; fails after the timeout."""
+    end = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"not within {timeout} s"
+        time.sleep(0.05)
 
 
 @pytest.fixture
 def wait_for():
     """wait_for(condition, timeout=600) -> its first true value; fails after the timeout."""
-
-    def wait(condition, timeout=600):
-        end = time.monotonic() + timeout
-        while True:
-            value = condition()
-            if value:
-                return value
-            assert time.monotonic() < end, f"not within {timeout} s"
-            time.sleep(0.05)
-
-    return wait
+    return wait_until

@@ -218,7 +218,7 @@ def test_gdb_answers_what_the_shell_answers_of_the_saved_recording(run_gdb, run_
 def test_gdb_tells_the_values_of_a_stopped_program(run_gdb, tmp_path):
     program, truth = tmp_path / "held.py", tmp_path / "truth.json"
     program.write_text(HELD.replace("sys.stdin.read()", f"open({str(truth)!r}, 'w').write(line); os.kill(os.getpid(), 19)"))
-    gdb = run_gdb(["run", "gpumem amp --json", "kill"], program, ["cuda", "0"], sim_options=["--overflow-at=1"])
+    gdb = run_gdb(["run", "gpumem amp --json", "kill"], program, ["cuda", "0"], sim_options=["--overflow-at=1"], symbols=False)
     told = json.loads(truth.read_text())
     (used,) = [scaler for scaler in gdb["gpumem amp --json"].json()["scalers"] if scaler["growth_interval"] == 2]
     assert (used["scale"], used["growth_tracker"], used["found_inf"]) == (told["scale"], told["tracker"], told["found"])

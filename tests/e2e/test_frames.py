@@ -1,5 +1,6 @@
 """Native frames in gdb where it has not read the symbols of PyTorch's libraries: as if it had."""
 
+import functools
 import re
 
 import pytest
@@ -48,16 +49,37 @@ def frames(text):
     return [re.sub(r" (?:from|at) (/\S+)$", r" in \1", re.sub(r" \([^()]*=.*\)", " ()", line)) for line in lines]
 
 
+REGISTERS = (
+    "python for name in 'rbx rbp r12 r13 r14 r15 rsp rip rax'.split():"
+    " print(name, hex(int(gdb.selected_frame().read_register(name)) & (1 << 64) - 1))"
+)
+WALK = [command for stop in STOPS for command in (stop, "bt")]
+
+
+@pytest.fixture(scope="module")
+def with_symbols(run_gdb, tmp_path_factory):
+    """(the program, gdb's run with an engine): the registers of two callers as gpumem finds them, then with all symbols read, which
+    takes gdb seconds; and the stops with all symbols."""
+    path = tmp_path_factory.mktemp("with_symbols") / "program.py"
+    path.write_text(PROGRAM)
+    shown = ["frame 4", REGISTERS, "frame 16", REGISTERS]
+
+    @functools.cache
+    def of(engine):
+        return run_gdb([f"gpumem record --engine {engine}", FIRST, *shown, *BY_GDB, *shown, *WALK], path)
+
+    return path, of
+
+
 @pytest.mark.every_debugger
 @pytest.mark.parametrize("engine", ["breakpoint", pytest.param("agent", marks=pytest.mark.long)])
-def test_bt_at_20_stops_is_as_with_all_symbols(run_gdb, program, engine):
-    walk = [command for stop in STOPS for command in (stop, "bt")]
-    record = f"gpumem record --engine {engine}"
-    ours, gdbs = (run_gdb([record, FIRST, *before, *walk], program) for before in ([], BY_GDB))
-    first, compared = len(ours.commands) - len(walk), 0
-    for index in range(1, len(walk), 2):
-        own, other = frames(ours[first + index]), frames(gdbs[first + len(BY_GDB) + index])
-        action = re.search(r"^#\d+ +(\w+)", ours[first + index - 1], re.M)[1]
+def test_bt_at_20_stops_is_as_with_all_symbols(run_gdb, with_symbols, engine):
+    program, of = with_symbols
+    runs = run_gdb([f"gpumem record --engine {engine}", FIRST, *WALK], program), of(engine)
+    (ours, gdbs), compared = (run.sections[-len(WALK) :] for run in runs), 0
+    for index in range(1, len(WALK), 2):
+        own, other = frames(ours[index]), frames(gdbs[index])
+        action = re.search(r"^#\d+ +(\w+)", ours[index - 1], re.M)[1]
         top = TOP.get(action, "c10::reportMemoryUsageToProfiler") if engine == "breakpoint" else None
         assert top is None or all(re.search(rf" {top} ?\(", frame[0]) for frame in (own, other))
         if top == "cudaFree":  # of our own device gdb knows the lines too
@@ -66,21 +88,14 @@ def test_bt_at_20_stops_is_as_with_all_symbols(run_gdb, program, engine):
         assert len(own) >= 8
         compared += 1
     assert compared == 20
-    stops = "\n".join(ours[first + index] for index in range(0, len(walk), 2))
+    stops = "\n".join(ours[::2])
     assert {"alloc", "free_requested", "segment_alloc", *TOP} <= set(re.findall(r"^#\d+ +(\w+)", stops, re.M)), stops
     assert {"forward", "backward", "optimizer"} <= set(stops.split()), stops
 
 
-REGISTERS = (
-    "python for name in 'rbx rbp r12 r13 r14 r15 rsp rip rax'.split():"
-    " print(name, hex(int(gdb.selected_frame().read_register(name)) & (1 << 64) - 1))"
-)
-
-
 @pytest.mark.every_debugger
-def test_callers_have_the_registers_that_gdb_finds_with_symbols(run_gdb, program):
-    shown = ["frame 4", REGISTERS, "frame 16", REGISTERS]
-    gdb = run_gdb(["gpumem record", FIRST, *shown, *BY_GDB, *shown], program)
+def test_callers_have_the_registers_that_gdb_finds_with_symbols(with_symbols):
+    gdb = with_symbols[1]("breakpoint")
     printed = [gdb.sections[index] for index, command in enumerate(gdb.commands) if command == REGISTERS]
     registers = [re.findall(r"^(r\w+) (0x[0-9a-f]+)$", text, re.M) for text in printed]
     assert len(registers) == 4 and registers[0] != registers[1]
