@@ -86,8 +86,9 @@ def test_a_busy_program_is_answered_right_two_hundred_times(kind, run, spawn, py
     ask_busy_program(kind, 200, run, spawn, python, sim_env, run_gpumem)
 
 
-def test_the_allocators_account_of_a_busy_training_adds_up(busy, run_gpumem):
-    for _ in range(6):
+@pytest.mark.parametrize("times", [3, pytest.param(30, marks=pytest.mark.long)])
+def test_the_allocators_account_of_a_busy_training_adds_up(busy, run_gpumem, times):
+    for _ in range(times):
         for command in ("info", "segments", "blocks"):
             answer = run_gpumem(command, "--pid", busy.number, "--json").check().json()
             assert answer["complete"] and answer["gaps"] == [] and answer["pause"]["state"] == "paused", answer
