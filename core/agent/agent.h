@@ -20,6 +20,7 @@
  *   carried.c   what is carried over of them
  *   hooks.c     what libc10 reports
  *   tensors.c   dtype, sizes and strides of the tensor that a block is allocated for
+ *   resized.c   the same of a storage that is resized
  *   amp.c       what GradScaler and autocast do
  *   names.c     when what tensors are called can be read from outside
  *   block.c     the allocator's Block of a report: requested size, stream, a free that is put off

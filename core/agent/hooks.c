@@ -20,6 +20,7 @@
 #include "agent/put.h"
 #include "agent/runtime.h"
 #include "agent/amp.h"
+#include "agent/resized.h"
 #include "agent/state.h"
 #include "agent/tensors.h"
 #include "base/varint.h"
@@ -67,6 +68,7 @@ void gm_agent_hooks_preloaded(void)
 	find_next(gm_agent_c10_hooks);
 	find_next(gm_agent_runtime_hooks);
 	find_next(gm_agent_tensor_hooks);
+	find_next(gm_agent_resize_hooks);
 	find_next(gm_agent_amp_hooks);
 }
 

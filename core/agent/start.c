@@ -31,6 +31,7 @@
 #include "agent/runtime.h"
 #include "agent/runtime_more.h"
 #include "agent/amp.h"
+#include "agent/resized.h"
 #include "agent/state.h"
 #include "agent/tensors.h"
 #include "agent/torch_marks.h"
@@ -174,6 +175,7 @@ static void patch_all(void)
 	gm_agent_patch(gm_agent_c10_hooks);
 	gm_agent_patch(gm_agent_runtime_hooks);
 	gm_agent_patch(gm_agent_tensor_hooks);
+	gm_agent_patch(gm_agent_resize_hooks);
 	gm_agent_patch(gm_agent_amp_hooks);
 	gm_agent_patch(gm_agent_memory_hooks);
 	gm_agent_patch(gm_agent_cupti_hooks);

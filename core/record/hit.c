@@ -11,6 +11,7 @@
 #include "record/probes.h"
 #include "record/readers.h"
 #include "record/record.h"
+#include "record/resized.h"
 #include "record/runtime.h"
 #include "record/tensors.h"
 
@@ -72,6 +73,7 @@ static void record(struct gm_recorder *recorder, enum gm_probe probe, struct gm_
 		break;
 	case GM_PROBE_EMPTY:
 	case GM_PROBE_EMPTY_STRIDED:
+	case GM_PROBE_RESIZE:
 	case GM_PROBE_LIBRARIES:
 	case GM_PROBE_EXIT:
 	case GM_PROBE_COUNT:
@@ -108,6 +110,11 @@ struct gm_error *gm_recorder_hit(struct gm_recorder *recorder, uint64_t address,
 	moment.time_ns = gm_record_now();
 	if (site->probe == GM_PROBE_EMPTY || site->probe == GM_PROBE_EMPTY_STRIDED) {
 		gm_record_note_tensor(recorder, &moment, site->probe == GM_PROBE_EMPTY_STRIDED);
+		return NULL;
+	}
+	if (site->probe == GM_PROBE_RESIZE) {
+		gm_record_open_readers(recorder);
+		gm_record_note_resize(recorder, &moment);
 		return NULL;
 	}
 

@@ -64,6 +64,15 @@ static const struct {
         {GM_PROBE_EMPTY_STRIDED, GM_TORCH_EMPTY_STRIDED, "at::detail::empty_strided_generic"},
 };
 
+/* And those that resize storages. */
+static const struct {
+	bool for_cpu; /* else for CUDA */
+	const char *module, *symbol, *name;
+} resize_probes[] = {
+        {false, "libtorch_cuda.so", GM_TORCH_RESIZE_CUDA, "at::native::resize_bytes_cuda"},
+        {true, "libtorch_cpu.so", GM_TORCH_RESIZE_CPU, "at::native::resize_bytes_cpu"},
+};
+
 bool gm_record_add_site(
         struct gm_recorder *recorder, enum gm_probe probe, uint64_t address, const char *name)
 {
@@ -171,6 +180,21 @@ static void find_tensor_probes(struct gm_recorder *recorder)
 	}
 }
 
+static void find_resize_probes(struct gm_recorder *recorder)
+{
+	for (size_t i = 0; i < sizeof(resize_probes) / sizeof(resize_probes[0]); i++) {
+		const struct gm_module *module =
+		        gm_symbols_find_module(recorder->symbols, resize_probes[i].module);
+		uint64_t address;
+		if ((resize_probes[i].for_cpu ? recorder->cpu : recorder->cuda) && module &&
+		        !has_site(recorder, resize_probes[i].name) &&
+		        gm_symbols_lookup(
+		                recorder->symbols, module, resize_probes[i].symbol, &address, NULL))
+			gm_record_add_site(
+			        recorder, GM_PROBE_RESIZE, address, resize_probes[i].name);
+	}
+}
+
 static void find_link_state(struct gm_recorder *recorder)
 {
 	const struct gm_module *linker =
@@ -216,6 +240,7 @@ struct gm_error *gm_record_find_probes(struct gm_recorder *recorder)
 	}
 	find_runtime_probes(recorder);
 	find_tensor_probes(recorder);
+	find_resize_probes(recorder);
 	gm_record_modules(recorder);
 	return NULL;
 }

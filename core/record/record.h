@@ -35,7 +35,8 @@ enum gm_probe {
 	GM_PROBE_LIBRARIES,       /* the dynamic linker's _dl_debug_state: libraries came or went */
 	GM_PROBE_EMPTY,           /* at::detail::empty_generic: a tensor is made */
 	GM_PROBE_EMPTY_STRIDED,   /* at::detail::empty_strided_generic */
-	GM_PROBE_EXIT,            /* _exit: the last moment at which the process can be read */
+	GM_PROBE_RESIZE, /* at::native::resize_bytes_cuda, resize_bytes_cpu: of a storage */
+	GM_PROBE_EXIT,   /* _exit: the last moment at which the process can be read */
 	GM_PROBE_COUNT,
 };
 

@@ -9,6 +9,7 @@
  *   segments.c  cudaMalloc and cudaFree
  *   existing.c  what was alive before recording began
  *   tensors.c   what tensor a block is allocated for
+ *   resized.c   the same of a storage that is resized
  *   stacks.c    call stacks, interned
  *   advance.c   past a breakpoint without a step of the debugger's
  *   steps.c     which pass of the training loop it is

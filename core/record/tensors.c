@@ -3,7 +3,8 @@
  * functions that make nearly every tensor with memory of its own (ATen/EmptyTensor.h). A breakpoint
  * at the entry of each notes them for its thread. The allocator's report takes the note if that
  * call is still under way and if the bytes that follow from its arguments are those that were asked
- * for. Others (resize_(), workspaces) stay unknown. agent/tensors.c does the same in the program.
+ * for. A storage that is resized has a note by resized.c; others (workspaces) stay unknown.
+ * agent/tensors.c does the same in the program.
  */
 #include "record/tensors.h"
 
@@ -21,8 +22,7 @@ static struct gm_tensor_note *find_note(struct gm_recorder *recorder, pid_t thre
 	return NULL;
 }
 
-/* The thread's note; of one whose call is over where there are many threads. */
-static struct gm_tensor_note *new_note(struct gm_recorder *recorder, pid_t thread)
+struct gm_tensor_note *gm_record_tensor_note(struct gm_recorder *recorder, pid_t thread)
 {
 	struct gm_tensor_note *note = find_note(recorder, thread);
 	for (size_t i = 0; i < recorder->notes.count && !note; i++)
@@ -55,7 +55,7 @@ void gm_record_note_tensor(
         struct gm_recorder *recorder, const struct gm_moment *moment, bool strided)
 {
 	const uint64_t *registers = moment->registers.value;
-	struct gm_tensor_note *note = new_note(recorder, moment->thread);
+	struct gm_tensor_note *note = gm_record_tensor_note(recorder, moment->thread);
 	uint64_t stack[3]; /* return address, arguments */
 	if (!note)
 		return;

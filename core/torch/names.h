@@ -27,6 +27,10 @@
 #define GM_TORCH_EMPTY_STRIDED                                                           \
 	"_ZN2at6detail21empty_strided_genericEN3c108ArrayRefIlEES3_PNS1_9AllocatorENS1_" \
 	"14DispatchKeySetENS1_10ScalarTypeE"
+/* libtorch_cuda.so, libtorch_cpu.so: another size for a storage (ATen/native/cuda/Resize.h,
+ * ATen/native/Resize.h) */
+#define GM_TORCH_RESIZE_CUDA "_ZN2at6native17resize_bytes_cudaEPN3c1011StorageImplEm"
+#define GM_TORCH_RESIZE_CPU "_ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm"
 /* c10::MemoryFormat (torch/headeronly/core/MemoryFormat.h) */
 enum { GM_TORCH_CHANNELS_LAST = 2, GM_TORCH_CHANNELS_LAST_3D = 3 };
 

@@ -1,6 +1,6 @@
 /*
  * What core/holders needs of the torch reader beyond torch.h: classes by vtable, layouts, the
- * graph's nodes. Not for other rooms.
+ * graph's nodes. core/record needs the layout alone; not for other rooms.
  */
 #ifndef GM_TORCH_READERS_H
 #define GM_TORCH_READERS_H

@@ -9,6 +9,7 @@
  *   python.c    finds CPython and walks a thread's frames
  *   code.c      code objects by number
  *   dying.c     the frame that is being torn down
+ *   locals.c    what is in local variables
  *   passes.c    how far a loop of the program has come
  *   tasks.c     which of the coroutines that take turns in a thread
  *   borrow.c    the stack of the thread that waits in backward()

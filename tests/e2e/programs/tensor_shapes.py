@@ -23,7 +23,7 @@ def make(choose):
     """A new tensor by one of the ways to make one."""
     dtype, size = choose.choice(DTYPES), shape(choose)
     keys = {"device": DEVICE, "dtype": dtype}
-    way = choose.randrange(8)
+    way = choose.randrange(10)
     if way == 0:
         return torch.empty(size, **keys)
     if way == 1:
@@ -41,7 +41,20 @@ def make(choose):
         return torch.empty(size, memory_format=format, **keys)
     if way == 6:
         return torch.arange(choose.randint(1, 1000), device=DEVICE)
+    if way == 7:
+        return torch.empty(0, **keys).resize_(size)
+    if way == 8:
+        return resized(torch.empty(size, **keys))
     return torch.randn(size, device=DEVICE, dtype=choose.choice(FLOATS))
+
+
+def resized(tensor):
+    """FSDP's way to free a tensor's memory and to get it anew."""
+    storage = tensor.untyped_storage()
+    bytes = storage.nbytes()
+    storage.resize_(0)
+    storage.resize_(bytes)
+    return tensor
 
 
 def use(choose, tensor):
@@ -88,7 +101,9 @@ def train(choose):
 def main():
     choose = random.Random(int(sys.argv[1]))
     kept = []
-    with Watch(DEVICE) as watch:
+    watch = Watch(DEVICE)
+    watch.see_storages()
+    with watch:
         for _ in range(300):
             tensor = make(choose)
             for _ in range(choose.randint(0, 3)):

@@ -31,30 +31,50 @@ class Watch(TorchDispatchMode):
             if storage.data_ptr() in before or tensor.device.type != self.device or not storage.nbytes():
                 continue
             before.add(storage.data_ptr())
-            self.made.append(
-                {
-                    "operator": str(function),
-                    "address": storage.data_ptr(),
-                    "bytes": storage.nbytes(),
-                    "dtype": str(tensor.dtype).removeprefix("torch."),
-                    "shape": list(tensor.shape),
-                    "strides": list(tensor.stride()),
-                    "time_us": time.time_ns() // 1000,
-                }
-            )
+            self.see(str(function), tensor)
         return result
+
+    def see(self, operator, tensor):
+        storage = tensor.untyped_storage()
+        self.made.append(
+            {
+                "operator": operator,
+                "address": storage.data_ptr(),
+                "bytes": storage.nbytes(),
+                "dtype": str(tensor.dtype).removeprefix("torch."),
+                "shape": list(tensor.shape),
+                "strides": list(tensor.stride()),
+                "time_us": time.time_ns() // 1000,
+            }
+        )
+
+    def see_storages(self):
+        """No operator runs where a storage is resized: the tensors that the calling function has of it."""
+        resize = torch.UntypedStorage.resize_
+
+        def resized(storage, size):
+            resize(storage, size)
+            for tensor in tensors(list(sys._getframe(1).f_locals.values())):
+                if size and tensor.device.type == self.device and tensor.untyped_storage()._cdata == storage._cdata:
+                    self.see("resize_", tensor)
+            return storage
+
+        torch.UntypedStorage.resize_ = resized
 
 
 def tensors(values):
-    """Those with memory of their own: a DTensor's part is seen below it."""
-    return [leaf for leaf in tree_leaves(values) if type(leaf) in (torch.Tensor, torch.nn.Parameter)]
+    """Those with memory of their own; of a DTensor it is that of this rank's part."""
+    leaves = (getattr(leaf, "_local_tensor", leaf) for leaf in tree_leaves(values))
+    return [leaf for leaf in leaves if type(leaf) in (torch.Tensor, torch.nn.Parameter)]
 
 
 def main():
     out = sys.argv[1] + (f".{os.environ['RANK']}" if "RANK" in os.environ else "")
     sys.argv = sys.argv[2:]
     sys.path[0] = str(Path(sys.argv[0]).parent)
-    with Watch() as watch:
+    watch = Watch()
+    watch.see_storages()
+    with watch:
         runpy.run_path(sys.argv[0], run_name="__main__")
     Path(out).write_text(json.dumps(watch.made))
 

@@ -1,0 +1,214 @@
+/* The tensor that fills a storage, over memory made by hand with the layout of each version. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "random.h"
+#include "torch/filling_tensor.h"
+#include "torch/layouts.h"
+
+enum { BASE = 0x10000, MEMORY = 1 << 14, STORAGE = 0x7000, FLOAT32 = 6, INT64 = 4 };
+enum { WRAPPER = BASE + 0x100, IMPL = BASE + 0x400, SIZES = BASE + 0x800, STACK = BASE + 0x2000 };
+/* The same memory again: a stack is far from what is allocated. */
+static const uint64_t FAR = UINT64_C(1) << 46;
+
+static uint8_t memory[MEMORY];
+
+static bool read_memory(const void *context, uint64_t address, void *ret_bytes, size_t size)
+{
+	if (address >= FAR)
+		address -= FAR;
+	if (address < BASE || address - BASE > MEMORY || size > MEMORY - (address - BASE))
+		return false;
+	memcpy(ret_bytes, memory + (address - BASE), size);
+	return true;
+}
+
+static void put(uint64_t address, uint64_t value)
+{
+	memcpy(memory + (address - BASE), &value, sizeof(value));
+}
+
+static void put_tensor(const struct gm_torch_layout *layout, uint64_t impl, uint16_t type,
+        const int64_t *sizes, const int64_t *strides, uint64_t count)
+{
+	uint64_t at = impl + layout->tensor.sizes,
+	         strides_at = at + 8u * layout->tensor.inline_dimensions;
+	uint64_t elements = 1;
+	if (count > layout->tensor.inline_dimensions) {
+		put(at, SIZES);
+		at = SIZES;
+		strides_at = SIZES + 8 * count;
+	}
+	for (uint64_t i = 0; i < count; i++) {
+		put(at + 8 * i, (uint64_t)sizes[i]);
+		put(strides_at + 8 * i, (uint64_t)strides[i]);
+		elements *= (uint64_t)sizes[i];
+	}
+	put(impl + layout->tensor.dimensions, count);
+	put(impl + layout->tensor.numel, elements);
+	put(impl + layout->tensor.storage_offset, 0);
+	put(impl + layout->tensor.storage, STORAGE);
+	put(impl + layout->tensor.dtype, type);
+	put(impl + layout->tensor.python, WRAPPER);
+	put(WRAPPER + layout->python.tensor_cdata + (layout->python.tensor_maybe_owned ? 8 : 0),
+	        impl);
+}
+
+static struct gm_filled search(const struct gm_torch_layout *layout, uint64_t bytes)
+{
+	return (struct gm_filled){.layout = layout,
+	        .read = read_memory,
+	        .sp = FAR + STACK,
+	        .storage = STORAGE,
+	        .bytes = bytes};
+}
+
+static void assert_found(const struct gm_filled *filled)
+{
+	assert_int_equal(filled->count, 1);
+	assert_int_equal(filled->found.type, FLOAT32);
+	assert_int_equal(filled->found.dimensions, 2);
+	assert_int_equal(filled->found.sizes[0], 3);
+	assert_int_equal(filled->found.sizes[1], 5);
+	assert_int_equal(filled->found.bytes, 60);
+}
+
+static const int64_t sizes[] = {3, 5}, strides[] = {5, 1};
+
+static void test_it_is_found_by_each_way_and_layout(void **state)
+{
+	const struct gm_torch_layout *layout;
+	for (size_t i = 0; (layout = gm_torch_layout_at(i)); i++) {
+		memset(memory, 0, sizeof(memory));
+		put_tensor(layout, IMPL, FLOAT32, sizes, strides, 2);
+		put(STACK + 64, IMPL);
+		struct gm_filled filled = search(layout, 60);
+		gm_filled_try(&filled, IMPL);
+		assert_found(&filled);
+		filled = search(layout, 60);
+		gm_filled_try_python(&filled, WRAPPER);
+		assert_found(&filled);
+		filled = search(layout, 60);
+		gm_filled_try_stack(&filled);
+		assert_found(&filled);
+	}
+}
+
+static void test_one_that_lacks_a_part_does_not_fill_it(void **state)
+{
+	const struct gm_torch_layout *layout = gm_torch_layout_at(0);
+	const struct {
+		uint16_t field;
+		uint64_t value;
+	} changes[] = {
+	        {layout->tensor.storage, STORAGE + 8}, /* of another storage */
+	        {layout->tensor.storage_offset, 1},
+	        {layout->tensor.numel, 14},
+	        {layout->tensor.dtype, INT64},
+	        {layout->tensor.dtype, 999},
+	        {layout->tensor.dimensions, 1},
+	        {layout->tensor.dimensions, UINT64_MAX},
+	        {layout->tensor.sizes, (uint64_t)-3},
+	};
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		memset(memory, 0, sizeof(memory));
+		put_tensor(layout, IMPL, FLOAT32, sizes, strides, 2);
+		put(IMPL + changes[i].field, changes[i].value);
+		struct gm_filled filled = search(layout, 60);
+		gm_filled_try(&filled, IMPL);
+		assert_int_equal(filled.count, 0);
+	}
+	const int64_t holes[] = {9, 2}; /* from the first byte to the last, but not each of them */
+	memset(memory, 0, sizeof(memory));
+	put_tensor(layout, IMPL, FLOAT32, sizes, holes, 2);
+	struct gm_filled filled = search(layout, (2 * 9 + 4 * 2 + 1) * 4);
+	gm_filled_try(&filled, IMPL);
+	assert_int_equal(filled.count, 0);
+}
+
+static void test_an_object_that_its_tensor_does_not_know_is_none(void **state)
+{
+	const struct gm_torch_layout *layout = gm_torch_layout_at(0);
+	memset(memory, 0, sizeof(memory));
+	put_tensor(layout, IMPL, FLOAT32, sizes, strides, 2);
+	put(IMPL + layout->tensor.python, WRAPPER + 8);
+	struct gm_filled filled = search(layout, 60);
+	gm_filled_try_python(&filled, WRAPPER);
+	assert_int_equal(filled.count, 0);
+}
+
+static void test_two_that_differ_tell_nothing(void **state)
+{
+	const struct gm_torch_layout *layout = gm_torch_layout_at(0);
+	const int64_t flat[] = {15}, one[] = {1};
+	memset(memory, 0, sizeof(memory));
+	put_tensor(layout, IMPL, FLOAT32, sizes, strides, 2);
+	put_tensor(layout, IMPL + 0x200, FLOAT32, sizes, strides, 2);
+	struct gm_filled filled = search(layout, 60);
+	gm_filled_try(&filled, IMPL);
+	gm_filled_try(&filled, IMPL + 0x200);
+	assert_int_equal(filled.found.bytes, 60);
+	put_tensor(layout, IMPL + 0x200, FLOAT32, flat, one, 1);
+	gm_filled_try(&filled, IMPL + 0x200);
+	assert_int_equal(filled.count, 3);
+	assert_int_equal(filled.found.bytes, 0);
+}
+
+static void test_many_dimensions_lie_in_an_array(void **state)
+{
+	const struct gm_torch_layout *layout = gm_torch_layout_at(0);
+	const int64_t many[] = {1, 2, 1, 3, 1, 2, 1}, steps[] = {12, 6, 6, 2, 2, 1, 1};
+	memset(memory, 0, sizeof(memory));
+	put_tensor(layout, IMPL, FLOAT32, many, steps, 7);
+	struct gm_filled filled = search(layout, 48);
+	gm_filled_try(&filled, IMPL);
+	assert_int_equal(filled.count, 1);
+	assert_int_equal(filled.found.dimensions, 7);
+	put(IMPL + layout->tensor.sizes, BASE + MEMORY - 8); /* goes beyond what is there */
+	filled = search(layout, 48);
+	gm_filled_try(&filled, IMPL);
+	assert_int_equal(filled.count, 0);
+}
+
+static void test_any_memory_can_be_asked_about(void **state)
+{
+	enum { WORDS = MEMORY / 8 };
+	for (uint64_t round = 0; round < random_rounds(20); round++) {
+		struct random random = random_of_round(round);
+		struct gm_filled filled =
+		        search(gm_torch_layout_at(round % 3), 8 * (1 + random_below(&random, 64)));
+		for (size_t i = 0; i < sizeof(memory); i += 8)
+			put(BASE + i, random_once_in(&random, 4)
+			                      ? BASE + 8 * (uint64_t)random_below(&random, WORDS)
+			                      : random_below(&random, 20));
+		filled.storage = random_below(&random, 20);
+		filled.sp = (random_once_in(&random, 2) ? FAR : 0) + BASE +
+		            8 * (uint64_t)random_below(&random, WORDS);
+		for (uint64_t address = BASE - 512; address < BASE + MEMORY + 512; address += 8) {
+			gm_filled_try(&filled, address);
+			gm_filled_try_python(&filled, address);
+		}
+		gm_filled_try_stack(&filled);
+		assert_true(filled.count == 0 || filled.found.bytes == 0 ||
+		            filled.found.bytes == filled.bytes);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(test_it_is_found_by_each_way_and_layout),
+	        cmocka_unit_test(test_one_that_lacks_a_part_does_not_fill_it),
+	        cmocka_unit_test(test_an_object_that_its_tensor_does_not_know_is_none),
+	        cmocka_unit_test(test_two_that_differ_tell_nothing),
+	        cmocka_unit_test(test_many_dimensions_lie_in_an_array),
+	        cmocka_unit_test(test_any_memory_can_be_asked_about),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
