@@ -1,18 +1,17 @@
 """`gpumem run --names`: what tensors are called, kept in the recording, against what the programs themselves know."""
 
-import contextlib
 import json
 import mmap
 import os
 import random
 import signal
-import sqlite3
 import struct
 import subprocess
 import sys
 
 import pytest
 from hostile import check_text, hostile
+from names import names_in
 
 from conftest import PYTHON, ROOT
 
@@ -22,15 +21,6 @@ RANDOM = PROGRAMS / "named_tensors.py"
 
 def record(run_gpumem, log, *arguments, options=("--names",)):
     return run_gpumem("run", "--sim", *options, "-o", log, "--", PYTHON, "-W", "ignore", *map(str, arguments)).check()
-
-
-def names_in(run_gpumem, log):
-    """(kind, name, address of the block, offset, bytes) of all blocks that were ever there."""
-    database = log.with_suffix(".db")
-    run_gpumem("export", log, "--to", "sqlite", "-o", database).check()
-    with contextlib.closing(sqlite3.connect(database)) as connection:
-        rows = connection.execute("SELECT kind, name, address, offset, bytes FROM name JOIN block ON block.id = name.block")
-        return sorted(map(tuple, rows))
 
 
 def check_seed(run_gpumem, folder, seed):

@@ -1,5 +1,7 @@
 #include "ask/names/optimizers.h"
 
+#include "ask/names/fragments.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +26,7 @@ static bool see_parameter(void *context, uint64_t item, uint64_t index)
 	                   (unsigned long long)index)) {
 		gm_name_walk_add(walk, GM_NAMED_PARAMETER, item, NULL);
 		gm_name_walk_pop(walk, before);
+		gm_name_walk_fragment_gradients(walk, item);
 	}
 	return !walk->no_memory;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/names/fragments.h"
 #include "ask/names/optimizers.h"
 #include "ask/names/prefixes.h"
 #include "base/cleanup.h"
@@ -81,6 +82,7 @@ static struct gm_error *fill(struct gm_context *context, struct gm_tensor_names 
 	struct gm_error *error = gm_python_tracked(reading.python, see_object, &reading, &count);
 	if (!error) {
 		gm_name_walk_modules(walk);
+		gm_name_walk_fragments(walk);
 		gm_name_walk_optimizers(walk);
 		gm_name_walk_prefixes(walk);
 		error = reading.no_memory || walk->no_memory ? &gm_error_no_memory

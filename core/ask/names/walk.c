@@ -42,7 +42,7 @@ void gm_name_walk_pop(struct gm_name_walk *walk, size_t before)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-static uint64_t put(struct gm_name_walk *walk, enum gm_named_kind kind,
+uint64_t gm_name_walk_tensor(struct gm_name_walk *walk, enum gm_named_kind kind,
         const struct gm_tensor *tensor, const char *key)
 {
 	struct gm_storage storage;
@@ -92,7 +92,7 @@ static void add_gradient(struct gm_name_walk *walk, uint64_t object)
 	if (part.python) /* of a DTensor its part */
 		gm_zero_tensor(walk->reading, part.python, &part);
 	if (gm_name_walk_push(walk, &before, ".grad")) {
-		put(walk, GM_NAMED_GRADIENT, &part, NULL);
+		gm_name_walk_tensor(walk, GM_NAMED_GRADIENT, &part, NULL);
 		gm_map_put(&walk->tensors, whole.grad, NULL);
 		gm_name_walk_pop(walk, before);
 	}
@@ -105,7 +105,7 @@ uint64_t gm_name_walk_add(
 	if (walk->no_memory || !gm_zero_tensor(walk->reading, object, &tensor) ||
 	        gm_map_find(&walk->tensors, tensor.address))
 		return 0;
-	uint64_t number = put(walk, kind, &tensor, key);
+	uint64_t number = gm_name_walk_tensor(walk, kind, &tensor, key);
 	if (kind != GM_NAMED_PARAMETER)
 		return number;
 	uint64_t *known = gm_map_put(&walk->objects, object, NULL);
@@ -117,6 +117,8 @@ uint64_t gm_name_walk_add(
 	if (walk->root != UINT32_MAX)
 		walk->roots.items[walk->root].parameters++;
 	add_gradient(walk, object);
+	if (number)
+		walk->found.items[number - 1].object = object;
 	return number;
 }
 
@@ -302,6 +304,7 @@ void gm_name_walk_deinit(struct gm_name_walk *walk)
 		free(walk->roots.items[i].prefix);
 	gm_array_deinit(&walk->found);
 	gm_array_deinit(&walk->roots);
+	gm_array_deinit(&walk->fragments);
 	gm_map_deinit(&walk->modules);
 	gm_map_deinit(&walk->objects);
 	gm_map_deinit(&walk->tensors);

@@ -13,6 +13,7 @@ struct gm_found_name {
 	char *path;                   /* below its root; owned */
 	char *key;                    /* of optimizer state; NULL; owned */
 	uint32_t root;                /* index of gm_name_walk.roots; UINT32_MAX: of none */
+	uint64_t object;              /* of a parameter: Python's; else 0 */
 };
 
 /* A module that no other one has. */
@@ -24,10 +25,18 @@ struct gm_name_root {
 	char *prefix; /* "generator"; NULL: what is below is told without; owned */
 };
 
+/* What of a parameter lies in a flat copy of many, which an optimizer has in their place. */
+struct gm_name_fragment {
+	uint64_t storage, start; /* StorageImpl; element of it */
+	uint64_t count;          /* elements */
+	uint64_t parameter;      /* number in `found`, from 1 */
+};
+
 struct gm_name_walk {
 	struct gm_zero_reading *reading;
 	GM_ARRAY(struct gm_found_name) found;
 	GM_ARRAY(struct gm_name_root) roots;
+	GM_ARRAY(struct gm_name_fragment) fragments;
 	struct gm_map modules; /* that were visited */
 	struct gm_map objects; /* parameters, as Python's objects: index in `found`, plus 1 */
 	struct gm_map tensors; /* of which one has a name */
@@ -43,6 +52,9 @@ void gm_name_walk_modules(struct gm_name_walk *walk);
 /* The number of an object's entry in `found`, plus 1; 0: it has none. */
 uint64_t gm_name_walk_add(
         struct gm_name_walk *walk, enum gm_named_kind kind, uint64_t object, const char *key);
+/* The same of a tensor, with the path as it is. */
+uint64_t gm_name_walk_tensor(struct gm_name_walk *walk, enum gm_named_kind kind,
+        const struct gm_tensor *tensor, const char *key);
 /* Keys of dicts are read up to a length (cpython/objects/references.c): one that may have been cut
  * names nothing. */
 bool gm_name_walk_is_whole(struct gm_name_walk *walk, const char *name);
