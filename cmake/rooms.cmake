@@ -54,6 +54,16 @@ set(GM_FOLDERS_cpython versions decode objects threads sweep)
 set(GM_FOLDERS_holders graph native heap unattributed search describe retained)
 set(GM_FOLDERS_ask recording target oom zero names)
 
+# The page of core/view/page, as a C file of the room.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+function(gm_page target)
+	file(GLOB parts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/view/page/*)
+	add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/page.c
+		COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/core/view/page/bundle.py ${PROJECT_BINARY_DIR}/page.c
+		DEPENDS ${parts})
+	target_sources(${target} PRIVATE ${PROJECT_BINARY_DIR}/page.c)
+endfunction()
+
 function(gm_room name)
 	set(folders)
 	foreach(folder IN LISTS GM_FOLDERS_${name})
@@ -84,6 +94,9 @@ function(gm_room name)
 		target_link_libraries(gm_render PUBLIC PkgConfig::JANSSON m)
 	elseif(name STREQUAL "export")
 		target_link_libraries(gm_export PUBLIC PkgConfig::SQLITE)
+	elseif(name STREQUAL "view")
+		gm_page(gm_view)
+		target_link_libraries(gm_view PUBLIC PkgConfig::ZLIB)
 	elseif(name STREQUAL "cli")
 		target_link_libraries(gm_cli PUBLIC PkgConfig::CURSES)
 	elseif(name STREQUAL "holders")

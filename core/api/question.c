@@ -32,6 +32,7 @@ static const struct {
         {"oom", RECORDING | TARGET},
         {"why", RECORDING | TARGET},
         {"export", RECORDING},
+        {"view", RECORDING | LOOP},
         {"who-holds", TARGET | THREAD},
         {"retained", TARGET},
         {"doctor", TARGET},

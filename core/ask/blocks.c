@@ -95,7 +95,7 @@ static char *stack_key(const struct gm_log *log, uint32_t stack)
 	return text;
 }
 
-/* "train.py:7 in train", "model.py:9 in Net.forward ← train.py:7", "MmBackward0 (mm)", "unknown" */
+/* By gm_put_told_site(), or "unknown". */
 static bool line_group(const struct gm_blocks *blocks, uint32_t block, struct gm_group *group)
 {
 	const struct gm_log *log = gm_model_log(blocks->model);
@@ -112,13 +112,7 @@ static bool line_group(const struct gm_blocks *blocks, uint32_t block, struct gm
 	FILE *out = open_memstream(&group->key, &size);
 	if (!out)
 		return false;
-	if (site.place.code)
-		fprintf(out, "%s:%u in %s", site.place.file, site.place.line, site.place.function);
-	if (site.place.code && (site.node[0] || site.operator_name[0]))
-		fputs(": ", out);
-	gm_put_node(&site, out);
-	if (site.caller.code)
-		fprintf(out, " ← %s:%u", site.caller.file, site.caller.line);
+	gm_put_told_site(&site, out);
 	if (fclose(out) != 0)
 		return false;
 	group->site = malloc(sizeof(site));

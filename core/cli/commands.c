@@ -22,6 +22,7 @@
 	_(zero)        \
 	_(oom)         \
 	_(export)      \
+	_(view)        \
 	_(why)         \
 	_(who_holds)   \
 	_(retained)    \

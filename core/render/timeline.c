@@ -278,6 +278,12 @@ static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *sha
 	fputc('\n', out);
 }
 
+void gm_render_shapes_text(const struct gm_shapes *shapes, FILE *out)
+{
+	for (size_t i = 0; i < shapes->count; i++)
+		put_shape(shapes, &shapes->items[i], out);
+}
+
 struct gm_error *gm_render_timeline_text(const struct gm_shapes *shapes,
         const struct gm_column *columns, size_t count, const struct gm_style *style, FILE *out)
 {
@@ -295,8 +301,7 @@ struct gm_error *gm_render_timeline_text(const struct gm_shapes *shapes,
 	put_plot(columns, count, style, out);
 	put_rulers(columns, count, out);
 	put_legend(columns, count, out);
-	for (size_t i = 0; i < shapes->count; i++)
-		put_shape(shapes, &shapes->items[i], out);
+	gm_render_shapes_text(shapes, out);
 	return NULL;
 }
 

@@ -157,6 +157,7 @@ def answers(files, run_gpumem, sim_env, tmp_path_factory):
     ask("peak", files["leak"], files["oom"])
     ask("doctor")
     ask("sim", "list")
+    ask("view", files["leak"], "-o", folder / "page.html")
     ask_others(ask, lines_of, files, folder, run_gpumem)
 
     script = folder / "held.py"

@@ -182,3 +182,15 @@ void gm_put_node(const struct gm_told_site *site, FILE *out)
 	fprintf(out, "%s%s%s%s", site->node, both ? " (" : "", site->operator_name,
 	        both ? ")" : "");
 }
+
+void gm_put_told_site(const struct gm_told_site *site, FILE *out)
+{
+	if (site->place.code)
+		fprintf(out, "%s:%u in %s", site->place.file, site->place.line,
+		        site->place.function);
+	if (site->place.code && (site->node[0] || site->operator_name[0]))
+		fputs(": ", out);
+	gm_put_node(site, out);
+	if (site->caller.code)
+		fprintf(out, " ← %s:%u", site->caller.file, site->caller.line);
+}

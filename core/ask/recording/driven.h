@@ -47,5 +47,7 @@ bool gm_told_site(const struct gm_driven *driven, const struct gm_log *log,
         const struct gm_event *event, struct gm_told_site *ret_site);
 /* "MmBackward0 (mm)", "MmBackward0", "mm" or nothing. */
 void gm_put_node(const struct gm_told_site *site, FILE *out);
+/* "train.py:7 in train", "model.py:9 in Net.forward ← train.py:7", "MmBackward0 (mm)" */
+void gm_put_told_site(const struct gm_told_site *site, FILE *out);
 
 #endif

@@ -1,0 +1,19 @@
+/* view: which page was written, and what is in it. */
+#ifndef GM_RENDER_VIEW_H
+#define GM_RENDER_VIEW_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+struct gm_view_written {
+	const char *path;
+	uint64_t bytes;
+	uint64_t events, blocks, devices; /* of the recording: all are in the page */
+};
+
+struct gm_error *gm_render_view_text(const struct gm_view_written *written, FILE *out);
+struct gm_error *gm_render_view_json(const struct gm_view_written *written, FILE *out);
+
+#endif

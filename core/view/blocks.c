@@ -1,0 +1,155 @@
+/* The columns of a device's blocks, in the order of their allocations. */
+#include <string.h>
+
+#include "render/names.h"
+#include "view/device.h"
+
+struct looking {
+	const struct gm_model *model;
+	const struct gm_categories *categories;
+	struct gm_view_tables *tables;
+	bool names;
+};
+
+typedef uint64_t take(const struct looking *looking, size_t index, const struct gm_block *block);
+
+static uint64_t take_alloc(
+        const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	return block->alloc;
+}
+
+/* How many events after its allocation it was released; 0: it was not. */
+static uint64_t take_life(const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	uint32_t end = gm_block_end(block);
+	return end == GM_NO_EVENT ? 0 : end - block->alloc;
+}
+
+static uint64_t take_size(const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	return block->size;
+}
+
+static uint64_t take_requested(
+        const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	return block->requested;
+}
+
+static uint64_t take_address_low(
+        const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	return block->address & UINT32_MAX;
+}
+
+static uint64_t take_address_high(
+        const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	return block->address >> 32;
+}
+
+static uint64_t take_category(
+        const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	return gm_categories_of(looking->categories, index);
+}
+
+static uint64_t take_reason(
+        const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	return gm_categories_reason(looking->categories, index);
+}
+
+static uint64_t take_stack(
+        const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	uint32_t python, native;
+	gm_model_stacks(looking->model, block->alloc, &python, &native);
+	return gm_view_stack(looking->tables, python);
+}
+
+static uint64_t take_release_stack(
+        const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	uint32_t python, native, end = gm_block_end(block);
+	if (end == GM_NO_EVENT)
+		return 0;
+	gm_model_stacks(looking->model, end, &python, &native);
+	return gm_view_stack(looking->tables, python);
+}
+
+static uint64_t take_site(const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	uint32_t python, native;
+	gm_model_stacks(looking->model, block->alloc, &python, &native);
+	return gm_view_site(looking->tables, python, native);
+}
+
+static uint64_t take_operator(
+        const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	uint32_t python, native;
+	gm_model_stacks(looking->model, block->alloc, &python, &native);
+	return gm_view_operator(looking->tables, native);
+}
+
+static uint64_t take_tensor(
+        const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	const struct gm_event *event = gm_log_event_at(gm_model_log(looking->model), block->alloc);
+	return event ? gm_view_tensor(looking->tables, event->tensor) : 0;
+}
+
+static uint64_t take_name(const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	char text[GM_NAMES_TEXT];
+	if (!looking->names)
+		return 0;
+	return gm_view_text(looking->tables, gm_text_names(looking->model, index, text));
+}
+
+static const struct {
+	const char *name;
+	enum gm_view_form form;
+	take *take;
+} fields[] = {
+        {"alloc", GM_VIEW_DIFFERENCES, take_alloc},
+        {"life", GM_VIEW_NUMBERS, take_life},
+        {"size", GM_VIEW_NUMBERS, take_size},
+        {"category", GM_VIEW_NUMBERS, take_category},
+        {"site", GM_VIEW_NUMBERS, take_site},
+        {"reason", GM_VIEW_NUMBERS, take_reason},
+        {"requested", GM_VIEW_NUMBERS, take_requested},
+        {"address.low", GM_VIEW_NUMBERS, take_address_low},
+        {"address.high", GM_VIEW_NUMBERS, take_address_high},
+        {"stack", GM_VIEW_NUMBERS, take_stack},
+        {"release.stack", GM_VIEW_NUMBERS, take_release_stack},
+        {"operator", GM_VIEW_NUMBERS, take_operator},
+        {"tensor", GM_VIEW_NUMBERS, take_tensor},
+        {"name", GM_VIEW_NUMBERS, take_name},
+};
+
+struct gm_error *gm_view_device_blocks(const struct gm_model *model, size_t device,
+        const struct gm_categories *categories, struct gm_view_tables *tables,
+        struct gm_view_columns *columns, uint64_t *ret_blocks)
+{
+	const struct looking looking = {model, categories, tables, gm_model_has_names(model)};
+	uint64_t blocks = 0;
+	for (size_t field = 0; field < sizeof(fields) / sizeof(*fields); field++) {
+		char name[64];
+		snprintf(name, sizeof(name), "d%zu.block.%s", device, fields[field].name);
+		gm_view_column_begin(columns, name, fields[field].form);
+		blocks = 0;
+		for (size_t i = 0; i < gm_model_block_count(model); i++) {
+			const struct gm_block *block = gm_model_block(model, i);
+			if (block->device != device || block->alloc == GM_NO_EVENT)
+				continue;
+			gm_view_put(columns, fields[field].take(&looking, i, block));
+			blocks++;
+		}
+		gm_view_column_end(columns);
+	}
+	*ret_blocks = blocks;
+	return NULL;
+}

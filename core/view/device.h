@@ -1,0 +1,23 @@
+/*
+ * The columns of one device: its memory at every 64 events (levels of detail), what changes it
+ * beside blocks, and its blocks.
+ */
+#ifndef GM_VIEW_DEVICE_H
+#define GM_VIEW_DEVICE_H
+
+#include "model/categories.h"
+#include "model/model.h"
+#include "view/column.h"
+#include "view/tables.h"
+
+/* The events of a bucket of the levels. Coarser levels are the page's to make. */
+enum { GM_VIEW_BUCKET = 64 };
+
+/* The columns `dN.…`, N being the number of the device in the model. */
+struct gm_error *gm_view_device_levels(const struct gm_model *model, size_t device,
+        const struct gm_categories *categories, struct gm_view_columns *columns);
+struct gm_error *gm_view_device_blocks(const struct gm_model *model, size_t device,
+        const struct gm_categories *categories, struct gm_view_tables *tables,
+        struct gm_view_columns *columns, uint64_t *ret_blocks);
+
+#endif

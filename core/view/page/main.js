@@ -1,0 +1,189 @@
+// The page: opens the recording, draws the plot first and unpacks the blocks behind it.
+
+import { byId, make } from "./dom.js";
+import { Recording } from "./recording.js";
+import { View } from "./view.js";
+import { Palette, ORDER, words } from "./palette.js";
+import { Plot } from "./plot.js";
+import { placeAt, takeHands } from "./hands.js";
+import { showMoment, stateAt } from "./moment.js";
+import { blockFacts, showCard } from "./card.js";
+import { showBanner, showProblem, showSummary } from "./summary.js";
+import { swatch } from "./dom.js";
+import { grouped, plural, size, visible } from "./text.js";
+
+// What tests read: the state, and how long each frame took to draw.
+const page = { frames: [], stateAt, blockFacts, placeAt };
+globalThis.gpumem = page;
+
+function drawLegend(view, palette) {
+  const { device } = view;
+  const names = [...device.categories, "rest"];
+  const there = ORDER.filter((name) => device.levelSums[names.indexOf(name)]);
+  byId("legend").replaceChildren(
+    ...there.reverse().map((name) => make("li", {}, swatch(palette.category(name)), words(name))),
+    make("li", {}, make("span", { class: "reserved-line", "aria-hidden": "true" }), "reserved"),
+  );
+  const phases = [...new Set(view.runs.phase)].map((number) => view.runs.phases[number]);
+  byId("phases").replaceChildren(...phases.map((name) => make("li", {}, swatch(palette.phase(name)), words(name))));
+}
+
+function describe(view) {
+  const { device, recording } = view;
+  const { peak_event: peak, peak_allocated: bytes, name } = device.facts;
+  return (
+    `Allocated bytes of ${name} over ${plural(recording.head.events, "event")}, by category.` +
+    (peak === null ? "" : ` The peak is ${size(bytes)} at event ${peak}, ${view.runs.words(peak)}.`) +
+    " Arrows pan and zoom, P goes to the peak, comma and point go by one event, Home shows all."
+  );
+}
+
+function readHash(view) {
+  const words = new URLSearchParams(location.hash.slice(1));
+  const number = (name) => (words.has(name) && Number.isFinite(Number(words.get(name))) ? Number(words.get(name)) : null);
+  if (number("from") !== null && number("to") > number("from")) view.setRange(number("from"), number("to"));
+  view.setMoment(number("event") ?? view.device.facts.peak_event ?? 0);
+  const block = number("block") === null ? -1 : view.device.blockOf(number("block"));
+  if (block >= 0) view.setBlock(block);
+}
+
+function writeHash(view) {
+  const words = [`event=${view.moment}`];
+  if (view.from > 0 || view.to < view.events) words.push(`from=${Math.floor(view.from)}`, `to=${Math.ceil(view.to)}`);
+  if (view.block >= 0) words.push(`block=${view.device.alloc[view.block]}`);
+  history.replaceState(null, "", `#${words.join("&")}`);
+}
+
+// "#123": that block, or that event; "step 3"
+function goTo(view, text) {
+  const step = /^step\s*(\d+)$/i.exec(text.trim());
+  const event = /^#?(\d+)$/.exec(text.trim());
+  if (step) {
+    const at = view.runs.steps.findIndex((one) => one.step === Number(step[1]));
+    if (at < 0) return false;
+    view.setRange(view.runs.steps[at].first, view.runs.steps[at + 1]?.first ?? view.events);
+    view.setMoment(view.runs.steps[at].first);
+    return true;
+  }
+  if (!event || Number(event[1]) >= view.events) return false;
+  view.setMoment(Number(event[1]));
+  view.show(view.moment);
+  const block = view.device.blockOf(view.moment);
+  if (block >= 0) view.setBlock(block);
+  return true;
+}
+
+function takeButtons(view, palette, redraw) {
+  byId("fit").addEventListener("click", () => view.setRange(0, view.events));
+  byId("zoom-in").addEventListener("click", () => view.zoom(0.5, view.moment ?? (view.from + view.to) / 2));
+  byId("zoom-out").addEventListener("click", () => view.zoom(2, view.moment ?? (view.from + view.to) / 2));
+  byId("to-peak").addEventListener("click", () => goTo(view, `#${view.device.facts.peak_event ?? 0}`));
+  byId("reserved").addEventListener("change", (event) => {
+    view.showReserved = event.target.checked;
+    redraw();
+  });
+  byId("goto").addEventListener("submit", (event) => {
+    event.preventDefault();
+    byId("goto-text").setCustomValidity(goTo(view, byId("goto-text").value) ? "" : "no such event or step");
+    byId("goto-text").reportValidity();
+  });
+  byId("goto-text").addEventListener("input", () => byId("goto-text").setCustomValidity(""));
+  byId("theme").addEventListener("click", () => {
+    const dark = getComputedStyle(document.documentElement).getPropertyValue("--dark").trim() === "1";
+    document.documentElement.dataset.theme = dark ? "light" : "dark";
+    palette.read();
+    redraw();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    palette.read();
+    redraw();
+  });
+}
+
+function takeDevices(view, redraw) {
+  const { recording } = view;
+  const list = byId("device");
+  list.replaceChildren(...recording.devices.map((device, i) => make("option", { value: i, selected: device === recording.device }, device.facts.name)));
+  list.parentElement.hidden = recording.devices.length < 2;
+  list.addEventListener("change", async () => {
+    await recording.choose(recording.devices[list.value]);
+    view.block = -1; // it is of the device before
+    view.setMoment(recording.device.facts.peak_event ?? 0);
+    redraw();
+  });
+}
+
+async function main() {
+  const recording = new Recording(document);
+  await recording.open();
+  page.recording = recording;
+  document.title = visible(`${recording.fileName} – gpumem`);
+  byId("title").textContent = visible(recording.fileName);
+  byId("source").textContent = visible(recording.head.info.source);
+  byId("facts").textContent = `${plural(recording.head.events, "event")}, ${plural(recording.head.info.steps, "step")}`;
+  showBanner(recording);
+  if (!recording.device) {
+    showProblem("The recording contains no allocations.");
+    byId("plot-section").hidden = byId("detail").hidden = true;
+    return "yes";
+  }
+  const view = new View(recording);
+  const palette = new Palette();
+  const plot = new Plot(byId("plot"), palette);
+  let waiting = false;
+  const draw = () => {
+    waiting = false;
+    const begin = performance.now();
+    plot.draw(view);
+    page.frames.push(performance.now() - begin);
+    if (page.frames.length > 10_000) page.frames.splice(0, 5_000);
+  };
+  const ask = () => {
+    if (!waiting) requestAnimationFrame(draw);
+    waiting = true;
+  };
+  const redraw = () => {
+    drawLegend(view, palette);
+    byId("plot").setAttribute("aria-label", visible(describe(view)));
+    showMoment(view, palette);
+    showCard(view, palette);
+    ask();
+  };
+  Object.assign(page, { view, plot });
+  showSummary(view);
+  new ResizeObserver(() => (plot.resize(), ask())).observe(byId("plot"));
+  plot.resize();
+  draw();
+  drawLegend(view, palette);
+  page.drawn = performance.now();
+  await new Promise((done) => setTimeout(done)); // the browser paints
+  // Where the browser has no memory for them the coarser levels are there all the same.
+  const failed = await recording.openBlocks().then(() => null, (error) => error);
+  if (failed) showProblem(`The blocks could not be unpacked (${visible(failed.message)}): the plot shows what is allocated, without blocks.`);
+  let writing = 0;
+  view.listen((what) => {
+    ask();
+    if (what.has("moment")) showMoment(view, palette);
+    if (what.has("block")) showCard(view, palette);
+    clearTimeout(writing);
+    writing = setTimeout(() => writeHash(view), 200);
+  });
+  takeHands(view, plot, byId("readout"));
+  takeButtons(view, palette, redraw);
+  takeDevices(view, redraw);
+  redraw();
+  readHash(view);
+  return failed ? "partly" : "yes";
+}
+
+page.ready = main().then(
+  (how) => (document.documentElement.dataset.ready = how),
+  (error) => {
+    document.documentElement.dataset.ready = "failed";
+    showProblem(
+      typeof DecompressionStream === "undefined"
+        ? "This browser cannot unpack the page's data (no DecompressionStream): use one of 2023 or later."
+        : `The page could not be shown in full: ${visible(error.message)}`,
+    );
+  },
+);

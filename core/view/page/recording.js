@@ -1,0 +1,50 @@
+// The recording of this page: what its columns say, put together.
+
+import { Columns } from "./columns.js";
+import { Device } from "./device.js";
+import { Runs } from "./runs.js";
+
+export class Recording {
+  constructor(root) {
+    this.columns = new Columns(root);
+  }
+
+  // What the first picture needs.
+  async open() {
+    this.head = await this.columns.json("head");
+    if (this.head.format !== 1) throw new Error(`the data has format ${this.head.format}, and this page reads format 1`);
+    this.fileName = this.head.file.split("/").at(-1);
+    const numbers = (name) => this.columns.numbers(name);
+    this.runs = new Runs(await numbers("run.first"), await numbers("run.step"), await numbers("run.phase"), this.head.phases);
+    this.devices = this.head.devices.map((facts) => new Device(this.columns, facts, this.head));
+    this.device = this.devices.find((device) => device.facts.number === this.head.main) ?? this.devices[0] ?? null;
+    if (this.device) await this.device.loadLevels();
+  }
+
+  // All else.
+  async openBlocks() {
+    this.texts ??= await this.columns.json("texts");
+    if (this.device && !this.device.detailed) await this.device.loadBlocks();
+    if (this.stacks) return;
+    const [file, name, line] = [
+      await this.columns.numbers("frame.file", Uint32Array),
+      await this.columns.numbers("frame.function", Uint32Array),
+      await this.columns.numbers("frame.line", Uint32Array),
+    ];
+    this.frame = (number) => ({ file: this.texts[file[number]] || "?", function: this.texts[name[number]] || "?", line: line[number] });
+    const flat = await this.columns.numbers("stacks", Uint32Array);
+    this.stacks = [[]];
+    for (let at = 0; at < flat.length; at += flat[at] + 1) this.stacks.push(flat.subarray(at + 1, at + 1 + flat[at]));
+  }
+
+  async choose(device) {
+    this.device = device;
+    if (!device.levels) await device.loadLevels();
+    if (!device.detailed) await device.loadBlocks();
+  }
+
+  // The frames of a stack, innermost first.
+  stack(number) {
+    return Array.from(this.stacks[number] ?? [], this.frame);
+  }
+}

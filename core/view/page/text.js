@@ -1,0 +1,40 @@
+// Text for people: sizes as the commands write them, and names in which nothing acts.
+
+const UNITS = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+export function size(bytes) {
+  let value = Math.abs(bytes);
+  if (value < 1024) return `${bytes} B`;
+  value /= 1024;
+  let unit = 0;
+  for (; value >= 1023.995 && unit + 1 < UNITS.length; unit++) value /= 1024;
+  return `${bytes < 0 ? "-" : ""}${value.toFixed(2)} ${UNITS[unit]}`;
+}
+
+export function grouped(number) {
+  return String(number).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+// Controls, what turns the direction of text or cannot be seen, and ends of lines are shown as escapes.
+const ACTS = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+const LINES = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+const escaped = (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+
+export function visible(text) {
+  return String(text).replace(ACTS, escaped);
+}
+
+// The same of text with lines of ours.
+export function visibleLines(text) {
+  return String(text).replace(LINES, escaped);
+}
+
+export function plural(count, word) {
+  return `${grouped(count)} ${word}${count === 1 ? "" : "s"}`;
+}
+
+// "a/b/train.py:7 in train" without the folders.
+export function shortSite(site) {
+  return site.replace(/(^|[\s←])[^\s:]*\/([^/\s:]+:\d+)/g, "$1$2");
+}

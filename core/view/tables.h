@@ -1,0 +1,32 @@
+/*
+ * What blocks refer to by number: texts, stacks and sites. A stack or a text gets its number when a
+ * block first needs it, and stands in the page once. Number 0 is none.
+ */
+#ifndef GM_VIEW_TABLES_H
+#define GM_VIEW_TABLES_H
+
+#include "model/model.h"
+#include "view/column.h"
+
+struct gm_view_tables;
+
+struct gm_error *gm_view_tables_create(
+        const struct gm_model *model, struct gm_view_tables **ret_tables);
+void gm_view_tables_destroy(struct gm_view_tables *tables);
+
+/* Numbers; where there is no memory they are 0, and gm_view_tables_write() says so. */
+uint32_t gm_view_text(struct gm_view_tables *tables, const char *text);
+/* Of a Python stack of the log. */
+uint32_t gm_view_stack(struct gm_view_tables *tables, uint32_t python);
+/* The text by which `blocks --by line` names the place of an allocation. */
+uint32_t gm_view_site(struct gm_view_tables *tables, uint32_t python, uint32_t native);
+/* PyTorch's operator of a native stack. */
+uint32_t gm_view_operator(struct gm_view_tables *tables, uint32_t native);
+/* "(5000, 50000) float32" */
+uint32_t gm_view_tensor(struct gm_view_tables *tables, uint32_t tensor);
+
+/* The columns `texts`, `frame.*` and `stacks`; nothing may be asked of the tables behind it. */
+struct gm_error *gm_view_tables_write(
+        struct gm_view_tables *tables, struct gm_view_columns *columns);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * View: a recording as one HTML page that needs no network. The page has its program (page/), and
+ * the recording as compressed columns, which docs/view-format.md describes. What the columns say is
+ * what the model and the questions say; the page computes sums of them and nothing else.
+ *
+ * Names of the program never stand in the page's markup: all that comes from a recording is in the
+ * columns, which are base64.
+ *
+ * This room may include render, ask, model and base. It parses no arguments (cli) and
+ * answers no question of its own.
+ */
+#ifndef GM_VIEW_VIEW_H
+#define GM_VIEW_VIEW_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "ask/context.h"
+
+struct gm_view_account {
+	uint64_t events, blocks;
+	uint64_t devices; /* those with events */
+};
+
+/* Writes the page of the context's recording. Whether `out` took it all is the caller's to see.
+ * Beside the model it needs memory for a fortieth of what that needs, and for each distinct stack.
+ */
+struct gm_error *gm_view_write(
+        struct gm_context *context, FILE *out, struct gm_view_account *ret_account);
+
+#endif

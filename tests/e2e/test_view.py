@@ -1,0 +1,361 @@
+"""`gpumem view`: what the page shows is what the commands say; it asks nothing of the network, and no name acts in it."""
+
+import pickle
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from browser import Opened, browser  # noqa: E402
+from columns import columns_of  # noqa: E402
+from hostile import check_text, hostile  # noqa: E402
+
+from conftest import EXAMPLES, PYTHON  # noqa: E402
+
+STATE = "event => gpumem.stateAt(gpumem.recording, event)"
+CARD = "title => document.querySelector('#card h2').textContent.startsWith(title)"
+FACTS = "number => gpumem.blockFacts(gpumem.recording, gpumem.recording.device.blockOf(number))"
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def recording(run_gpumem, tmp_path_factory):
+    path = tmp_path_factory.mktemp("view") / "mlp.gpumem"
+    run_gpumem("run", "--sim", "--names", "-o", path, "--", PYTHON, EXAMPLES / "train_mlp.py").check()
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(recording, run_gpumem):
+    run_gpumem("view", recording).check()
+    return recording.with_name("mlp.gpumem.html")
+
+
+@pytest.fixture(scope="module")
+def opened(chromium, page):
+    with Opened(chromium, page) as shown:
+        yield shown
+
+
+def ten_moments(recording, run_gpumem):
+    events = run_gpumem("info", recording, "--json").check().json()["events"]
+    return [events * i // 10 for i in range(10)]
+
+
+def blocks_at(run_gpumem, recording, event, *more):
+    return run_gpumem("blocks", recording, f"--at={event}", *more, "--json").check().json()
+
+
+def snapshot(path, *traces):
+    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [list(trace) for trace in traces]}))
+    return path
+
+
+def entry(action, address, size, *frames):
+    stack = [{"filename": file, "line": line, "name": name} for file, line, name in frames]
+    return {"action": action, "addr": address, "size": size, "stream": 0, "frames": stack}
+
+
+def view(run_gpumem, path):
+    out = path.with_suffix(".html")
+    run_gpumem("view", path, "-o", out).check()
+    return out
+
+
+# --- the command ----------------------------------------------------------------------------------------
+
+
+def test_the_page_lies_beside_the_recording_and_its_path_is_said(recording, page, run_gpumem, tmp_path):
+    said = run_gpumem("view", recording).check()
+    assert said.out.startswith(f"{page}: ") and page.exists()
+    told = run_gpumem("view", recording, "-o", tmp_path / "page.html", "--json").check().json()
+    info = run_gpumem("info", recording, "--json").check().json()
+    assert told["path"] == str(tmp_path / "page.html") and told["bytes"] == (tmp_path / "page.html").stat().st_size
+    assert told["events"] == info["events"] and told["devices"] == len(info["devices"])
+    allocs = [event for event in run_gpumem("events", recording, "--json").json_lines() if event["action"] == "alloc"]
+    assert told["blocks"] == len(allocs)
+
+
+def test_a_recording_is_not_written_over(recording, run_gpumem):
+    before = recording.read_bytes()
+    assert "this is the recording itself" in run_gpumem("view", recording, "-o", recording).check(2).err
+    assert recording.read_bytes() == before
+
+
+def test_a_page_that_cannot_be_written_is_said(recording, run_gpumem, tmp_path):
+    assert "page.html" in run_gpumem("view", recording, "-o", tmp_path / "no" / "page.html").check(4).err
+    assert "not a regular file" in run_gpumem("view", recording, "-o", tmp_path).check(4).err
+    (tmp_path / "other").write_text("no recording")
+    assert str(tmp_path / "other") in run_gpumem("view", tmp_path / "other").check(3).err
+    assert not (tmp_path / "other.html").exists()
+
+
+# --- the format, as docs/view-format.md has it ----------------------------------------------------------
+
+
+def test_sums_of_the_columns_are_those_of_blocks(recording, page, run_gpumem):
+    columns = columns_of(page)
+    device = columns["head"]["main"]
+    own = {name.removeprefix(f"d{device}."): values for name, values in columns.items() if name.startswith(f"d{device}.")}
+    names = columns["head"]["categories"]
+    for event in ten_moments(recording, run_gpumem):
+        told = blocks_at(run_gpumem, recording, event)
+        sums = dict.fromkeys(names, 0)
+        for alloc, life, size, category in zip(own["block.alloc"], own["block.life"], own["block.size"], own["block.category"]):
+            if alloc <= event and (not life or alloc + life > event):
+                sums[names[category]] += size
+        rest = sum([*own["rest.bytes"][: sum(at <= event for at in own["rest.event"])][-1:]])
+        assert sum(sums.values()) + rest == told["allocated"]
+        assert {name: sum for name, sum in sums.items() if sum} == {name: sum for name, sum in told["by_category"].items() if sum}
+
+
+def test_levels_are_the_greatest_moment_of_each_64_events(page, recording, run_gpumem):
+    columns = columns_of(page)
+    levels = {name.split(".level.")[1]: values for name, values in columns.items() if name.startswith("d0.level.")}
+    at = levels.pop("at")
+    allocated = [event["allocated"] for event in columns_walk(columns)]
+    assert len(at) == (len(allocated) + 63) // 64
+    for bucket, offset in enumerate(at):
+        part = allocated[bucket * 64 : bucket * 64 + 64]
+        assert offset == part.index(max(part)), bucket
+        assert sum(values[bucket] for values in levels.values()) == max(part)
+
+
+def columns_walk(columns):
+    """What is allocated after each event, by the columns of blocks of device 0."""
+    change = [0] * (columns["head"]["events"] + 1)
+    for alloc, life, size in zip(*(columns[f"d0.block.{name}"] for name in ("alloc", "life", "size"))):
+        change[alloc] += size
+        if life:
+            change[alloc + life] -= size
+    allocated = 0
+    for delta in change[:-1]:
+        allocated += delta
+        yield {"allocated": allocated}
+
+
+# --- the page in a browser ------------------------------------------------------------------------------
+
+
+def test_a_page_opens_without_an_error_and_without_a_request(chromium, page, tmp_path):
+    alone = tmp_path / "alone.html"
+    alone.write_bytes(page.read_bytes())
+    with Opened(chromium, alone) as shown:
+        assert shown.evaluate("document.documentElement.dataset.ready") == "yes"
+        assert shown.title() == "mlp.gpumem – gpumem"
+        shown.wait_for_timeout(300)
+        assert shown.said == []
+
+
+def test_its_policy_stops_other_scripts_and_requests(chromium, page, tmp_path):
+    changed = tmp_path / "changed.html"
+    changed.write_text(page.read_text().replace("</main>", '<img src="x" onerror="done=1"><script>done=2</script></main>'))
+    with Opened(chromium, changed) as shown:
+        assert shown.evaluate("document.documentElement.dataset.ready") == "yes"
+        assert shown.evaluate("typeof done") == "undefined"
+        assert any("Content Security Policy" in line for line in shown.said)
+        shown.evaluate("fetch('https://example.invalid/').catch(() => 0)")
+        assert any("connect-src" in line or "default-src" in line for line in shown.said)
+
+
+def test_totals_of_ten_moments_are_those_of_blocks(opened, recording, run_gpumem):
+    for event in ten_moments(recording, run_gpumem):
+        told = blocks_at(run_gpumem, recording, event, "--by=line")
+        shown = opened.evaluate(STATE, event)
+        assert shown["allocated"] == told["allocated"]
+        assert {one["name"]: one["bytes"] for one in shown["categories"]} == {k: v for k, v in told["by_category"].items() if v}
+        assert by_place(shown["sites"], "text") == by_place(told["groups"], "key"), event
+
+
+def by_place(groups, name):
+    """Bytes and blocks by line alone: `blocks` tells the operator too, below lines that hold much."""
+    sums = {}
+    for group in groups:
+        place = re.match(r"(.*?:\d+ in [^:]+|unknown)", group[name])[0]
+        before = sums.get(place, (0, 0))
+        sums[place] = before[0] + group["bytes"], before[1] + group["blocks"]
+    return sums
+
+
+def test_the_card_of_a_block_is_what_why_says(opened, recording, run_gpumem):
+    peak = run_gpumem("info", recording, "--json").json()["devices"][0]["peak_event"]
+    numbers = [opened.evaluate("i => gpumem.recording.device.alloc[i]", i) for i in opened.evaluate(STATE, peak)["live"][:12]]
+    assert len(numbers) > 8
+    for number in numbers:
+        why = run_gpumem("why", recording, f"#{number}", "--json").check().json()
+        card = opened.evaluate(FACTS, number)
+        assert (card["address"], card["size"]) == (why["block"]["address"], why["block"]["size"])
+        assert (card["requested"] or None) == why["block"]["requested"]
+        assert (card["name"] or None) == (why["block"]["name"] or None)
+        assert (card["released"] or {"event": None})["event"] == (why["freed"] or {"n": None})["n"]
+        assert card["stack"] == why["allocated"]["python"]
+        assert card["releaseStack"] == (why["freed"] or {"python": []})["python"]
+
+
+def test_a_click_on_the_plot_chooses_the_block_there(opened, recording, run_gpumem):
+    opened.locator("#plot").focus()
+    opened.keyboard.press("p")
+    peak = run_gpumem("info", recording, "--json").json()["devices"][0]["peak_event"]
+    assert opened.evaluate("gpumem.view.moment") == peak
+    opened.evaluate("event => gpumem.view.setRange(event - 3, event + 4)", peak)
+    opened.wait("() => gpumem.plot.from === gpumem.view.from")
+    largest = max(blocks_at(run_gpumem, recording, peak)["blocks"], key=lambda block: block["size"])
+    # where the page draws it, by the same sums from below
+    place = opened.evaluate(
+        """number => {
+            const { view, plot, recording: { device } } = gpumem, block = device.blockOf(number), moment = view.moment;
+            const part = plot.partAt(plot.x(moment + 0.5));
+            let below = 0;
+            for (const other of plot.drawn) {
+                if (other === device.category[block]) break;
+                below += plot.sample.sums[part * device.width + other];
+            }
+            device.eachLive(moment, (one) => { if (one < block && device.category[one] === device.category[block]) below += device.size[one]; });
+            const box = plot.canvas.getBoundingClientRect();
+            return { x: box.left + plot.x(moment + 0.5), y: box.top + plot.y(below + device.size[block] / 2) };
+        }""",
+        largest["allocated"],
+    )
+    opened.mouse.click(place["x"], place["y"])
+    title = f"Block #{largest['allocated']}, "
+    opened.wait(CARD, title)
+    assert largest["address"] in opened.locator("#card").inner_text()
+    opened.wait("text => location.hash.includes(text)", f"block={largest['allocated']}")
+
+
+def test_an_address_with_a_moment_opens_there(chromium, page):
+    with Opened(chromium, page, "#event=40&from=20&to=60&block=39") as shown:
+        assert shown.evaluate("[gpumem.view.moment, gpumem.view.from, gpumem.view.to]") == [40, 20, 60]
+        assert shown.locator("#moment-title").inner_text().startswith("After event #40,")
+    with Opened(chromium, page, "#event=-1&from=x&to=1e99&block=99999999") as shown:
+        assert shown.evaluate("document.documentElement.dataset.ready") == "yes" and shown.said == []
+
+
+def test_keys_and_wheel_zoom_and_pan(opened):
+    def look():
+        return opened.evaluate("[gpumem.view.from, gpumem.view.to]")
+
+    opened.locator("#plot").focus()
+    opened.keyboard.press("Home")
+    whole = look()
+    opened.keyboard.press("w")
+    zoomed = look()
+    assert zoomed[1] - zoomed[0] < whole[1] - whole[0]
+    opened.evaluate("gpumem.view.setRange(10, 30)")
+    opened.keyboard.press("ArrowRight")
+    assert look() == [12, 32]
+    opened.keyboard.press("a")
+    assert look() == [10, 30]
+    box = opened.locator("#plot").bounding_box()
+    opened.mouse.move(box["x"] + box["width"] / 2, box["y"] + 50)
+    opened.mouse.wheel(0, -200)
+    opened.wait("() => gpumem.view.to - gpumem.view.from < 20")
+    opened.mouse.down()
+    opened.mouse.move(box["x"] + box["width"] / 2 - 200, box["y"] + 50, steps=4)
+    before = look()
+    opened.mouse.up()
+    assert look() == before and before[0] > 10  # a drag chooses nothing and moves the range
+
+
+def test_the_summary_has_the_words_of_peak_and_info(opened, recording, run_gpumem):
+    shown = opened.locator("#summary").text_content()
+    for question in ("peak", "info"):
+        for line in run_gpumem(question, recording).check().out.splitlines():
+            assert line in shown
+    timeline = run_gpumem("timeline", recording).check().out
+    for line in re.findall(r"^  (#.*)$", timeline, re.M):
+        assert line.strip() in shown
+
+
+def test_the_page_fits_a_telephone_and_a_laptop(chromium, page, opened):
+    for width, height in ((390, 844), (1280, 800)):
+        with Opened(chromium, page, viewport={"width": width, "height": height}) as shown:
+            assert shown.evaluate("document.documentElement.scrollWidth") <= width
+
+
+# --- bad input ------------------------------------------------------------------------------------------
+
+
+def test_a_name_is_text_and_nothing_else(chromium, run_gpumem, tmp_path):
+    names = ["</script><script>done=1</script>", "<img src=x onerror=done=1>", hostile("name"), "x" * 10_000_000, "__proto__", "&lt;b&gt;"]
+    trace = [entry("alloc", 4096 * n, 512, (name, 1, name)) for n, name in enumerate(names, 1)]
+    made = view(run_gpumem, snapshot(tmp_path / "<script>done=1<\u202e\x1b[2J.pickle", trace))
+    assert made.stat().st_size < 1 << 20
+    text = made.read_text()
+    assert "done=1" not in text and hostile("name") not in text
+    with Opened(chromium, made) as shown:
+        assert shown.evaluate("document.documentElement.dataset.ready") == "yes"
+        assert shown.evaluate("typeof done") == "undefined" and shown.said == []
+        for i, name in enumerate(names):
+            shown.evaluate("i => gpumem.view.setBlock(i)", i)
+            title = f"Block #{i},"
+            shown.wait(CARD, title)
+            check_text(shown.locator("body").text_content().encode())
+            assert name[:20] in shown.locator("#card").text_content() or "\x1b" in name
+        check_text(shown.title().encode())
+        assert shown.locator("#card img, #card script, #sites img, #sites script").count() == 0
+
+
+@pytest.mark.parametrize("trace", [[], [entry("alloc", 4096, 512)]], ids=["none", "one"])
+def test_few_events_make_a_page(trace, chromium, run_gpumem, tmp_path):
+    made = view(run_gpumem, snapshot(tmp_path / "few.pickle", trace))
+    with Opened(chromium, made) as shown:
+        assert shown.evaluate("document.documentElement.dataset.ready") == "yes" and shown.said == []
+        if trace:
+            assert shown.evaluate(STATE, 0)["allocated"] == 512
+            shown.locator("#plot").click()
+        else:
+            assert shown.locator("#problem").inner_text() == "The recording contains no allocations."
+
+
+def test_a_cut_recording_says_so_in_a_banner(chromium, recording, run_gpumem, tmp_path):
+    nothing, cut = tmp_path / "nothing.gpumem", tmp_path / "cut.gpumem"
+    nothing.write_bytes(recording.read_bytes()[:200])
+    assert "no allocation before" in run_gpumem("view", nothing).check(3).err
+    whole = recording.read_bytes()
+    cut.write_bytes(whole[:-20])  # the recording's end is a chunk of its own
+    with Opened(chromium, view(run_gpumem, cut)) as shown:
+        gaps = run_gpumem("info", cut, "--json").json()["gaps"]
+        assert gaps and shown.locator("#banner").is_visible()
+        for gap in gaps:
+            assert gap in shown.locator("#banner").inner_text()
+        assert shown.said == []
+
+
+def test_each_of_several_devices_can_be_chosen(chromium, run_gpumem, tmp_path):
+    path = snapshot(tmp_path / "two.pickle", [], [entry("alloc", 4096, 512)], [entry("alloc", 4096, 1024), entry("alloc", 8192, 1 << 50)])
+    made = view(run_gpumem, path)
+    with Opened(chromium, made) as shown:
+        assert shown.locator("#device option").all_inner_texts() == ["cuda:1", "cuda:2"]
+        assert shown.evaluate(STATE, 2)["allocated"] == 512
+        shown.locator("#device").select_option(label="cuda:2")
+        shown.wait("() => gpumem.recording.device.facts.name === 'cuda:2' && gpumem.recording.device.detailed")
+        assert shown.evaluate(STATE, 2)["allocated"] == 1024 + (1 << 50)
+        assert shown.said == []
+
+
+def test_what_is_out_of_memory_is_marked(run_gpumem, tmp_path):
+    oom = {"action": "oom", "size": 1 << 30, "stream": 0, "device_free": 0, "frames": []}
+    columns = columns_of(view(run_gpumem, snapshot(tmp_path / "oom.pickle", [entry("alloc", 4096, 512), oom])))
+    assert columns["d0.oom.event"] == [1] and columns["d0.oom.bytes"] == [1 << 30]
+
+
+@pytest.mark.parametrize("column, ready", [("texts", "partly"), ("head", "failed")])
+def test_a_page_that_was_cut_shows_what_is_there_and_says_so(column, ready, chromium, page, tmp_path):
+    text = page.read_text()
+    changed = tmp_path / "cut.html"
+    changed.write_text(re.sub(rf'<script type="application/x-gpumem-column" data-name="{column}".*?</script>', "", text))
+    with Opened(chromium, changed) as shown:
+        assert shown.evaluate("document.documentElement.dataset.ready") == ready and shown.said == []
+        assert f"no column {column}" in shown.locator("#problem").inner_text()
+        if ready == "partly":
+            shown.locator("#zoom-in").click()
+            assert shown.evaluate("gpumem.view.to - gpumem.view.from < gpumem.view.events")
+            shown.locator("#plot").click()
