@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -274,6 +275,14 @@ def test_the_summary_has_the_words_of_peak_and_info(opened, recording, run_gpume
         assert line.strip() in shown
 
 
+def test_numbers_of_steps_do_not_overlap(opened):
+    firsts = [1, 2, 3, 40, 41, 90, 91, 92, 93, 94, 200, 201, 230, 231]
+    steps = [{"step": number, "first": first} for number, first in enumerate(firsts, 1)]
+    labels = opened.evaluate("steps => gpumem.plot.drawSteps({ stepsIn: () => steps })", steps)
+    assert len(labels) > 3
+    assert all(left[1] < right[0] for left, right in zip(labels, labels[1:]))
+
+
 def test_the_page_fits_a_telephone_and_a_laptop(chromium, page, opened):
     for width, height in ((390, 844), (1280, 800)):
         with Opened(chromium, page, viewport={"width": width, "height": height}) as shown:
@@ -301,6 +310,14 @@ def test_a_name_is_text_and_nothing_else(chromium, run_gpumem, tmp_path):
             assert name[:20] in shown.locator("#card").text_content() or "\x1b" in name
         check_text(shown.title().encode())
         assert shown.locator("#card img, #card script, #sites img, #sites script").count() == 0
+
+
+def test_the_command_of_a_card_can_be_typed_as_it_stands(chromium, run_gpumem, tmp_path):
+    path = snapshot(tmp_path / "a b'$(touch done);.pickle", [entry("alloc", 4096, 512)])
+    with Opened(chromium, view(run_gpumem, path)) as shown:
+        shown.evaluate("() => gpumem.view.setBlock(0)")
+        shown.wait(CARD, "Block #0,")
+        assert shlex.split(shown.locator("#card code").inner_text()) == ["gpumem", "why", path.name, "#0"]
 
 
 @pytest.mark.parametrize("trace", [[], [entry("alloc", 4096, 512)]], ids=["none", "one"])

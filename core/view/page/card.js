@@ -3,7 +3,7 @@
 import { byId, make, swatch } from "./dom.js";
 import { NEVER } from "./device.js";
 import { words } from "./palette.js";
-import { grouped, plural, size } from "./text.js";
+import { grouped, plural, shellWord, size } from "./text.js";
 
 // All that the page knows of a block, as data.
 export async function blockFacts(recording, block) {
@@ -83,7 +83,7 @@ export async function showCard(view, palette) {
     ["allocated at", facts.site],
     ["address before", facts.before >= 0 ? make("span", {}, "block ", other(facts.before)) : null],
     ["address after", facts.after >= 0 ? make("span", {}, "block ", other(facts.after)) : null],
-    ["its cause", make("code", {}, `gpumem why ${recording.fileName} '#${facts.number}'`)],
+    ["its cause", make("code", {}, `gpumem why ${shellWord(recording.fileName)} '#${facts.number}'`)],
   ].filter(([, value]) => value);
   card.replaceChildren(
     make("h2", {}, `Block #${facts.number}, ${size(facts.size)}`),

@@ -166,8 +166,10 @@ export class Plot {
     context.lineWidth = 1;
   }
 
+  // Returns where the numbers stand: [left, right] of each. Steps may differ in their events, so they are not equally far apart.
   drawSteps(runs) {
     const { context, palette } = this;
+    const labels = [];
     const steps = runs.stepsIn(this.from, this.to);
     const spacing = this.areaWidth / Math.max(1, steps.length);
     const each = spacing >= 46 ? 1 : roundStep(46 / spacing);
@@ -181,9 +183,14 @@ export class Plot {
       context.moveTo(x, 4);
       context.lineTo(x, TOP + this.areaHeight);
       context.stroke();
+      const text = spacing >= 70 ? `step ${step}` : String(step);
+      const right = x + 4 + context.measureText(text).width;
+      if (labels.length && x < labels.at(-1)[1] + 4) continue;
       context.fillStyle = palette.get("quiet");
-      context.fillText(spacing >= 70 ? `step ${step}` : String(step), x + 4, 11);
+      context.fillText(text, x + 4, 11);
+      labels.push([x + 4, right]);
     }
+    return labels;
   }
 
   drawPhases(runs) {

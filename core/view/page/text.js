@@ -34,6 +34,11 @@ export function plural(count, word) {
   return `${grouped(count)} ${word}${count === 1 ? "" : "s"}`;
 }
 
+// A word of a command line, as a shell reads it back.
+export function shellWord(text) {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
 // "a/b/train.py:7 in train" without the folders.
 export function shortSite(site) {
   return site.replace(/(^|[\s←])[^\s:]*\/([^/\s:]+:\d+)/g, "$1$2");
