@@ -25,13 +25,21 @@ static void put_field(FILE *out, const char *name)
 	putc('"', out);
 }
 
+/* What the first tensor in the event's block was called, where names were read. */
+static void put_name(FILE *out, const struct gm_model *model, uint32_t block)
+{
+	struct gm_block_name first;
+	if (block != GM_NO_BLOCK && gm_model_names(model, block, &first, 1) > 0)
+		put_field(out, first.name);
+}
+
 struct gm_error *gm_export_csv(const struct gm_model *model, FILE *out)
 {
 	const struct gm_log *log = gm_model_log(model);
 	uint64_t count = gm_log_event_count(log);
 	fputs("event,action,block,device,address,size,requested,stream,time_ns,thread,step,phase,"
 	      "file,"
-	      "line,function\r\n",
+	      "line,function,name\r\n",
 	        out);
 	for (uint64_t number = 0; number < count; number++) {
 		struct gm_event event;
@@ -56,6 +64,8 @@ struct gm_error *gm_export_csv(const struct gm_model *model, FILE *out)
 		put_field(out, frame.file);
 		fprintf(out, ",%u,", frame.line);
 		put_field(out, frame.name);
+		putc(',', out);
+		put_name(out, model, block);
 		fputs("\r\n", out);
 	}
 	return NULL;

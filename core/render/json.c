@@ -134,6 +134,16 @@ void gm_json_set_operator(json_t *value, const struct gm_log *log, uint32_t nati
 		json_object_set_new(value, "node", gm_json_string(name));
 }
 
+/* "name": of the event's block, the first one; null: it has none. */
+static void set_name(json_t *value, const struct gm_model *model, uint32_t block)
+{
+	struct gm_block_name first;
+	if (!gm_model_has_names(model))
+		return;
+	bool has = block != GM_NO_BLOCK && gm_model_names(model, block, &first, 1) > 0;
+	json_object_set_new(value, "name", has ? gm_json_string(first.name) : json_null());
+}
+
 json_t *gm_json_event_head(const struct gm_model *model, uint32_t number)
 {
 	const struct gm_log *log = gm_model_log(model);
@@ -174,6 +184,7 @@ json_t *gm_json_event_head(const struct gm_model *model, uint32_t number)
 	json_object_set_new(value, "grad", grad_mode(&event));
 	json_object_set_new(value, "marks", ranges(model, number));
 	gm_json_set_tensor(value, log, event.tensor);
+	set_name(value, model, index);
 	if (event.action == GM_ALLOC)
 		gm_json_set_operator(value, log, event.native_stack);
 	const char *metadata = gm_model_metadata(model, number);

@@ -1,5 +1,6 @@
 """`gpumem run --names`: what tensors are called, kept in the recording, against what the programs themselves know."""
 
+import csv
 import json
 import mmap
 import os
@@ -89,6 +90,20 @@ def test_the_peak_sums_up_what_has_names(run_gpumem, trained):
     assert "parameter" in sums
     largest = max((block for block in blocks if block["names"]), key=lambda block: (block["size"], -block["allocated"]))
     assert f"  the largest: {largest['name']} " in run_gpumem("peak", log).check().out
+
+
+def test_events_and_exports_by_lines_say_the_name_of_their_block(run_gpumem, trained, tmp_path):
+    log, true = trained
+    names = {block["allocated"]: block["name"] for block in run_gpumem("blocks", log, "--at-peak", "--json").check().json()["blocks"]}
+    assert {name for name in names.values() if name} <= {name for _, name, *_ in true}
+    run_gpumem("export", log, "--to", "csv", "-o", tmp_path / "run.csv").check()
+    events = run_gpumem("events", log, "--json").check().json_lines()
+    with open(tmp_path / "run.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for event, row in zip(events, rows, strict=True):
+        assert row["name"] == (event["name"] or "")
+        assert event["block"] not in names or event["name"] == names[event["block"]]
+    assert {event["name"] for event in events if event["action"] == "free_requested"} > {None}
 
 
 def test_the_program_computes_the_same_with_names_and_without(run_gpumem, tmp_path):
