@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "ask/info.h"
+#include "ask/oom.h"
 #include "ask/peak.h"
 #include "ask/timeline.h"
 #include "base/cleanup.h"
 #include "render/answers.h"
 #include "render/category.h"
 #include "render/json.h"
+#include "render/oom.h"
 #include "render/timeline.h"
 
 /* The page has the answers as they are printed, so that its words are those of the commands. */
@@ -85,6 +87,30 @@ static struct gm_error *set_peak(struct gm_context *context, json_t *head)
 	if (!error)
 		error = set_text(head, "peak_text", &text);
 	gm_peak_deinit(&peak);
+	return error;
+}
+
+static bool has_oom(const struct gm_model *model)
+{
+	for (size_t i = 0; i < gm_model_device_count(model); i++)
+		if (gm_model_device(model, i)->ooms)
+			return true;
+	return false;
+}
+
+/* Of the last out-of-memory error. */
+static struct gm_error *set_oom(struct gm_context *context, json_t *head)
+{
+	const struct gm_style style = {0};
+	struct gm_oom oom;
+	struct printed text;
+	gm_try(gm_ask_oom_event(context, false, 0, &oom));
+	struct gm_error *error = print_begin(&text);
+	if (!error)
+		error = print_end(&text, gm_render_oom_text(&oom, NULL, &style, text.out));
+	if (!error)
+		error = set_text(head, "oom_text", &text);
+	gm_oom_deinit(&oom);
 	return error;
 }
 
@@ -168,6 +194,8 @@ struct gm_error *gm_view_head(
 	struct gm_error *error = set_info(context, head);
 	if (!error)
 		error = set_peak(context, head);
+	if (!error && has_oom(model))
+		error = set_oom(context, head);
 	if (!error)
 		error = set_shapes(context, head);
 	if (error) {

@@ -358,10 +358,16 @@ def test_each_of_several_devices_can_be_chosen(chromium, run_gpumem, tmp_path):
         assert shown.said == []
 
 
-def test_what_is_out_of_memory_is_marked(run_gpumem, tmp_path):
+def test_what_is_out_of_memory_is_marked_and_told_as_oom_tells_it(chromium, run_gpumem, tmp_path):
     oom = {"action": "oom", "size": 1 << 30, "stream": 0, "device_free": 0, "frames": []}
-    columns = columns_of(view(run_gpumem, snapshot(tmp_path / "oom.pickle", [entry("alloc", 4096, 512), oom])))
+    path = snapshot(tmp_path / "oom.pickle", [entry("alloc", 4096, 512), oom])
+    made = view(run_gpumem, path)
+    columns = columns_of(made)
     assert columns["d0.oom.event"] == [1] and columns["d0.oom.bytes"] == [1 << 30]
+    told = run_gpumem("oom", path).out
+    with Opened(chromium, made) as shown:
+        assert told and told in shown.locator("#summary").text_content()
+        assert shown.said == []
 
 
 @pytest.mark.parametrize("column, ready", [("texts", "partly"), ("head", "failed")])

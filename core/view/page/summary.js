@@ -38,6 +38,7 @@ export function showSummary(view) {
   });
   byId("summary").replaceChildren(
     make("h2", {}, "Summary"),
+    ...(head.oom_text ? [make("h3", {}, "Out of memory"), printed(head.oom_text)] : []),
     make("h3", {}, "The peak"),
     printed(head.peak_text),
     make("h3", {}, shapes.length ? "The shapes in the plot" : "No shapes are known in the plot"),
