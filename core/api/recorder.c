@@ -1,10 +1,9 @@
 /* The public face of the breakpoint recorder: what gdb's plugin calls by ctypes. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "api/recorder.h"
+#include "render/recording.h"
 
 _Static_assert((int)GPUMEM_STOP == (int)GM_STOP && (int)GPUMEM_NEW_SITES == (int)GM_NEW_PROBES &&
                        (int)GPUMEM_REFUSED == (int)GM_REFUSED &&
@@ -170,43 +169,15 @@ uint64_t gpumem_recorder_event_count(gpumem_recorder *recorder)
 	return gm_recorder_event_count(recorder->recorder);
 }
 
-/* 4436169216 -> "4,436,169,216" */
-static void with_commas(uint64_t number, char text[32])
-{
-	char digits[24];
-	int length = snprintf(digits, sizeof(digits), "%" PRIu64, number);
-	char *to = text;
-	for (int i = 0; i < length; i++) {
-		if (i > 0 && (length - i) % 3 == 0)
-			*to++ = ',';
-		*to++ = digits[i];
-	}
-	*to = 0;
-}
-
 char *gpumem_recorder_summary(gpumem_recorder *recorder)
 {
 	struct gm_recorder_summary summary;
 	gm_recorder_summarise(recorder->recorder, &summary);
-	char events[32], cuda[32], cpu[32], gaps[48] = "";
-	with_commas(summary.events, events);
-	with_commas(summary.cuda_peak, cuda);
-	with_commas(summary.cpu_peak, cpu);
-	if (summary.gaps)
-		snprintf(gaps, sizeof(gaps), ", %" PRIu64 " gap%s (see `gpumem info`)",
-		        summary.gaps, summary.gaps == 1 ? "" : "s");
-	const char *unit = summary.events == 1 ? "event" : "events";
-	char *text = NULL;
-	int length;
-	if (summary.cuda_peak && summary.cpu_peak)
-		length = asprintf(&text,
-		        "%s %s, peak %s bytes allocated on CUDA devices, %s by CPU tensors%s",
-		        events, unit, cuda, cpu, gaps);
-	else if (summary.cuda_peak || summary.cpu_peak)
-		length = asprintf(&text, "%s %s, peak %s bytes allocated%s", events, unit,
-		        summary.cuda_peak ? cuda : cpu, gaps);
-	else
-		length = asprintf(&text, "%s %s%s%s", events, unit,
-		        summary.torch_seen ? "" : ": PyTorch was not loaded", gaps);
-	return length < 0 ? NULL : text;
+	return gm_render_recording(&(struct gm_recording_figures){
+	        .events = summary.events,
+	        .gaps = summary.gaps,
+	        .cuda_peak = summary.cuda_peak,
+	        .cpu_peak = summary.cpu_peak,
+	        .torch_seen = summary.torch_seen,
+	});
 }

@@ -101,7 +101,7 @@ static bool is_whole(const struct gm_retained_node *part)
  * parameters". */
 static void add_parts(struct top *top, const struct gm_retained_node *node)
 {
-	uint64_t least = node->bytes / 10, told = 0, blocks = 0;
+	uint64_t least = node->bytes / 10, listed = 0, blocks = 0;
 	for (size_t i = 0; i < node->child_count; i++) {
 		const struct gm_retained_node *part = &node->children[i];
 		if (part->bytes < least || part->bytes == 0)
@@ -111,12 +111,12 @@ static void add_parts(struct top *top, const struct gm_retained_node *node)
 		                     .part = is_whole(part) || itself ? NULL : part,
 		                     .bytes = part->bytes,
 		                     .blocks = part->blocks});
-		told += part->bytes;
+		listed += part->bytes;
 		blocks += part->blocks;
 	}
-	if (told < node->bytes)
+	if (listed < node->bytes)
 		add_row(top, (struct gm_oom_holder){.node = node,
-		                     .bytes = node->bytes - told,
+		                     .bytes = node->bytes - listed,
 		                     .blocks = node->blocks - blocks});
 }
 
@@ -199,11 +199,12 @@ static void compare_moments(struct gm_oom *oom)
 {
 	const struct gm_memory *now = &oom->memory;
 	struct gm_oom_facts *facts = &oom->facts;
-	uint64_t told = now->allocated + (facts->rounded ? now->private_free : 0);
+	uint64_t allocated = now->allocated + (facts->rounded ? now->private_free : 0);
 	oom->memory_is_then = facts->allocated != GM_NOT_KNOWN && facts->reserved != GM_NOT_KNOWN &&
-	                      reads_the_same(told, facts->allocated);
+	                      reads_the_same(allocated, facts->allocated);
 	if (facts->unallocated != GM_NOT_KNOWN)
-		oom->memory_is_then &= reads_the_same(now->reserved - told, facts->unallocated);
+		oom->memory_is_then &=
+		        reads_the_same(now->reserved - allocated, facts->unallocated);
 }
 
 /*
@@ -213,9 +214,9 @@ static void compare_moments(struct gm_oom *oom)
 static void take_device(const struct gm_memory *now, struct gm_oom_facts *facts)
 {
 	const struct gm_device_facts *there = &now->there;
-	bool told = facts->free != GM_NOT_KNOWN;
+	bool known = facts->free != GM_NOT_KNOWN;
 	if (now->device_free == GM_NOT_KNOWN ||
-	        (told && !reads_the_same(now->device_free, facts->free)))
+	        (known && !reads_the_same(now->device_free, facts->free)))
 		return;
 	facts->free = now->device_free;
 	facts->process = there->process;
@@ -283,16 +284,19 @@ static struct gm_error *look_at_target(struct gm_context *context, int device, s
 	}
 	gm_try(gm_oom_find(context, oom));
 	if (oom->found == GM_OOM_FOUND_NOWHERE && oom->ooms == 0) {
-		char refused[96] = "";
 		if (oom->retries)
-			snprintf(refused, sizeof(refused),
-			        " (cudaMalloc refused %" PRIu64
-			        " times, and succeeded after the cache was emptied)",
+			return gm_error_create(GM_NEGATIVE,
+			        "no out-of-memory error: PyTorch's allocator has raised none "
+			        "(cudaMalloc "
+			        "refused %" PRIu64
+			        " times, and succeeded after the cache was emptied): "
+			        "`gpumem segments --request SIZE` shows whether a request would "
+			        "fit",
 			        oom->retries);
 		return gm_error_create(GM_NEGATIVE,
-		        "no out-of-memory error: PyTorch's allocator has raised none%s: `gpumem "
-		        "segments --request SIZE` shows whether a request would fit",
-		        refused);
+		        "no out-of-memory error: PyTorch's allocator has raised none: `gpumem "
+		        "segments "
+		        "--request SIZE` shows whether a request would fit");
 	}
 	if (device < 0)
 		device = oom->facts.device;
