@@ -95,16 +95,16 @@ static char *stack_key(const struct gm_log *log, uint32_t stack)
 	return text;
 }
 
-/* By gm_put_told_site(), or "unknown". */
+/* By gm_put_shown_site(), or "unknown". */
 static bool line_group(const struct gm_blocks *blocks, uint32_t block, struct gm_group *group)
 {
 	const struct gm_log *log = gm_model_log(blocks->model);
 	uint32_t alloc = gm_model_block(blocks->model, block)->alloc;
 	struct gm_event event = {0};
-	struct gm_told_site site;
+	struct gm_shown_site site;
 	if (alloc != GM_NO_EVENT)
 		gm_log_event(log, alloc, &event);
-	if (alloc == GM_NO_EVENT || !gm_told_site(blocks->driven, log, &event, &site)) {
+	if (alloc == GM_NO_EVENT || !gm_shown_site(blocks->driven, log, &event, &site)) {
 		group->key = strdup("unknown");
 		return group->key;
 	}
@@ -112,7 +112,7 @@ static bool line_group(const struct gm_blocks *blocks, uint32_t block, struct gm
 	FILE *out = open_memstream(&group->key, &size);
 	if (!out)
 		return false;
-	gm_put_told_site(&site, out);
+	gm_put_shown_site(&site, out);
 	if (fclose(out) != 0)
 		return false;
 	group->site = malloc(sizeof(site));

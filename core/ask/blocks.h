@@ -49,12 +49,12 @@ struct gm_blocks_options {
 struct gm_block_note;
 struct gm_driven;
 struct gm_tree;
-struct gm_told_site;
+struct gm_shown_site;
 
 struct gm_group {
 	char *key; /* owned; "train.py:7 in train", "unknown" */
 	uint64_t bytes, blocks;
-	struct gm_told_site *site; /* by line, of a group that is at one; NULL: of none; owned */
+	struct gm_shown_site *site; /* by line, of a group that is at one; NULL: of none; owned */
 };
 
 struct gm_blocks {

@@ -88,7 +88,7 @@ static struct gm_error *take_steps(struct gm_context *context, struct gm_compare
 
 /* The program's own line that a site is at or below, as `peak` tells it if it does not descend.
  * False: no memory. */
-static bool own_line(const struct gm_told_site *site, char **ret_line)
+static bool own_line(const struct gm_shown_site *site, char **ret_line)
 {
 	const struct gm_frame_place *place = site->caller.code ? &site->caller : &site->place;
 	const char *package;

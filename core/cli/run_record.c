@@ -153,7 +153,8 @@ static const char *as_typed(const char *path, const char *folder)
 	return strncmp(path, folder, length) == 0 && path[length] == '/' ? path + length + 1 : path;
 }
 
-static void tell(const struct gm_run_record *record, const struct outcome *outcome, FILE *err)
+static void print_outcome(
+        const struct gm_run_record *record, const struct outcome *outcome, FILE *err)
 {
 	char folder[PATH_MAX] = "";
 	uint64_t events = 0, peak = 0, lost = 0;
@@ -240,7 +241,7 @@ static struct gm_error *run(const struct gm_run_record *record, const char *out,
 	gm_packing_read_list(list, add_recorded, &outcome);
 	for (size_t i = 0; i < outcome.processes.count; i++)
 		finish(&outcome.processes.items[i], status);
-	tell(record, &outcome, err);
+	print_outcome(record, &outcome, err);
 	if (*why)
 		gm_put(err, "gpumem: the recording has no names: %s\n", why);
 	for (size_t i = 0; i < outcome.processes.count; i++) {

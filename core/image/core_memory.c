@@ -82,12 +82,12 @@ bool gm_core_is_as_on_disk(const struct gm_core_mapped *mapped)
 
 /* The segment at `address`, if the core says that what is behind its saved bytes was never touched,
  * or is a file's. */
-static const struct gm_core_segment *segment_that_tells(const struct core *core, uint64_t address)
+static const struct gm_core_segment *known_segment(const struct core *core, uint64_t address)
 {
 	const struct gm_core_segment *segment = gm_core_file_segment(&core->file, address);
-	bool tells = segment && (segment->zero_tail || gm_core_is_as_on_disk(gm_core_file_mapped(
+	bool known = segment && (segment->zero_tail || gm_core_is_as_on_disk(gm_core_file_mapped(
 	                                                       &core->file, segment->start)));
-	return tells ? segment : NULL;
+	return known ? segment : NULL;
 }
 
 static uint64_t saved_pages_end(const struct gm_core_segment *segment)
@@ -98,7 +98,7 @@ static uint64_t saved_pages_end(const struct gm_core_segment *segment)
 bool gm_core_touched(struct gm_image *image, uint64_t start, uint64_t end, struct gm_range *ranges,
         size_t max, size_t *ret_count)
 {
-	const struct gm_core_segment *segment = segment_that_tells(core_of(image), start);
+	const struct gm_core_segment *segment = known_segment(core_of(image), start);
 	if (!segment || end > segment->end)
 		return false;
 	uint64_t saved = saved_pages_end(segment);
@@ -112,7 +112,7 @@ bool gm_core_touched(struct gm_image *image, uint64_t start, uint64_t end, struc
 uint64_t gm_core_next_touched(struct gm_image *image, uint64_t start, uint64_t end)
 {
 	const struct gm_core_segment *segment;
-	while (start < end && (segment = segment_that_tells(core_of(image), start)) &&
+	while (start < end && (segment = known_segment(core_of(image), start)) &&
 	        start >= saved_pages_end(segment))
 		start = segment->end;
 	return start < end ? start : end;

@@ -35,7 +35,7 @@ struct writing {
 	struct gm_thread_state *threads;
 	size_t thread_count;
 	uint8_t *buffer; /* PIECE bytes */
-	uint64_t copied, told, unread;
+	uint64_t copied, reported, unread;
 };
 
 /* --- threads ---------------------------------------------------------------------------------- */
@@ -243,7 +243,7 @@ static struct gm_error *write_pages(struct writing *writing, size_t count, uint8
 	return NULL;
 }
 
-static struct gm_error *tell(struct writing *writing)
+static struct gm_error *report_progress(struct writing *writing)
 {
 	const struct gm_core_options *options = writing->options;
 	if (options->cancel && *options->cancel)
@@ -255,8 +255,8 @@ static struct gm_error *tell(struct writing *writing)
 		        "process %d: its memory cannot be read, or it ended meanwhile: the file "
 		        "was removed",
 		        gm_image_pid(writing->image));
-	if (options->progress && writing->copied - writing->told >= PROGRESS_STEP) {
-		writing->told = writing->copied;
+	if (options->progress && writing->copied - writing->reported >= PROGRESS_STEP) {
+		writing->reported = writing->copied;
 		options->progress(options->context, writing->copied, writing->plan.bytes);
 	}
 	return NULL;
@@ -273,7 +273,7 @@ static struct gm_error *write_part(struct writing *writing, const struct gm_core
 			read_from_file(writing, part->start + done, count, states);
 		read_pages(writing, part->start + done, count, states);
 		gm_try(write_pages(writing, count, states));
-		gm_try(tell(writing));
+		gm_try(report_progress(writing));
 	}
 	return NULL;
 }

@@ -26,7 +26,8 @@ struct remote {
 	pid_t *threads;
 	char *sysroot; /* NULL: none */
 	struct gm_fetched fetched;
-	uint64_t told, all; /* bytes: of which the progress was told; what a search goes through */
+	uint64_t reported,
+	        all; /* bytes: of which the progress was reported; what a search goes through */
 	GM_ARRAY(struct known_file) files;
 };
 
@@ -41,11 +42,11 @@ static size_t fetch(void *context, uint64_t address, void *buffer, size_t size)
 {
 	struct remote *remote = context;
 	size_t got = remote->given.read(remote->given.context, address, buffer, size);
-	if (remote->progress.show && remote->fetched.bytes - remote->told > 4 << 20) {
-		remote->told = remote->fetched.bytes;
+	if (remote->progress.show && remote->fetched.bytes - remote->reported > 4 << 20) {
+		remote->reported = remote->fetched.bytes;
 		remote->progress.show(remote->progress.context,
-		        "reading the process through the debugger", remote->told,
-		        remote->told < remote->all ? remote->all : 0);
+		        "reading the process through the debugger", remote->reported,
+		        remote->reported < remote->all ? remote->all : 0);
 	}
 	return got;
 }

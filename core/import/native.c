@@ -112,10 +112,10 @@ uint8_t *gm_file_kinds(const struct gm_pickle *pickle)
 		if (*kind & ~PERHAPS_NATIVE)
 			continue;
 		const char *name = gm_pickle_string(pickle, frame->name, &name_length);
-		enum gm_file_kind told = kind_of_function(name, name_length);
-		if (told == GM_FILE_PYTHON)
+		enum gm_file_kind by_name = kind_of_function(name, name_length);
+		if (by_name == GM_FILE_PYTHON)
 			*kind = GM_FILE_PYTHON;
-		else if (told == GM_FILE_OBJECT)
+		else if (by_name == GM_FILE_OBJECT)
 			*kind = PERHAPS_NATIVE;
 	}
 	for (uint32_t id = 0; id <= pickle->strings.count; id++) {

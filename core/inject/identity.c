@@ -171,7 +171,7 @@ static bool is_plain(
 }
 
 bool gm_inject_is_plain_memory(const struct gm_inject_identity *identity, size_t count,
-        const struct gm_inject_piece *pieces)
+        const struct gm_inject_range *ranges)
 {
 	size_t found = 0;
 	int fd = openat(identity->folder, "maps", O_RDONLY | O_CLOEXEC);
@@ -183,9 +183,9 @@ bool gm_inject_is_plain_memory(const struct gm_inject_identity *identity, size_t
 	while (file && found < count && getline(&line, &size, file) > 0) {
 		for (size_t i = 0; i < count; i++) {
 			uint64_t start, end;
-			if (is_plain(line, pieces[i].permissions, &start, &end) &&
-			        pieces[i].address >= start && pieces[i].address < end &&
-			        pieces[i].size <= end - pieces[i].address)
+			if (is_plain(line, ranges[i].permissions, &start, &end) &&
+			        ranges[i].address >= start && ranges[i].address < end &&
+			        ranges[i].size <= end - ranges[i].address)
 				found++;
 		}
 	}

@@ -14,8 +14,8 @@ struct gm_inject_functions {
 	uint64_t syscall; /* a `syscall` instruction */
 	/* of an agent that is there, else 0 */
 	uint64_t agent_start, agent_stop;
-	uint64_t room; /* where it keeps what was mapped for us: uint64_t[2], code and block */
-	bool has_rseq; /* the C library has registered the program's threads by rseq() */
+	uint64_t mapping; /* where it keeps what was mapped for us: uint64_t[2], code and block */
+	bool has_rseq;    /* the C library has registered the program's threads by rseq() */
 };
 
 /* GM_TARGET where it does not run: stopped, by whom, or frozen. */
@@ -88,7 +88,7 @@ double gm_inject_now(void);
 
 enum {
 	GM_INJECT_CODE_SIZE = 4096,
-	GM_INJECT_ROOM_SIZE = 128 << 10, /* the block at its start, the stack at its end */
+	GM_INJECT_BLOCK_SIZE = 128 << 10, /* the block at its start, the stack at its end */
 	GM_INJECT_TEXT = 512,
 	GM_INJECT_PATH = 512,
 	GM_INJECT_SETTINGS = 8192,
@@ -166,13 +166,13 @@ bool gm_inject_filter_hurts(
 
 /* ---- identity.c ---- */
 
-struct gm_inject_piece {
+struct gm_inject_range {
 	uint64_t address, size;
 	const char *permissions; /* "rwx", '-': it may or may not */
 };
 
 /* Whether each of these lies in private memory of no file that may do at least this. */
 bool gm_inject_is_plain_memory(const struct gm_inject_identity *identity, size_t count,
-        const struct gm_inject_piece *pieces);
+        const struct gm_inject_range *ranges);
 
 #endif

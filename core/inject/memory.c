@@ -6,7 +6,7 @@
  *   version 1   memory.limit_in_bytes, memory.usage_in_bytes, memory.stat
  *
  * A group counts for those below it. What it keeps of files, and no process needs, the kernel gives
- * up first, and it may swap: the machine's swap counts as room.
+ * up first, and it may swap: the machine's swap counts as free.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static uint64_t sum_of(FILE *file, const char *const *names)
 }
 
 /* UINT64_MAX: it has no limit that is known. */
-static uint64_t room_in(const struct gm_inject_group *group, bool second)
+static uint64_t free_in(const struct gm_inject_group *group, bool second)
 {
 	uint64_t limit = number_in(group, second ? "memory.max" : "memory.limit_in_bytes"),
 	         used = number_in(group, second ? "memory.current" : "memory.usage_in_bytes");
@@ -71,15 +71,15 @@ struct gm_error *gm_inject_memory_check(pid_t pid)
 	if ((second && !gm_inject_group(pid, NULL, &group)) || may_swap())
 		return NULL;
 	for (;;) {
-		uint64_t room = room_in(&group, second);
+		uint64_t free = free_in(&group, second);
 		char left[GM_SIZE_TEXT], needed[GM_SIZE_TEXT];
-		if (room < NEEDED)
+		if (free < NEEDED)
 			return gm_error_create(GM_TARGET,
 			        "process %d: its control group %s has %s of memory left, and the "
 			        "kernel would end a process of it before the agent has %s: raise "
 			        "the "
 			        "group's limit",
-			        pid, *group.name ? group.name : "/", gm_text_size(room, left),
+			        pid, *group.name ? group.name : "/", gm_text_size(free, left),
 			        gm_text_size(NEEDED, needed));
 		char *slash = strrchr(group.name, '/');
 		if (!slash || !*group.name)

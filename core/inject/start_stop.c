@@ -170,17 +170,17 @@ struct place {
 	int descriptor; /* in the process, -1: none */
 };
 
-/* Room for the code and the block. What the process says of it, mmap()'s result among that, is not
- * believed. */
-static bool is_room(const struct call *call, const struct place *place)
+/* Memory for the code and the block. What the process says of it, mmap()'s result among that, is
+ * not believed. */
+static bool is_new_memory(const struct call *call, const struct place *place)
 {
-	const struct gm_inject_piece pieces[] = {
+	const struct gm_inject_range ranges[] = {
 	        {place->code, GM_INJECT_CODE_SIZE, "r-x"},
-	        {place->block, GM_INJECT_ROOM_SIZE, "rw-"},
+	        {place->block, GM_INJECT_BLOCK_SIZE, "rw-"},
 	};
 	return place->code % GM_INJECT_CODE_SIZE == 0 && place->block % GM_INJECT_CODE_SIZE == 0 &&
 	       gm_inject_is_plain_memory(
-	               call->identity, sizeof(pieces) / sizeof(pieces[0]), pieces);
+	               call->identity, sizeof(ranges) / sizeof(ranges[0]), ranges);
 }
 
 static struct gm_error *map(struct call *call, struct gm_inject_thread *thread, uint64_t size,
@@ -203,23 +203,24 @@ static struct gm_error *map(struct call *call, struct gm_inject_thread *thread, 
 /* What an earlier one mapped and is done with; false: there is none. */
 static bool place_again(struct call *call, struct place *ret_place)
 {
-	uint64_t room[2];
+	uint64_t mapping[2];
 	size_t size;
 	const void *code = gm_inject_code(&size);
 	uint8_t there[GM_INJECT_CODE_SIZE];
 	int32_t progress;
 	gm_image_invalidate(call->image);
-	if (!call->functions.room ||
-	        !gm_image_try_read(call->image, call->functions.room, room, sizeof(room)) ||
-	        !room[0] || !gm_image_try_read(call->image, room[0], there, size) ||
+	if (!call->functions.mapping ||
+	        !gm_image_try_read(
+	                call->image, call->functions.mapping, mapping, sizeof(mapping)) ||
+	        !mapping[0] || !gm_image_try_read(call->image, mapping[0], there, size) ||
 	        memcmp(there, code, size) != 0 ||
 	        !gm_image_try_read(call->image,
-	                room[1] + offsetof(struct gm_inject_block, progress), &progress,
+	                mapping[1] + offsetof(struct gm_inject_block, progress), &progress,
 	                sizeof(progress)) ||
 	        progress == GM_PROGRESS_NONE)
 		return false;
-	const struct place place = {.code = room[0], .block = room[1], .descriptor = -1};
-	if (!is_room(call, &place))
+	const struct place place = {.code = mapping[0], .block = mapping[1], .descriptor = -1};
+	if (!is_new_memory(call, &place))
 		return false;
 	*ret_place = place;
 	return true;
@@ -239,8 +240,8 @@ static struct gm_error *make_place(
 	size_t size;
 	const void *code = gm_inject_code(&size);
 	gm_try(map(call, thread, GM_INJECT_CODE_SIZE, PROT_READ | PROT_EXEC, &place.code));
-	gm_try(map(call, thread, GM_INJECT_ROOM_SIZE, PROT_READ | PROT_WRITE, &place.block));
-	if (!is_room(call, &place))
+	gm_try(map(call, thread, GM_INJECT_BLOCK_SIZE, PROT_READ | PROT_WRITE, &place.block));
+	if (!is_new_memory(call, &place))
 		return gm_error_create(GM_TARGET,
 		        "process %d: its mmap() returned an address without new memory: a seccomp "
 		        "filter answers in the kernel's place, and nothing was written",
@@ -316,7 +317,7 @@ static struct gm_error *start_thread(struct call *call, struct gm_inject_thread 
 	gm_try(fill(call, thread, ret_place, path));
 	bool returned;
 	struct gm_error *error = gm_inject_thread_run(thread, ret_place->code,
-	        ret_place->block + GM_INJECT_ROOM_SIZE - 64, ret_place->block, &returned);
+	        ret_place->block + GM_INJECT_BLOCK_SIZE - 64, ret_place->block, &returned);
 	if (error || !returned) {
 		thread->id = 0; /* not ours any more */
 		call->result.state = GM_INJECT_WAITING;
@@ -374,9 +375,9 @@ static void remember(struct call *call, const struct place *place)
 	struct gm_inject_functions functions;
 	struct gm_error *error = gm_inject_find_functions(call->image, call->symbols, &functions);
 	gm_error_destroy(error);
-	const uint64_t room[2] = {place->code, place->block};
-	if (!error && functions.room)
-		gm_inject_write(call->identity, functions.room, room, sizeof(room));
+	const uint64_t mapping[2] = {place->code, place->block};
+	if (!error && functions.mapping)
+		gm_inject_write(call->identity, functions.mapping, mapping, sizeof(mapping));
 }
 
 /* Ended by Ctrl-C only when the thread has been put back. */
@@ -413,7 +414,7 @@ static struct gm_error *attempt(struct call *call, const char *path, char **ret_
 	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	gm_try(error);
-	bool known = call->functions.room != 0;
+	bool known = call->functions.mapping != 0;
 	gm_try(wait_for(call, &place, ret_text));
 	if (!known && call->result.state == GM_INJECT_DONE)
 		remember(call, &place);

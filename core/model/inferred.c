@@ -20,7 +20,7 @@ enum { STATES_MAX = 4 }; /* of a parameter, in the optimizers that there are */
 struct of_size {
 	uint64_t size;
 	uint32_t gradients, states; /* at once, at most */
-	uint32_t told;              /* parameters that are told otherwise, and outlive start-up */
+	uint32_t known;             /* parameters that are known otherwise, and outlive start-up */
 	uint32_t made;              /* before the first step, by nobody known */
 	uint32_t there;             /* before the record began, and to its end */
 	uint32_t given;             /* of these, parameters */
@@ -143,15 +143,15 @@ static void count_candidates(struct inferring *inferring)
 	for (size_t i = 0; i < inferring->model->blocks.count; i++) {
 		const struct gm_block *block = &inferring->model->blocks.items[i];
 		uint8_t reason = inferring->reasons[i];
-		bool is_told = reason == GM_REASON_MOVED_PARAMETER ||
-		               reason == GM_REASON_MADE_BY_MODULE || reason == GM_REASON_LOADED;
+		bool is_known = reason == GM_REASON_MOVED_PARAMETER ||
+		                reason == GM_REASON_MADE_BY_MODULE || reason == GM_REASON_LOADED;
 		struct of_size *of =
-		        is_told || reason == GM_REASON_NO_RULE || reason == GM_REASON_BEFORE_RECORD
+		        is_known || reason == GM_REASON_NO_RULE || reason == GM_REASON_BEFORE_RECORD
 		                ? of_size(inferring, block)
 		                : NULL;
 		if (!of)
 			continue;
-		of->told += is_told && !ends_in_init(inferring->model, block);
+		of->known += is_known && !ends_in_init(inferring->model, block);
 		of->made += is_made(inferring, i);
 		of->there += is_there(inferring, i);
 	}
@@ -160,15 +160,15 @@ static void count_candidates(struct inferring *inferring)
 static enum gm_category_reason of_made(const struct of_size *of)
 {
 	uint32_t most = of->gradients ? of->gradients : of->states;
-	return of->told + of->made <= most ? GM_REASON_TRAINED
-	       : of->told >= most          ? GM_REASON_NO_RULE
-	                                   : GM_REASON_AMBIGUOUS;
+	return of->known + of->made <= most ? GM_REASON_TRAINED
+	       : of->known >= most          ? GM_REASON_NO_RULE
+	                                    : GM_REASON_AMBIGUOUS;
 }
 
 static enum gm_category_reason of_there(struct of_size *of)
 {
 	uint32_t most = of->gradients, all = of->there;
-	if (!most || of->told)
+	if (!most || of->known)
 		return GM_REASON_BEFORE_RECORD;
 	if (all <= most)
 		return GM_REASON_INFERRED_PARAMETER;

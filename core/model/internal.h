@@ -18,7 +18,7 @@ struct run {
 	uint32_t step;
 	uint32_t iteration; /* of the plan's loops; several may make one step */
 	uint8_t phase;
-	uint8_t told; /* the phase without what the runs around it tell */
+	uint8_t own_phase; /* the phase by its own events, without the runs around it */
 };
 
 /* An event that labelled a block. */
@@ -57,7 +57,7 @@ struct readings {
 	struct gm_step_plan plan;           /* what the second one goes by ... */
 	bool marked;
 	uint64_t main_thread; /* whose stack came first; 0: none has come */
-	bool tells_modes;     /* some event tells the grad mode */
+	bool has_modes;       /* some event has the grad mode */
 	bool over;            /* it has no Python frame any more */
 };
 

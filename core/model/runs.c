@@ -166,9 +166,9 @@ static void look_around(struct gm_model *model, size_t from)
 		return;
 	size_t begin = begin_of_unpromoted(model, from);
 	for (size_t i = begin; i < model->runs.count; i++)
-		model->runs.items[i].phase = model->runs.items[i].told;
+		model->runs.items[i].phase = model->runs.items[i].own_phase;
 	find_micro_batches(model, begin);
-	if (!model->readings.tells_modes)
+	if (!model->readings.has_modes)
 		find_evaluations(model, begin);
 }
 
@@ -185,7 +185,7 @@ static bool begin_assigning(struct gm_model *model)
 	readings->indexed = 0;
 	readings->main_thread = 0;
 	readings->over = false;
-	readings->tells_modes = false;
+	readings->has_modes = false;
 	readings->plan = model->plan;
 	readings->marked = gm_model_steps_marked(model);
 	model->runs.count = 0;
@@ -256,14 +256,14 @@ static bool change_phases(struct gm_model *model, uint32_t now, const struct gm_
 	if (first < model->readings.unsettled)
 		model->readings.unsettled = first;
 	for (size_t i = first; i < model->runs.count; i++)
-		if (change->from & UINT32_C(1) << model->runs.items[i].told)
-			model->runs.items[i].told = model->runs.items[i].phase =
+		if (change->from & UINT32_C(1) << model->runs.items[i].own_phase)
+			model->runs.items[i].own_phase = model->runs.items[i].phase =
 			        (uint8_t)change->to;
 	size_t kept = first ? first : 1; /* runs that are the same again become one */
 	for (size_t i = kept; i < model->runs.count; i++) {
 		const struct run *run = &model->runs.items[i];
 		const struct run *last = &model->runs.items[kept - 1];
-		if (run->iteration != last->iteration || run->told != last->told)
+		if (run->iteration != last->iteration || run->own_phase != last->own_phase)
 			model->runs.items[kept++] = *run;
 	}
 	model->runs.count = kept < model->runs.count ? kept : model->runs.count;
@@ -288,7 +288,7 @@ static bool assign_by_mode(struct gm_model *model, const struct gm_site *site, s
 	        .step = run->iteration,
 	        .phase = (enum gm_phase)run->phase,
 	};
-	readings->tells_modes |= (site->flags & (GM_EVENT_GRAD | GM_EVENT_NO_GRAD)) != 0;
+	readings->has_modes |= (site->flags & (GM_EVENT_GRAD | GM_EVENT_NO_GRAD)) != 0;
 	run->phase = (uint8_t)gm_modes_feed(readings->modes, &event, &change);
 	return change_phases(model, run->event, &change);
 }
@@ -427,8 +427,8 @@ struct gm_error *gm_model_assign_steps(struct gm_model *model)
 			return &gm_error_no_memory;
 		const struct run *last =
 		        model->runs.count ? &model->runs.items[model->runs.count - 1] : NULL;
-		run.told = run.phase;
-		if (last && last->iteration == run.iteration && last->told == run.told)
+		run.own_phase = run.phase;
+		if (last && last->iteration == run.iteration && last->own_phase == run.own_phase)
 			continue;
 		if (!gm_array_push(&model->runs, run))
 			return &gm_error_no_memory;

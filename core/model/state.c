@@ -13,9 +13,10 @@ size_t gm_model_find_device(const struct gm_model *model, uint8_t type, int16_t 
 	return SIZE_MAX;
 }
 
-/* What an event does, told by the block that it is about; false: the log has to be asked (segments;
+/* What an event does, by the block that it is about; false: the log has to be asked (segments;
  * a second free). */
-static bool told_by_block(const struct gm_block *block, uint32_t number, enum gm_action *ret_action)
+static bool action_by_block(
+        const struct gm_block *block, uint32_t number, enum gm_action *ret_action)
 {
 	if (number == block->alloc)
 		*ret_action = GM_ALLOC;
@@ -37,7 +38,7 @@ static bool look(const struct gm_model *model, size_t device, uint32_t number,
 	*ret_block = index == GM_NO_BLOCK ? NULL : &model->blocks.items[index];
 	if (*ret_block && (*ret_block)->device != device)
 		return false;
-	if (*ret_block && told_by_block(*ret_block, number, &action)) {
+	if (*ret_block && action_by_block(*ret_block, number, &action)) {
 		ret_event->action = (uint8_t)action;
 		ret_event->size = (*ret_block)->size;
 		return true;

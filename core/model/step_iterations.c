@@ -37,9 +37,9 @@ static bool called_again(
 	return false;
 }
 
-/* What the iterator tells. What happens at the loop's head, while it makes its next item (a batch
+/* What the iterator says. What happens at the loop's head, while it makes its next item (a batch
  * is read), is of the iteration that this begins, though it moves only after that. */
-static bool tells_begin(struct followed *loop, bool at_head)
+static bool position_begins(struct followed *loop, bool at_head)
 {
 	bool turned = loop->turned && !loop->ahead;
 	loop->ahead &= !loop->turned;
@@ -73,13 +73,13 @@ static bool pass(struct gm_steps *steps, struct followed *loop, const struct sta
 		else if (loop->alloc_lasti != standing->lasti + 1)
 			loop->thick = true;
 	}
-	if (loop->told || loop->turned)
-		begins = tells_begin(loop, standing->at_head);
+	if (loop->has_position || loop->turned)
+		begins = position_begins(loop, standing->at_head);
 	loop->turned = false;
 	bool repeats = false;
 	if (begins)
 		loop->seen.count = 0;
-	if (!loop->told && alloc && !loop->thick && !standing->inner_loops &&
+	if (!loop->has_position && alloc && !loop->thick && !standing->inner_loops &&
 	        seen_before(loop, site)) {
 		repeats = true;
 		loop->seen.count = 0;
@@ -107,9 +107,10 @@ static void take_turn(
 			continue;
 		/* The first sight of its iterator is no move of it; nor is that of another thread's
 		 * between. */
-		bool tells = turn.position != GM_LOG_NO_POSITION;
-		loop->turned = loop->told && !(tells && turn.position == loop->position);
-		loop->told = tells;
+		bool has_position = turn.position != GM_LOG_NO_POSITION;
+		loop->turned =
+		        loop->has_position && !(has_position && turn.position == loop->position);
+		loop->has_position = has_position;
 		loop->position = turn.position;
 		if (last)
 			steps->turns[i] = steps->turns[--steps->turn_count];

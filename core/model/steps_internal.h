@@ -27,7 +27,7 @@ struct followed {
 	uint64_t fed;       /* the number of the thread's last event in it */
 	uint64_t position;  /* of its iterator, as told last */
 	bool inside;        /* that was the event before this one */
-	bool told;          /* its iterator tells its iterations */
+	bool has_position;  /* the position of its iterator is known: that says its iterations */
 	bool turned;        /* and it has moved since the last event within */
 	bool ahead;         /* the iteration under way began before its iterator had moved */
 	bool thick;         /* allocations come from several instructions */

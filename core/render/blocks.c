@@ -130,7 +130,7 @@ static void put_block_cells(struct gm_table *table, const struct gm_model *model
 	char names[GM_NAMES_TEXT];
 	char size[GM_SIZE_TEXT];
 	struct gm_event event = {0};
-	struct gm_told_site site;
+	struct gm_shown_site site;
 	struct gm_native_place native;
 	if (block->alloc == GM_NO_EVENT)
 		gm_table_cell(table, "?");
@@ -157,7 +157,7 @@ static void put_block_cells(struct gm_table *table, const struct gm_model *model
 	if (gm_model_has_names(model))
 		gm_table_cell(table, "%s", gm_text_names(model, index_of(model, block), names));
 	const char *space = note[0] ? "  " : "";
-	if (gm_told_site(driven, gm_model_log(model), &event, &site))
+	if (gm_shown_site(driven, gm_model_log(model), &event, &site))
 		gm_table_site(table, &site, space, note);
 	else if (gm_place_native_site(gm_model_log(model), &event, &native))
 		gm_table_cell(table, "%s%s%s%s%s", native.function ? native.function : "",
@@ -310,7 +310,7 @@ static json_t *block_json(
 	if (block->alloc == GM_NO_EVENT)
 		return value;
 	struct gm_event event;
-	struct gm_told_site site;
+	struct gm_shown_site site;
 	gm_log_event(gm_model_log(model), block->alloc, &event);
 	uint32_t step = gm_model_step(model, block->alloc);
 	json_object_set_new(value, "step", step ? json_integer(step) : json_null());
@@ -318,7 +318,7 @@ static json_t *block_json(
 	        value, "phase", json_string(gm_phase_name(gm_model_phase(model, block->alloc))));
 	gm_json_set_tensor(value, gm_model_log(model), event.tensor);
 	gm_json_set_operator(value, gm_model_log(model), event.native_stack);
-	if (gm_told_site(driven, gm_model_log(model), &event, &site))
+	if (gm_shown_site(driven, gm_model_log(model), &event, &site))
 		gm_json_set_site(value, &site);
 	struct gm_forward_frame forward;
 	if (gm_place_forward(model, block->alloc, &forward))

@@ -7,7 +7,7 @@
 #include "ask/recording/driven.h"
 #include "ask/recording/place.h"
 
-void gm_table_site(struct gm_table *table, const struct gm_told_site *site, const char *space,
+void gm_table_site(struct gm_table *table, const struct gm_shown_site *site, const char *space,
         const char *note)
 {
 	char work[2 * sizeof(site->node)] = "", caller[512] = "";
@@ -46,7 +46,7 @@ struct gm_error *gm_render_groups(const struct gm_group *groups, size_t count, c
 	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
 }
 
-void gm_json_set_site(json_t *object, const struct gm_told_site *site)
+void gm_json_set_site(json_t *object, const struct gm_shown_site *site)
 {
 	if (site->place.code)
 		json_object_set_new(object, "site",

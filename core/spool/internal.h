@@ -10,7 +10,7 @@
  *   order.c   the events of all threads in their one order
  *   replay_state.c  where the replay stands
  *   replay.c  events into those of a log
- *   segments.c  what PyTorch got from CUDA, piece by piece
+ *   segments.c  what PyTorch got from CUDA, segment by segment
  *   external.c  what other libraries than PyTorch got from CUDA
  *   names.c   native addresses into names
  *   tensor_names.c  what tensors are called
@@ -31,7 +31,7 @@
 #include "log/log.h"
 #include "spool/spool.h"
 
-/* A piece of the mapped file. */
+/* A part of the mapped file. */
 struct gm_bytes {
 	const uint8_t *at;
 	size_t size;
@@ -156,9 +156,9 @@ struct gm_spool_stack {
 
 struct gm_spool_tables {
 	struct gm_log_writer *log;
-	struct gm_bytes *payloads[GM_SPOOL_KINDS]; /* by id: copies in `pieces` */
-	GM_ARRAY(uint8_t *) pieces;
-	size_t piece_left;                 /* bytes of the last one */
+	struct gm_bytes *payloads[GM_SPOOL_KINDS]; /* by id: copies in `chunks` */
+	GM_ARRAY(uint8_t *) chunks;
+	size_t chunk_left;                 /* bytes of the last one */
 	uint32_t counts[GM_SPOOL_KINDS];   /* ids below */
 	uint32_t *written[GM_SPOOL_KINDS]; /* id in the log, plus 1; 0: not yet */
 	const struct gm_code **codes;      /* by id; NULL: not decoded */

@@ -14,7 +14,7 @@ struct live_block {
 	UT_hash_handle hh;
 };
 
-/* What one call got from CUDA: a segment, or a piece of an expandable one. */
+/* What one call got from CUDA: a segment, or a part of an expandable one. */
 struct live_segment {
 	uint64_t address, size, stream;
 	int16_t device;
@@ -55,7 +55,7 @@ struct gm_spool_replay {
 	struct gm_log_writer *log;
 	struct live_block *blocks;
 	struct live_segment *segments;
-	struct gm_event unmap; /* pieces given back so far; size 0: none */
+	struct gm_event unmap; /* what was given back so far; size 0: none */
 	struct thread_state *threads;
 	struct counters counters[GM_TORCH_DEVICES_MAX];
 	struct known_loop loops[LOOPS_MAX];

@@ -3,7 +3,7 @@
  * stream of a segment: both are those of the block for which it was got, which is the thread's next
  * event.
  *
- * An expandable segment is mapped by one call a piece (20 MiB; 2 MiB in the small pool) and
+ * An expandable segment is mapped in parts, one call a part (20 MiB; 2 MiB in the small pool) and
  * unmapped so. The allocator does that for one stretch at a time, and its own record has one event
  * for all of it: so has the log.
  */
@@ -55,12 +55,12 @@ void gm_spool_write_held(
 	counters->reserved += event->size;
 	event->allocated = counters->allocated;
 	event->reserved = counters->reserved;
-	struct live_segment *piece = find(replay, event->address);
-	for (uint64_t done = 0; piece && done < event->size;) {
-		piece->device = event->device;
-		piece->stream = event->stream;
-		done += piece->size;
-		piece = find(replay, event->address + done);
+	struct live_segment *mapped = find(replay, event->address);
+	for (uint64_t done = 0; mapped && done < event->size;) {
+		mapped->device = event->device;
+		mapped->stream = event->stream;
+		done += mapped->size;
+		mapped = find(replay, event->address + done);
 	}
 	gm_spool_write(replay, event);
 }
@@ -111,9 +111,9 @@ void gm_spool_segment_free(struct gm_spool_replay *replay, struct gm_event *even
 	gm_spool_write(replay, event);
 }
 
-/* A stretch that was there when recording began is one; what is given back of it becomes a piece of
+/* A stretch that was there when recording began is one; what is given back of it becomes a part of
  * its own. */
-static struct live_segment *cut_piece(struct gm_spool_replay *replay, const struct gm_event *event)
+static struct live_segment *split_off(struct gm_spool_replay *replay, const struct gm_event *event)
 {
 	struct live_segment *whole = find(replay, event->address), *next;
 	uint64_t before = 0;
@@ -128,32 +128,32 @@ static struct live_segment *cut_piece(struct gm_spool_replay *replay, const stru
 	if (!whole || !event->size || event->size > whole->size - before ||
 	        event->size == whole->size)
 		return before ? NULL : whole;
-	struct gm_event piece = {.device = whole->device, .stream = whole->stream};
+	struct gm_event rest = {.device = whole->device, .stream = whole->stream};
 	uint64_t after = whole->size - before - event->size;
 	whole->size = before ? before : event->size;
 	if (before) {
-		piece.address = event->address;
-		piece.size = event->size;
-		keep(replay, &piece);
+		rest.address = event->address;
+		rest.size = event->size;
+		keep(replay, &rest);
 	}
-	piece.address = event->address + event->size;
-	piece.size = after;
+	rest.address = event->address + event->size;
+	rest.size = after;
 	if (after)
-		keep(replay, &piece);
+		keep(replay, &rest);
 	return find(replay, event->address);
 }
 
 void gm_spool_segment_unmap(struct gm_spool_replay *replay, const struct gm_event *event)
 {
-	const struct live_segment *piece = cut_piece(replay, event);
-	if (!piece)
+	const struct live_segment *mapped = split_off(replay, event);
+	if (!mapped)
 		return;
 	struct gm_event *unmap = &replay->unmap;
 	if (!unmap->size) {
 		*unmap = *event;
 		unmap->size = 0;
 	}
-	unmap->size += piece->size;
+	unmap->size += mapped->size;
 }
 
 void gm_spool_end_unmap(struct gm_spool_replay *replay, const struct gm_spool_event *next)

@@ -1,4 +1,4 @@
-/* What PyTorch got from CUDA, piece by piece: segments.c. Inside of the spool room. */
+/* What PyTorch got from CUDA, segment by segment: segments.c. Inside of the spool room. */
 #ifndef GM_SPOOL_SEGMENTS_H
 #define GM_SPOOL_SEGMENTS_H
 
@@ -12,7 +12,7 @@ void gm_spool_segment_alloc(
         struct gm_spool_replay *replay, const struct gm_spool_event *from, struct gm_event *event);
 void gm_spool_segment_free(struct gm_spool_replay *replay, struct gm_event *event);
 void gm_spool_segment_unmap(struct gm_spool_replay *replay, const struct gm_event *event);
-/* Before another event than the next piece of what is being given back; NULL: at the end. */
+/* Before another event than the next part of what is being given back; NULL: at the end. */
 void gm_spool_end_unmap(struct gm_spool_replay *replay, const struct gm_spool_event *next);
 
 #endif

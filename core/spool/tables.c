@@ -42,17 +42,17 @@ static const uint8_t *keep(struct gm_spool_tables *tables, struct gm_bytes bytes
 {
 	enum { PIECE = 1 << 16 };
 	size_t size = bytes.size > PIECE ? bytes.size : PIECE;
-	if (!tables->pieces.count || bytes.size > tables->piece_left) {
-		uint8_t *piece = malloc(size);
-		if (!piece || !gm_array_push(&tables->pieces, piece)) {
-			free(piece);
+	if (!tables->chunks.count || bytes.size > tables->chunk_left) {
+		uint8_t *chunk = malloc(size);
+		if (!chunk || !gm_array_push(&tables->chunks, chunk)) {
+			free(chunk);
 			return NULL;
 		}
-		tables->piece_left = size;
+		tables->chunk_left = size;
 	}
-	/* pieces are filled from their ends */
-	tables->piece_left -= bytes.size;
-	uint8_t *at = tables->pieces.items[tables->pieces.count - 1] + tables->piece_left;
+	/* chunks are filled from their ends */
+	tables->chunk_left -= bytes.size;
+	uint8_t *at = tables->chunks.items[tables->chunks.count - 1] + tables->chunk_left;
 	memcpy(at, bytes.at, bytes.size);
 	return at;
 }
@@ -77,9 +77,9 @@ void gm_spool_tables_deinit(struct gm_spool_tables *tables)
 		free(tables->written[i]);
 	}
 	gm_spool_named_deinit(&tables->named);
-	for (size_t i = 0; i < tables->pieces.count; i++)
-		free(tables->pieces.items[i]);
-	gm_array_deinit(&tables->pieces);
+	for (size_t i = 0; i < tables->chunks.count; i++)
+		free(tables->chunks.items[i]);
+	gm_array_deinit(&tables->chunks);
 	free(tables->codes);
 	gm_python_recorded_close(tables->python);
 	struct gm_spool_native *native, *next;

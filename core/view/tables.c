@@ -144,7 +144,7 @@ uint32_t gm_view_stack(struct gm_view_tables *tables, uint32_t python)
 	return (uint32_t)(*number = tables->stacks.count);
 }
 
-static uint32_t site_text(struct gm_view_tables *tables, const struct gm_told_site *site)
+static uint32_t site_text(struct gm_view_tables *tables, const struct gm_shown_site *site)
 {
 	char *text = NULL;
 	size_t size;
@@ -153,7 +153,7 @@ static uint32_t site_text(struct gm_view_tables *tables, const struct gm_told_si
 		tables->no_memory = true;
 		return 0;
 	}
-	gm_put_told_site(site, out);
+	gm_put_shown_site(site, out);
 	tables->no_memory |= fclose(out) != 0;
 	uint32_t number = text ? gm_view_text(tables, text) : 0;
 	free(text);
@@ -164,7 +164,7 @@ uint32_t gm_view_site(struct gm_view_tables *tables, uint32_t python, uint32_t n
 {
 	struct gm_event event = {.python_stack = python, .native_stack = native};
 	struct gm_frame_place place;
-	struct gm_told_site site;
+	struct gm_shown_site site;
 	bool new, has_place = python &&gm_place_site(tables->log, python, &place);
 	if (!has_place && !native)
 		return 0;
@@ -172,7 +172,7 @@ uint32_t gm_view_site(struct gm_view_tables *tables, uint32_t python, uint32_t n
 	                             : kept(tables, &tables->by_native_site, native, &new);
 	if (!number)
 		return 0;
-	if (new &&gm_told_site(NULL, tables->log, &event, &site))
+	if (new &&gm_shown_site(NULL, tables->log, &event, &site))
 		*number = site_text(tables, &site);
 	return (uint32_t)*number;
 }

@@ -190,7 +190,7 @@ static void end_finding(struct gm_finding *finding)
 	gm_array_deinit(&finding->chain_unattributed);
 	gm_array_deinit(&finding->marks);
 	gm_map_deinit(&finding->mark_of);
-	gm_map_deinit(&finding->told);
+	gm_map_deinit(&finding->reported);
 	free(finding->forward.first);
 	free(finding->forward.edges);
 }

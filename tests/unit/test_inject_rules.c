@@ -351,13 +351,13 @@ static void private_memory_of_no_file_is_plain_where_it_may_do_what_is_asked(voi
 				                 (pages[p].permissions & PROT_WRITE)) &&
 				         (permissions[2] == '-' ||
 				                 (pages[p].permissions & PROT_EXEC));
-			const struct gm_inject_piece piece = {
+			const struct gm_inject_range piece = {
 			        (uintptr_t)start + PAGE + first * PAGE + 8, length * PAGE - 8,
 			        permissions};
 			check_in_round(
 			        round, gm_inject_is_plain_memory(&identity, 1, &piece) == plain);
 			/* all of several have to be */
-			const struct gm_inject_piece both[] = {
+			const struct gm_inject_range both[] = {
 			        piece, {(uintptr_t)&random & ~UINT64_C(7), 8, "rw-"}};
 			check_in_round(round, !gm_inject_is_plain_memory(&identity, 2, both));
 			plain_count += plain;

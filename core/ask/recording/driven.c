@@ -152,10 +152,10 @@ static bool is_driven(const struct gm_driven *driven, const struct gm_frame_plac
 
 /* --- the site of a stack ---------------------------------------------------------------------- */
 
-bool gm_told_site(const struct gm_driven *driven, const struct gm_log *log,
-        const struct gm_event *event, struct gm_told_site *ret_site)
+bool gm_shown_site(const struct gm_driven *driven, const struct gm_log *log,
+        const struct gm_event *event, struct gm_shown_site *ret_site)
 {
-	struct gm_told_site site = {0};
+	struct gm_shown_site site = {0};
 	bool python = gm_place_site(log, event->python_stack, &site.place);
 	bool own = python && is_own(&site.place), descended = false;
 	if (python && driven && (!own || is_driven(driven, &site.place))) {
@@ -176,14 +176,14 @@ bool gm_told_site(const struct gm_driven *driven, const struct gm_log *log,
 	return true;
 }
 
-void gm_put_node(const struct gm_told_site *site, FILE *out)
+void gm_put_node(const struct gm_shown_site *site, FILE *out)
 {
 	bool both = site->node[0] && site->operator_name[0];
 	fprintf(out, "%s%s%s%s", site->node, both ? " (" : "", site->operator_name,
 	        both ? ")" : "");
 }
 
-void gm_put_told_site(const struct gm_told_site *site, FILE *out)
+void gm_put_shown_site(const struct gm_shown_site *site, FILE *out)
 {
 	if (site->place.code)
 		fprintf(out, "%s:%u in %s", site->place.file, site->place.line,

@@ -19,7 +19,7 @@ struct gm_driven;
 enum { GM_DRIVEN_PART = 4 };
 
 /* Where a block was allocated, for a reader. Strings are the log's. */
-struct gm_told_site {
+struct gm_shown_site {
 	struct gm_frame_place place; /* code 0: no Python frame is known */
 	struct gm_frame_place
 	        caller; /* the program's own line that called it; code 0: `place` is that line */
@@ -43,11 +43,11 @@ void gm_driven_destroy(struct gm_driven *driven);
  * does not tell the work by itself: where there is no Python stack, and below driven lines where it
  * is that of the thread that waits in backward().
  */
-bool gm_told_site(const struct gm_driven *driven, const struct gm_log *log,
-        const struct gm_event *event, struct gm_told_site *ret_site);
+bool gm_shown_site(const struct gm_driven *driven, const struct gm_log *log,
+        const struct gm_event *event, struct gm_shown_site *ret_site);
 /* "MmBackward0 (mm)", "MmBackward0", "mm" or nothing. */
-void gm_put_node(const struct gm_told_site *site, FILE *out);
+void gm_put_node(const struct gm_shown_site *site, FILE *out);
 /* "train.py:7 in train", "model.py:9 in Net.forward ← train.py:7", "MmBackward0 (mm)" */
-void gm_put_told_site(const struct gm_told_site *site, FILE *out);
+void gm_put_shown_site(const struct gm_shown_site *site, FILE *out);
 
 #endif

@@ -23,7 +23,7 @@ void gm_tree_deinit(struct gm_tree *tree)
 /* --- building --------------------------------------------------------------------------------- */
 
 static bool is_same(
-        const struct gm_tree_node *node, enum gm_tree_kind kind, const struct gm_told_site *site)
+        const struct gm_tree_node *node, enum gm_tree_kind kind, const struct gm_shown_site *site)
 {
 	return node->kind == kind && node->site.place.code == site->place.code &&
 	       node->site.place.line == site->place.line &&
@@ -33,7 +33,7 @@ static bool is_same(
 
 /* The child of a node that says this, made where there is none; GM_TREE_NONE: no memory. */
 static uint32_t child(struct building *building, uint32_t parent, enum gm_tree_kind kind,
-        const struct gm_told_site *site)
+        const struct gm_shown_site *site)
 {
 	uint32_t first = building->nodes.items[parent].first;
 	for (uint32_t at = first; at != GM_TREE_NONE; at = building->nodes.items[at].next)
@@ -47,9 +47,9 @@ static uint32_t child(struct building *building, uint32_t parent, enum gm_tree_k
 	return (uint32_t)building->nodes.count - 1;
 }
 
-/* Is a frame told? `site`: the index of the frame that the stack is told by, `inner`: of PyTorch's
- * innermost. */
-static bool is_told(const struct building *building, const struct gm_frame_place *place,
+/* Is a frame shown? `site`: the index of the frame that the stack is named by, `inner`: of
+ * PyTorch's innermost. */
+static bool is_shown(const struct building *building, const struct gm_frame_place *place,
         size_t index, size_t site, bool inner)
 {
 	const char *package;
@@ -86,16 +86,16 @@ static uint32_t place_block(struct building *building, const struct gm_event *ev
 	size_t inner = inner_torch(building, event->python_stack);
 	size_t forward = SIZE_MAX; /* between a module's call and its own forward() are wrappers */
 	for (size_t i = count; i-- > 0 && at != GM_TREE_NONE;) {
-		struct gm_told_site told = {0};
-		if (!gm_place_frame(building->log, event->python_stack, i, &told.place))
+		struct gm_shown_site frame = {0};
+		if (!gm_place_frame(building->log, event->python_stack, i, &frame.place))
 			break;
-		if (gm_frame_calls_module(told.place.file, told.place.function))
+		if (gm_frame_calls_module(frame.place.file, frame.place.function))
 			forward = gm_module_forward(building->log, event->python_stack, i);
 		bool wraps = forward != SIZE_MAX && i > forward && i != site && i != inner;
-		if (!wraps && is_told(building, &told.place, i, site, i == inner))
-			at = child(building, at, GM_TREE_FRAME, &told);
+		if (!wraps && is_shown(building, &frame.place, i, site, i == inner))
+			at = child(building, at, GM_TREE_FRAME, &frame);
 	}
-	struct gm_told_site work = {0};
+	struct gm_shown_site work = {0};
 	if (event->python_stack && !(event->flags & GM_EVENT_BORROWED))
 		return at;
 	gm_node_of(building->log, event->native_stack, work.node);
@@ -167,7 +167,7 @@ static bool sum_up(struct building *building)
 static bool build(struct building *building, const struct gm_model *model, const uint32_t *blocks,
         size_t count, uint64_t unattributed)
 {
-	const struct gm_told_site nothing = {0};
+	const struct gm_shown_site nothing = {0};
 	const struct gm_tree_node root = {.first = GM_TREE_NONE, .next = GM_TREE_NONE};
 	if (!gm_array_push(&building->nodes, root))
 		return false;

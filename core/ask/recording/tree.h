@@ -22,9 +22,9 @@ enum gm_tree_kind {
 
 struct gm_tree_node {
 	enum gm_tree_kind kind;
-	struct gm_told_site site; /* FRAME: its place; WORK: node and operator_name */
-	uint64_t bytes, blocks;   /* with those of its children; bytes of a node that its children
-	                             lack are its own */
+	struct gm_shown_site site; /* FRAME: its place; WORK: node and operator_name */
+	uint64_t bytes, blocks;    /* with those of its children; bytes of a node that its children
+	                              lack are its own */
 	uint32_t first,
 	        next; /* its first child, its next sibling: indices, biggest first; GM_TREE_NONE */
 };

@@ -42,7 +42,7 @@ struct scan {
 	pthread_mutex_t lock;
 	pthread_cond_t all_ended;
 	unsigned started, ended; /* threads; and those that ended what comes first */
-	atomic_flag told;        /* what one of them found */
+	atomic_flag reported;    /* what one of them found */
 	atomic_uint_fast64_t next_piece;
 	atomic_size_t hit_count;
 	atomic_bool no_memory;
@@ -374,7 +374,7 @@ static void *work(void *context)
 		scan_piece(worker, piece);
 	}
 	const struct gm_scan_visitor *visitor = scan->options->visitor;
-	if (visitor && worker->number > 0 && !atomic_flag_test_and_set(&scan->told))
+	if (visitor && worker->number > 0 && !atomic_flag_test_and_set(&scan->reported))
 		visitor->found(visitor->context, worker->hits.items, worker->hits.count);
 	return NULL;
 }
@@ -485,7 +485,7 @@ static struct gm_error *run(struct scan *scan, struct gm_scan_result *result)
 struct gm_error *gm_scan(struct gm_image *image, const struct gm_scan_options *options,
         struct gm_scan_result *ret_result)
 {
-	struct scan scan = {.image = image, .options = options, .told = ATOMIC_FLAG_INIT};
+	struct scan scan = {.image = image, .options = options, .reported = ATOMIC_FLAG_INIT};
 	struct gm_scan_result result = {0};
 	pthread_mutex_init(&scan.lock, NULL);
 	pthread_cond_init(&scan.all_ended, NULL);

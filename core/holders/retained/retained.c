@@ -403,7 +403,7 @@ static void index_variables(struct builder *builder)
 	}
 }
 
-static void tell_variable(
+static void add_variable(
         struct builder *builder, const struct node *from, struct gm_retained_node *node)
 {
 	struct gm_reach *reach = builder->reach;
@@ -454,7 +454,7 @@ static uint32_t only_child(const struct builder *builder, uint32_t number)
 
 static void build_node(struct builder *builder, uint32_t number, struct gm_retained_node *ret_node);
 
-static void tell_children(struct builder *builder, uint32_t number, struct gm_retained_node *node)
+static void add_children(struct builder *builder, uint32_t number, struct gm_retained_node *node)
 {
 	uint64_t bytes = node->bytes, blocks = node->blocks;
 	size_t count = 0;
@@ -491,7 +491,7 @@ static void build_node(struct builder *builder, uint32_t number, struct gm_retai
 	        .kind = GM_RETAINED_PART, .bytes = node->bytes, .blocks = node->blocks};
 	add_name(builder, &made, node_name(builder, number));
 	if (node->step.part == GM_PART_VARIABLE && node->parent == 0)
-		tell_variable(builder, node, &made);
+		add_variable(builder, node, &made);
 	else if (node->step.part == GM_PART_SHARED)
 		made.kind = GM_RETAINED_SHARED;
 	else if (node->step.part == GM_PART_UNKNOWN)
@@ -511,13 +511,13 @@ static void build_node(struct builder *builder, uint32_t number, struct gm_retai
 	if (upper == GM_PART_SHARED && child &&
 	        builder->nodes.items[child].step.part == GM_PART_VARIABLE)
 		number = child; /* it is one of the sharers, which the text names */
-	tell_children(builder, number, &made);
+	add_children(builder, number, &made);
 	if (made.child_count)
 		qsort(made.children, made.child_count, sizeof(*made.children), by_bytes);
 	*ret_node = made;
 }
 
-static void tell_device(struct builder *builder, int number, struct gm_retained_device *ret_device)
+static void add_device(struct builder *builder, int number, struct gm_retained_device *ret_device)
 {
 	const struct gm_reach *reach = builder->reach;
 	struct gm_retained_device device = {.device = number};
@@ -561,7 +561,7 @@ static void tell_device(struct builder *builder, int number, struct gm_retained_
 	*ret_device = device;
 }
 
-static void tell_devices(struct builder *builder, struct gm_retained *retained)
+static void add_devices(struct builder *builder, struct gm_retained *retained)
 {
 	const struct gm_reach *reach = builder->reach;
 	GM_ARRAY(struct gm_retained_device) devices = {0};
@@ -572,7 +572,7 @@ static void tell_devices(struct builder *builder, struct gm_retained *retained)
 		if (!seen[number + 1])
 			continue;
 		if (gm_array_reserve(&devices, 1))
-			tell_device(builder, number, &devices.items[devices.count++]);
+			add_device(builder, number, &devices.items[devices.count++]);
 		else
 			builder->no_memory = true;
 	}
@@ -590,7 +590,7 @@ static struct gm_error *build(struct builder *builder, struct gm_retained *retai
 	place_vertices(builder);
 	index_variables(builder);
 	if (!builder->no_memory)
-		tell_devices(builder, retained);
+		add_devices(builder, retained);
 	return builder->no_memory ? &gm_error_no_memory : NULL;
 }
 

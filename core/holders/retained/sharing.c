@@ -307,12 +307,12 @@ static void find_sets(struct finding *finding)
 }
 
 /*
- * The set as it is told. A model's parameters are held by every graph that they take part in as
+ * The set as it is reported. A model's parameters are held by every graph that they take part in as
  * well, and by the functions under way that compute with them: where two others hold a thing by
  * themselves, these are left out. What was not found is likely of such a function too, a call's
- * arguments in C++, where there is one. Who holds both ways is told once.
+ * arguments in C++, where there is one. Who holds both ways is reported once.
  */
-static uint32_t told_set(struct gm_sharing *sharing, uint32_t set)
+static uint32_t reported_set(struct gm_sharing *sharing, uint32_t set)
 {
 	uint32_t members[GM_SHARERS_MAX], count = 0, own = 0;
 	const struct gm_sharers sharers = sharing->sets.items[set];
@@ -346,9 +346,9 @@ static uint32_t told_set(struct gm_sharing *sharing, uint32_t set)
 		return 0;
 	bool more = sharers.more && own < 2;
 	uint32_t plain = set_number(sharing, members, count, more, false);
-	uint32_t told = graph ? set_number(sharing, members, count, more, true) : plain;
-	sharing->sets.items[told].plain = plain;
-	return told;
+	uint32_t reported = graph ? set_number(sharing, members, count, more, true) : plain;
+	sharing->sets.items[reported].plain = plain;
+	return reported;
 }
 
 struct gm_step gm_sharing_member(const struct gm_sharing *sharing, uint32_t set, uint32_t number)
@@ -380,7 +380,7 @@ bool gm_sharing_init(struct gm_sharing *sharing, const struct gm_paths *paths,
 	for (uint32_t v = 0; v < reach->count && !sharing->no_memory; v++) {
 		if (sharing->set_of[v] == 0)
 			continue;
-		sharing->set_of[v] = told_set(sharing, sharing->set_of[v]);
+		sharing->set_of[v] = reported_set(sharing, sharing->set_of[v]);
 	}
 	return !sharing->no_memory;
 }

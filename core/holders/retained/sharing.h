@@ -14,7 +14,7 @@ struct gm_sharers {
 	uint32_t first, count; /* in members, ascending */
 	bool more;
 	bool graph;     /* all hold through the graph of autograd only */
-	uint32_t plain; /* of a told set: the set of the same sharers without `graph` */
+	uint32_t plain; /* of a reported set: the set of the same sharers without `graph` */
 };
 
 struct gm_sharing {

@@ -54,7 +54,8 @@ void gm_finding_add_chain(struct gm_finding *finding, const uint32_t *edges, siz
 	uint64_t key = ((uint64_t)all.items[0] << 32 | edges[edge_count - 1]) + 1;
 	bool is_new = true;
 	struct gm_chain chain = {.edges = all.items, .count = all.count, .rooted = rooted};
-	if (finding->no_memory || (!unattributed && !gm_map_put(&finding->told, key, &is_new))) {
+	if (finding->no_memory ||
+	        (!unattributed && !gm_map_put(&finding->reported, key, &is_new))) {
 		finding->no_memory = true;
 		free(all.items);
 	} else if (!is_new || finding->chains.count >= GM_MAX_MARKED ||
@@ -107,18 +108,18 @@ static uint32_t nearest_branch(struct gm_finding *finding, uint32_t top)
 }
 
 /* All that holds what refers to one of the block's own objects by the edge `direct`. */
-static void tell_referrer(struct gm_finding *finding, uint32_t direct)
+static void report_referrer(struct gm_finding *finding, uint32_t direct)
 {
 	struct gm_holders *graph = finding->graph;
-	uint32_t room[MAX_FOLLOW + 1];
+	uint32_t edges[MAX_FOLLOW + 1];
 	size_t start = MAX_FOLLOW;
-	room[start] = direct;
+	edges[start] = direct;
 	uint32_t top = graph->edges.items[direct].from;
 	/* one holder only: go on to where it is held */
 	for (;;) {
 		const struct gm_vertex *vertex = &graph->vertices.items[top];
 		if (gm_graph_is_root(vertex)) {
-			gm_finding_add_chain(finding, room + start, MAX_FOLLOW + 1 - start, NULL);
+			gm_finding_add_chain(finding, edges + start, MAX_FOLLOW + 1 - start, NULL);
 			return;
 		}
 		if (vertex->count != 1 || start == 1)
@@ -128,7 +129,7 @@ static void tell_referrer(struct gm_finding *finding, uint32_t direct)
 		bool own_dict = only->kind == GM_REF_PYTHON && (only->extra & GM_LINK_IS_DICT);
 		if (!mark || mark->own || (mark->from_root == GM_NO_DISTANCE && !own_dict))
 			break;
-		room[--start] = vertex->first;
+		edges[--start] = vertex->first;
 		top = only->from;
 	}
 	size_t before = finding->chains.count;
@@ -138,17 +139,17 @@ static void tell_referrer(struct gm_finding *finding, uint32_t direct)
 	/* of several from one root the shortest is told */
 	uint32_t nearest = branches ? nearest_branch(finding, top) : (uint32_t)GM_NO_EDGE;
 	if (nearest != GM_NO_EDGE) {
-		room[start - 1] = nearest;
-		gm_finding_add_chain(finding, room + start - 1, MAX_FOLLOW + 2 - start, NULL);
+		edges[start - 1] = nearest;
+		gm_finding_add_chain(finding, edges + start - 1, MAX_FOLLOW + 2 - start, NULL);
 	}
 	for (uint32_t e = vertex->first; branches && e < vertex->first + vertex->count; e++) {
 		if (e == nearest || !is_branch(finding, top, e))
 			continue;
-		room[start - 1] = e;
-		gm_finding_add_chain(finding, room + start - 1, MAX_FOLLOW + 2 - start, NULL);
+		edges[start - 1] = e;
+		gm_finding_add_chain(finding, edges + start - 1, MAX_FOLLOW + 2 - start, NULL);
 	}
 	if (finding->chains.count == before)
-		gm_finding_add_chain(finding, room + start, MAX_FOLLOW + 1 - start, NULL);
+		gm_finding_add_chain(finding, edges + start, MAX_FOLLOW + 1 - start, NULL);
 }
 
 void gm_finding_find_chains(struct gm_finding *finding)
@@ -164,7 +165,7 @@ void gm_finding_find_chains(struct gm_finding *finding)
 			const struct gm_mark *from = gm_finding_mark_at(finding, edge->from);
 			if (!from || from->own || edge->kind == GM_REF_WRAPPED)
 				continue;
-			tell_referrer(finding, e);
+			report_referrer(finding, e);
 		}
 	}
 }
@@ -178,13 +179,13 @@ uint64_t gm_finding_root_key(const struct gm_holders *graph, uint32_t edge)
 	                                                            : (uint64_t)edge + 1;
 }
 
-static void note_told(struct gm_finding *finding, struct gm_map *told)
+static void note_reported(struct gm_finding *finding, struct gm_map *reported)
 {
 	for (size_t i = 0; i < finding->chains.count; i++) {
 		const struct gm_chain *chain = &finding->chains.items[i];
 		if (chain->rooted && chain->count > 0 &&
-		        !gm_map_put(
-		                told, gm_finding_root_key(finding->graph, chain->edges[0]), NULL))
+		        !gm_map_put(reported, gm_finding_root_key(finding->graph, chain->edges[0]),
+		                NULL))
 			finding->no_memory = true;
 	}
 }
@@ -192,8 +193,8 @@ static void note_told(struct gm_finding *finding, struct gm_map *told)
 void gm_finding_find_further_roots(struct gm_finding *finding)
 {
 	struct gm_holders *graph = finding->graph;
-	struct gm_map told = {0};
-	note_told(finding, &told);
+	struct gm_map reported = {0};
+	note_reported(finding, &reported);
 	for (size_t i = 0; i < finding->marks.count && !finding->no_memory; i++) {
 		const struct gm_vertex *root =
 		        &graph->vertices.items[finding->marks.items[i].vertex];
@@ -202,12 +203,12 @@ void gm_finding_find_further_roots(struct gm_finding *finding)
 		for (uint32_t k = finding->forward.first[i]; k < finding->forward.first[i + 1];
 		        k++) {
 			uint32_t e = finding->forward.edges[k];
-			if (gm_map_find(&told, gm_finding_root_key(graph, e)))
+			if (gm_map_find(&reported, gm_finding_root_key(graph, e)))
 				continue;
 			gm_finding_add_chain(finding, &e, 1, NULL);
-			if (!gm_map_put(&told, gm_finding_root_key(graph, e), NULL))
+			if (!gm_map_put(&reported, gm_finding_root_key(graph, e), NULL))
 				finding->no_memory = true;
 		}
 	}
-	gm_map_deinit(&told);
+	gm_map_deinit(&reported);
 }

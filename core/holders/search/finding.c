@@ -27,7 +27,7 @@ void gm_finding_deinit(struct gm_finding *finding)
 	gm_array_deinit(&finding->chain_unattributed);
 	gm_array_deinit(&finding->marks);
 	gm_map_deinit(&finding->mark_of);
-	gm_map_deinit(&finding->told);
+	gm_map_deinit(&finding->reported);
 	free(finding->forward.first);
 	free(finding->forward.edges);
 	free(gm_take(finding->ways));

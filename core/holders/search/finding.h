@@ -51,7 +51,7 @@ struct gm_finding {
 	GM_ARRAY(const struct gm_unattributed *) chain_unattributed; /* beside chains; NULL: none */
 	GM_ARRAY(struct gm_holder) holders;
 	GM_ARRAY(struct gm_holders_note) notes;
-	struct gm_map told; /* hash of a chain's ends: tell it once */
+	struct gm_map reported; /* hash of a chain's ends: each is reported once */
 	struct gm_unattributed_list unattributed_list;
 	bool islands_held; /* something that no root reaches is held by what was not found */
 	uint32_t *ways;    /* by mark */

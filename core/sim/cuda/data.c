@@ -308,7 +308,7 @@ static void fill_piece(struct gm_sim_device *device, void *to, int value, uint64
 
 /*
  * The public calls: an address that is a mapping of the virtual-memory calls stands for a part of
- * the device's own mapping, piece by piece. (Both show the same bytes; the bits know the device's
+ * the device's own mapping, part by part. (Both show the same bytes; the bits know the device's
  * only.)
  */
 static unsigned char *own(

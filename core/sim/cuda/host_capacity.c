@@ -39,7 +39,7 @@ static void start(void)
 		allowed = (uint64_t)mib << 20;
 }
 
-static void told(uint64_t left)
+static void warn_once(uint64_t left)
 {
 	static _Atomic bool said;
 	if (atomic_exchange(&said, true))
@@ -78,7 +78,7 @@ bool gm_sim_host_capacity_take(uint64_t more)
 		}
 	}
 	atomic_fetch_sub(&kept, more);
-	told(left);
+	warn_once(left);
 	full = true;
 	return false;
 }

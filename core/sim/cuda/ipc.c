@@ -60,7 +60,7 @@ GM_SIM_EXPORT cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *ret, void *add
 		return gm_sim_error(cudaErrorInvalidValue);
 	struct memory_handle handle = {0};
 	pthread_mutex_lock(&device->lock);
-	/* A handle is of the whole allocation; pieces of pools and of virtual memory have none. */
+	/* A handle is of the whole allocation; what a pool or virtual memory hands out has none. */
 	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, at);
 	bool whole = found && found->value;
 	if (whole) {

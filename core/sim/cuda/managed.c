@@ -4,7 +4,7 @@
  *
  * What a prefetch moved counts against the device as long as nobody else needs the room: a
  * cudaMalloc that does not fit moves it back, as the driver does. Which memory a kernel would have
- * touched is not known, so kernels move nothing. Places and advice are kept by pieces of 2 MiB, in
+ * touched is not known, so kernels move nothing. Places and advice are kept by pages of 2 MiB, in
  * which the driver moves it too.
  */
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 enum { NOWHERE = -2, HOST = -1 };
 
-struct piece {
+struct page {
 	int8_t at;         /* a device, or HOST */
 	int8_t prefetched; /* where it was last asked to be, or NOWHERE */
 	int8_t preferred;
@@ -26,7 +26,7 @@ struct piece {
 
 #define HOST_BIT (1u << 31)
 
-/* A range's value is the address of its pieces. */
+/* A range's value is the address of its pages. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gm_sim_ranges ranges;
 static uint64_t resident[GM_SIM_DEVICES_MAX];
@@ -54,20 +54,20 @@ bool gm_sim_managed_holds(const void *address, uint64_t size)
 	return holds;
 }
 
-/* Moves a piece, if the device has room for it; under the lock. */
-static void move(struct piece *piece, int to)
+/* Moves a page, if the device has room for it; under the lock. */
+static void move(struct page *page, int to)
 {
-	if (piece->at == to)
+	if (page->at == to)
 		return;
 	if (to >= 0 && !gm_sim_memory_outside(gm_sim_device(to), GM_SIM_PAGE))
 		return; /* it stays where it is, and would be read over the bus */
 	if (to >= 0)
 		resident[to] += GM_SIM_PAGE;
-	if (piece->at >= 0) {
-		gm_sim_memory_outside(gm_sim_device(piece->at), -(int64_t)GM_SIM_PAGE);
-		resident[piece->at] -= GM_SIM_PAGE;
+	if (page->at >= 0) {
+		gm_sim_memory_outside(gm_sim_device(page->at), -(int64_t)GM_SIM_PAGE);
+		resident[page->at] -= GM_SIM_PAGE;
 	}
-	piece->at = (int8_t)to;
+	page->at = (int8_t)to;
 }
 
 static size_t pieces_of(const struct gm_sim_range *range)
@@ -80,10 +80,10 @@ bool gm_sim_managed_evict(const struct gm_sim_device *device)
 	pthread_mutex_lock(&lock);
 	bool any = resident[device->index] > 0;
 	for (size_t i = 0; i < ranges.count && resident[device->index]; i++) {
-		struct piece *pieces = (struct piece *)(uintptr_t)ranges.items[i].value;
+		struct page *pages = (struct page *)(uintptr_t)ranges.items[i].value;
 		for (size_t k = 0; k < pieces_of(&ranges.items[i]); k++)
-			if (pieces[k].at == (int)device->index)
-				move(&pieces[k], HOST);
+			if (pages[k].at == (int)device->index)
+				move(&pages[k], HOST);
 	}
 	pthread_mutex_unlock(&lock);
 	return any;
@@ -109,15 +109,14 @@ GM_SIM_EXPORT cudaError_t cudaMallocManaged(void **pointer, size_t size, unsigne
 		munmap(mapped, (size_t)(start - mapped));
 	if (mapped + GM_SIM_PAGE > start)
 		munmap(start + whole, (size_t)(mapped + GM_SIM_PAGE - start));
-	struct piece *pieces = calloc(whole / GM_SIM_PAGE, sizeof(*pieces));
-	for (size_t i = 0; pieces && i < whole / GM_SIM_PAGE; i++)
-		pieces[i] = (struct piece){HOST, NOWHERE, NOWHERE, false, 0};
+	struct page *pages = calloc(whole / GM_SIM_PAGE, sizeof(*pages));
+	for (size_t i = 0; pages && i < whole / GM_SIM_PAGE; i++)
+		pages[i] = (struct page){HOST, NOWHERE, NOWHERE, false, 0};
 	pthread_mutex_lock(&lock);
-	bool added =
-	        pieces && gm_sim_ranges_add(&ranges, (uintptr_t)start, size, (uintptr_t)pieces);
+	bool added = pages && gm_sim_ranges_add(&ranges, (uintptr_t)start, size, (uintptr_t)pages);
 	pthread_mutex_unlock(&lock);
 	if (!added) {
-		free(pieces);
+		free(pages);
 		munmap(start, whole);
 		return gm_sim_error(cudaErrorMemoryAllocation);
 	}
@@ -132,10 +131,10 @@ int gm_sim_managed_free(void *address)
 	const struct gm_sim_range *found = find(address, 0);
 	bool there = found && found->start == (uintptr_t)address;
 	if (there) {
-		struct piece *pieces = (struct piece *)(uintptr_t)found->value;
+		struct page *pages = (struct page *)(uintptr_t)found->value;
 		for (size_t i = 0; i < pieces_of(found); i++)
-			move(&pieces[i], HOST);
-		free(pieces);
+			move(&pages[i], HOST);
+		free(pages);
 		gm_sim_ranges_remove(&ranges, (uintptr_t)address, &range);
 		munmap(address, pieces_of(&range) * GM_SIM_PAGE);
 	}
@@ -158,16 +157,16 @@ static int place(struct cudaMemLocation location)
 	}
 }
 
-/* The pieces that [address, address + size) touches, under the lock; NULL where it is not managed
+/* The pages that [address, address + size) touches, under the lock; NULL where it is not managed
  * memory. */
-static struct piece *touched(const void *address, size_t size, size_t *ret)
+static struct page *touched(const void *address, size_t size, size_t *ret)
 {
 	const struct gm_sim_range *range = size ? find(address, size) : NULL;
 	if (!range)
 		return NULL;
 	uint64_t first = ((uintptr_t)address - range->start) / GM_SIM_PAGE;
 	*ret = ((uintptr_t)address - range->start + size - 1) / GM_SIM_PAGE + 1 - first;
-	return (struct piece *)(uintptr_t)range->value + first;
+	return (struct page *)(uintptr_t)range->value + first;
 }
 
 static int prefetch(const void *address, size_t size, struct cudaMemLocation location)
@@ -177,34 +176,34 @@ static int prefetch(const void *address, size_t size, struct cudaMemLocation loc
 		return cudaErrorInvalidDevice;
 	size_t count = 0;
 	pthread_mutex_lock(&lock);
-	struct piece *pieces = touched(address, size, &count);
+	struct page *pages = touched(address, size, &count);
 	for (size_t i = 0; i < count; i++) {
-		move(&pieces[i], to);
-		pieces[i].prefetched = (int8_t)to;
+		move(&pages[i], to);
+		pages[i].prefetched = (int8_t)to;
 	}
 	pthread_mutex_unlock(&lock);
-	return pieces ? cudaSuccess : cudaErrorInvalidValue;
+	return pages ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-static bool advised(struct piece *piece, enum cudaMemoryAdvise advice, int where)
+static bool advised(struct page *page, enum cudaMemoryAdvise advice, int where)
 {
 	uint32_t bit = where == HOST ? HOST_BIT : 1u << (where & 31);
 	switch (advice) {
 	case cudaMemAdviseSetReadMostly:
 	case cudaMemAdviseUnsetReadMostly:
-		piece->read_mostly = advice == cudaMemAdviseSetReadMostly;
+		page->read_mostly = advice == cudaMemAdviseSetReadMostly;
 		return true;
 	case cudaMemAdviseSetPreferredLocation:
-		piece->preferred = (int8_t)where;
+		page->preferred = (int8_t)where;
 		return true;
 	case cudaMemAdviseUnsetPreferredLocation:
-		piece->preferred = NOWHERE;
+		page->preferred = NOWHERE;
 		return true;
 	case cudaMemAdviseSetAccessedBy:
-		piece->accessed_by |= bit;
+		page->accessed_by |= bit;
 		return true;
 	case cudaMemAdviseUnsetAccessedBy:
-		piece->accessed_by &= ~bit;
+		page->accessed_by &= ~bit;
 		return true;
 	default:
 		return false;
@@ -223,10 +222,10 @@ static int advise(const void *address, size_t size, enum cudaMemoryAdvise advice
 		return cudaErrorInvalidDevice;
 	size_t count = 0;
 	pthread_mutex_lock(&lock);
-	struct piece *pieces = touched(address, size, &count);
-	bool good = pieces != NULL;
+	struct page *pages = touched(address, size, &count);
+	bool good = pages != NULL;
 	for (size_t i = 0; i < count && good; i++)
-		good = advised(&pieces[i], advice, where);
+		good = advised(&pages[i], advice, where);
 	pthread_mutex_unlock(&lock);
 	return good ? cudaSuccess : cudaErrorInvalidValue;
 }
@@ -243,12 +242,12 @@ GM_SIM_EXPORT cudaError_t cudaMemAdvise(const void *address, size_t size,
 	return gm_sim_error(advise(address, size, advice, location));
 }
 
-/* A place where all pieces agree, NOWHERE (cudaInvalidDeviceId) where they do not. */
-static int common(const struct piece *pieces, size_t count, bool preferred)
+/* A place where all pages agree, NOWHERE (cudaInvalidDeviceId) where they do not. */
+static int common(const struct page *pages, size_t count, bool preferred)
 {
-	int where = preferred ? pieces[0].preferred : pieces[0].prefetched;
+	int where = preferred ? pages[0].preferred : pages[0].prefetched;
 	for (size_t i = 1; i < count; i++)
-		if ((preferred ? pieces[i].preferred : pieces[i].prefetched) != where)
+		if ((preferred ? pages[i].preferred : pages[i].prefetched) != where)
 			return NOWHERE;
 	return where;
 }
@@ -261,21 +260,21 @@ static int type_of(int where)
 }
 
 static int range_attribute(int *data, size_t size, enum cudaMemRangeAttribute which,
-        const struct piece *pieces, size_t count)
+        const struct page *pages, size_t count)
 {
 	if (size < sizeof(*data) || size % sizeof(*data))
 		return cudaErrorInvalidValue;
 	bool preferred = which == cudaMemRangeAttributePreferredLocation ||
 	                 which == cudaMemRangeAttributePreferredLocationType ||
 	                 which == cudaMemRangeAttributePreferredLocationId;
-	int where = common(pieces, count, preferred);
+	int where = common(pages, count, preferred);
 	uint32_t all = UINT32_MAX;
 	size_t places = size / sizeof(*data), used = 0;
 	switch (which) {
 	case cudaMemRangeAttributeReadMostly:
 		*data = 1;
 		for (size_t i = 0; i < count; i++)
-			*data &= pieces[i].read_mostly;
+			*data &= pages[i].read_mostly;
 		return cudaSuccess;
 	case cudaMemRangeAttributePreferredLocation:
 	case cudaMemRangeAttributeLastPrefetchLocation:
@@ -291,7 +290,7 @@ static int range_attribute(int *data, size_t size, enum cudaMemRangeAttribute wh
 		return cudaSuccess;
 	case cudaMemRangeAttributeAccessedBy:
 		for (size_t i = 0; i < count; i++)
-			all &= pieces[i].accessed_by;
+			all &= pages[i].accessed_by;
 		for (int device = 0; device < GM_SIM_DEVICES_MAX && used < places; device++)
 			if (all >> device & 1)
 				data[used++] = device;
@@ -310,9 +309,9 @@ GM_SIM_EXPORT cudaError_t cudaMemRangeGetAttribute(void *data, size_t data_size,
 {
 	size_t count = 0;
 	pthread_mutex_lock(&lock);
-	const struct piece *pieces = touched(address, size, &count);
-	int code = pieces && data ? range_attribute(data, data_size, which, pieces, count)
-	                          : cudaErrorInvalidValue;
+	const struct page *pages = touched(address, size, &count);
+	int code = pages && data ? range_attribute(data, data_size, which, pages, count)
+	                         : cudaErrorInvalidValue;
 	pthread_mutex_unlock(&lock);
 	return gm_sim_error(code);
 }

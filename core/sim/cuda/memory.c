@@ -29,7 +29,7 @@ bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint
 	if (device->foreign && at - (uintptr_t)device->base < device->span)
 		return gm_sim_ipc_holds(address, size);
 	if (at - (uintptr_t)device->base >= device->span) {
-		/* Mapped pieces, one behind the other. */
+		/* Mapped parts, one behind the other. */
 		struct gm_sim_view view;
 		while (gm_sim_vmm_find((const void *)(uintptr_t)at, &view) &&
 		        view.device == device) {
@@ -56,7 +56,7 @@ bool gm_sim_memory_range(
 	if (found)
 		range = *found;
 	pthread_mutex_unlock(&device->lock);
-	/* A chunk of a pool is no allocation, its pieces are. */
+	/* A chunk of a pool is no allocation; what the pool hands out is. */
 	if (found && !range.value && !gm_sim_pool_find(device, address, &range))
 		return false;
 	if (!found || (uintptr_t)address >= range.start + range.value)

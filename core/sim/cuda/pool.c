@@ -2,10 +2,10 @@
  * cudaMallocAsync and memory pools: each device's default one (PyTorch's backend:cudaMallocAsync)
  * and the program's own.
  *
- * A pool takes the device's memory in chunks, which count against the device, and hands out pieces
- * of them. All work is done when its call returns, so a freed piece is free at once, and a chunk
- * that is empty goes back where the pool holds more than its release threshold. Pools that are
- * shared between processes are refused (stubs.c).
+ * A pool takes the device's memory in chunks, which count against the device, and hands out
+ * allocations from them. All work is done when its call returns, so a freed allocation is free at
+ * once, and a chunk that is empty goes back where the pool holds more than its release threshold.
+ * Pools that are shared between processes are refused (stubs.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +18,10 @@
 struct CUmemPoolHandle_st {
 	struct CUmemPoolHandle_st *next; /* of those that the program made */
 	int device;
-	bool destroyed;  /* it goes with its last piece */
+	bool destroyed;  /* it goes with its last allocation */
 	uint64_t most;   /* bytes it may hold; 0: what the device has */
 	uint32_t access; /* a bit for each other device that may reach it */
-	struct gm_sim_ranges chunks, pieces;
+	struct gm_sim_ranges chunks, allocations;
 	uint64_t threshold, most_reserved, most_used;
 	int reuse[3]; /* the three cudaMemPoolReuse… settings, kept only */
 };
@@ -54,13 +54,13 @@ static int index_of(cudaMemPool_t pool)
 
 static bool has(const struct CUmemPoolHandle_st *pool, uint64_t address, struct gm_sim_range *ret)
 {
-	const struct gm_sim_range *found = gm_sim_ranges_find(&pool->pieces, address);
+	const struct gm_sim_range *found = gm_sim_ranges_find(&pool->allocations, address);
 	if (found)
 		*ret = *found;
 	return found != NULL;
 }
 
-/* The pool of the device that a piece at `address` is of; under the lock. */
+/* The pool of the device that has an allocation at `address`; under the lock. */
 static struct CUmemPoolHandle_st *holder(
         unsigned device, uint64_t address, struct gm_sim_range *ret)
 {
@@ -84,7 +84,7 @@ static bool fit(struct CUmemPoolHandle_st *pool, uint64_t whole, uint64_t size, 
 {
 	for (size_t i = 0; i < pool->chunks.count; i++) {
 		const struct gm_sim_range *chunk = &pool->chunks.items[i];
-		if (gm_sim_ranges_take(&pool->pieces, chunk->start, chunk->start + chunk->size,
+		if (gm_sim_ranges_take(&pool->allocations, chunk->start, chunk->start + chunk->size,
 		            whole, GM_SIM_GRANULE, size, ret))
 			return true;
 	}
@@ -97,11 +97,11 @@ static void trim(struct gm_sim_device *device, struct CUmemPoolHandle_st *pool, 
 	for (size_t i = pool->chunks.count; i-- > 0 && pool->chunks.used > keep;) {
 		struct gm_sim_range chunk = pool->chunks.items[i], removed;
 		uint64_t probe;
-		/* Empty is what one piece of its size fits into. */
-		if (!gm_sim_ranges_take(&pool->pieces, chunk.start, chunk.start + chunk.size,
+		/* Empty is what one allocation of its size fits into. */
+		if (!gm_sim_ranges_take(&pool->allocations, chunk.start, chunk.start + chunk.size,
 		            chunk.size, GM_SIM_GRANULE, 0, &probe))
 			continue;
-		gm_sim_ranges_remove(&pool->pieces, probe, &removed);
+		gm_sim_ranges_remove(&pool->allocations, probe, &removed);
 		gm_sim_ranges_remove(&pool->chunks, chunk.start, &removed);
 		gm_sim_memory_give(device, (void *)(uintptr_t)chunk.start);
 	}
@@ -135,8 +135,8 @@ static int take(
 	}
 	if (pool->chunks.used > pool->most_reserved)
 		pool->most_reserved = pool->chunks.used;
-	if (pool->pieces.used > pool->most_used)
-		pool->most_used = pool->pieces.used;
+	if (pool->allocations.used > pool->most_used)
+		pool->most_used = pool->allocations.used;
 	*ret = (void *)(uintptr_t)at;
 	return cudaSuccess;
 }
@@ -144,7 +144,7 @@ static int take(
 /* A pool that was destroyed, once it holds nothing; under the lock. */
 static void end(struct CUmemPoolHandle_st *pool)
 {
-	if (!pool->destroyed || pool->pieces.used)
+	if (!pool->destroyed || pool->allocations.used)
 		return;
 	struct CUmemPoolHandle_st **at = &made;
 	while (*at && *at != pool)
@@ -154,19 +154,19 @@ static void end(struct CUmemPoolHandle_st *pool)
 	*at = pool->next;
 	trim(gm_sim_device(pool->device), pool, 0);
 	gm_sim_ranges_deinit(&pool->chunks);
-	gm_sim_ranges_deinit(&pool->pieces);
+	gm_sim_ranges_deinit(&pool->allocations);
 	free(pool);
 }
 
 int gm_sim_pool_free(struct gm_sim_device *device, void *address)
 {
-	struct gm_sim_range piece = {0};
+	struct gm_sim_range allocation = {0};
 	pthread_mutex_lock(&lock);
-	struct CUmemPoolHandle_st *pool = holder(device->index, (uintptr_t)address, &piece);
-	bool there = pool && piece.start == (uintptr_t)address;
+	struct CUmemPoolHandle_st *pool = holder(device->index, (uintptr_t)address, &allocation);
+	bool there = pool && allocation.start == (uintptr_t)address;
 	if (there) {
-		gm_sim_data_zero(device, address, piece.size);
-		gm_sim_ranges_remove(&pool->pieces, (uintptr_t)address, &piece);
+		gm_sim_data_zero(device, address, allocation.size);
+		gm_sim_ranges_remove(&pool->allocations, (uintptr_t)address, &allocation);
 		trim(device, pool, pool->destroyed ? 0 : pool->threshold);
 		end(pool);
 	}
@@ -258,7 +258,7 @@ GM_SIM_EXPORT cudaError_t cudaMemPoolCreate(
 	pool->device = props->location.id;
 	pool->most = props->maxSize;
 	gm_sim_ranges_init(&pool->chunks);
-	gm_sim_ranges_init(&pool->pieces);
+	gm_sim_ranges_init(&pool->allocations);
 	pthread_mutex_lock(&lock);
 	pool->next = made;
 	made = pool;
@@ -359,7 +359,7 @@ static int attribute(cudaMemPool_t pool, enum cudaMemPoolAttr which, void *value
 		if (set)
 			return cudaErrorInvalidValue;
 		*wide = which == cudaMemPoolAttrReservedMemCurrent ? pool->chunks.used
-		                                                   : pool->pieces.used;
+		                                                   : pool->allocations.used;
 		return cudaSuccess;
 	case cudaMemPoolAttrReservedMemHigh:
 	case cudaMemPoolAttrUsedMemHigh:
@@ -370,7 +370,7 @@ static int attribute(cudaMemPool_t pool, enum cudaMemPoolAttr which, void *value
 			return cudaErrorInvalidValue;
 		if (set)
 			*most = which == cudaMemPoolAttrReservedMemHigh ? pool->chunks.used
-			                                                : pool->pieces.used;
+			                                                : pool->allocations.used;
 		else
 			*wide = *most;
 		return cudaSuccess;

@@ -162,12 +162,12 @@ int gm_sim_managed_free(void *address);
 bool gm_sim_managed_evict(const struct gm_sim_device *device);
 void gm_sim_managed_lock(bool take);
 
-/* pool.c: pieces of the device's pools. */
+/* pool.c: allocations from the device's pools. */
 bool gm_sim_pool_find(struct gm_sim_device *device, const void *address, struct gm_sim_range *ret);
 int gm_sim_pool_free(struct gm_sim_device *device, void *address);
 void gm_sim_pool_lock(bool take);
 
-/* mapped.c: what an address of a mapping stands for, and how many bytes of it lie in one piece. */
+/* mapped.c: what an address of a mapping stands for, and how many bytes of it lie in one part. */
 struct gm_sim_view {
 	struct gm_sim_device *device;
 	unsigned char *at; /* in the device's own mapping */

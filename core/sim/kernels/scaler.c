@@ -105,17 +105,17 @@ static bool fits(const struct list *list, const char *metadata, unsigned blocks,
  */
 static const struct list *list_of(const char *metadata, unsigned blocks, unsigned size)
 {
-	static const struct list *_Atomic told;
+	static const struct list *_Atomic certain;
 	enum { SMALL, LARGE };
 	bool small = blocks <= lists[SMALL].blocks && fits(&lists[SMALL], metadata, blocks, size);
 	bool large = blocks <= lists[LARGE].blocks && fits(&lists[LARGE], metadata, blocks, size);
-	const struct list *known = told;
+	const struct list *known = certain;
 	if (small && large)
 		return known ? known : &lists[LARGE];
 	if (!small && !large)
 		return NULL;
 	known = &lists[large ? LARGE : SMALL];
-	told = known;
+	certain = known;
 	return known;
 }
 
