@@ -66,12 +66,13 @@ static int compare_groups(const void *a, const void *b)
 	const struct gm_group *left = a, *right = b;
 	if (left->bytes != right->bytes)
 		return left->bytes > right->bytes ? -1 : 1;
-	return strcmp(left->key, right->key);
+	return gm_group_compare(left->kind, left->key, right->kind, right->key);
 }
 
 static int compare_keys(const void *a, const void *b)
 {
-	return strcmp(((const struct gm_group *)a)->key, ((const struct gm_group *)b)->key);
+	const struct gm_group *left = a, *right = b;
+	return gm_group_compare(left->kind, left->key, right->kind, right->key);
 }
 
 /* "train.py:7 in train < train.py:20 in <module>" */
@@ -123,7 +124,13 @@ static bool line_group(const struct gm_blocks *blocks, uint32_t block, struct gm
 
 enum { LABELS_MAX = 16 };
 
-/* "the logits, saved for backward" */
+static char *without_name(struct gm_group *group, enum gm_group_kind kind)
+{
+	group->kind = kind;
+	return strdup("");
+}
+
+/* "the logits, saved for backward"; "": none */
 static char *label_key(const struct gm_model *model, uint32_t block)
 {
 	const char *labels[LABELS_MAX];
@@ -134,8 +141,6 @@ static char *label_key(const struct gm_model *model, uint32_t block)
 		return NULL;
 	for (size_t i = 0; i < count; i++)
 		fprintf(out, "%s%s", i ? ", " : "", labels[i]);
-	if (!count)
-		fputs("(no label)", out);
 	if (fclose(out) != 0) {
 		free(text);
 		return NULL;
@@ -161,13 +166,16 @@ char *gm_shape_key(const char *dtype, const int64_t *sizes, uint32_t count)
 	return text;
 }
 
-static char *tensor_key(const struct gm_log *log, uint32_t id, bool dtype_alone)
+static char *tensor_key(
+        const struct gm_log *log, uint32_t id, bool dtype_alone, struct gm_group *group)
 {
 	struct gm_log_tensor tensor;
 	const char *name =
 	        gm_log_tensor(log, id, &tensor) ? gm_torch_dtype_name(tensor.type) : NULL;
-	if (!name || dtype_alone)
-		return strdup(name ? name : "no tensor is known");
+	if (!name)
+		return without_name(group, GM_GROUP_NO_TENSOR);
+	if (dtype_alone)
+		return strdup(name);
 	return gm_shape_key(name, tensor.sizes, tensor.dimensions);
 }
 
@@ -179,31 +187,38 @@ static uint32_t tensor_of(const struct gm_model *model, const struct gm_block *b
 	return event.tensor;
 }
 
+/* The key of a block's group; sets its kind where it has no name. NULL: no memory. */
 static char *group_key(const struct gm_model *model, const struct gm_categories *categories,
-        uint32_t index, enum gm_group_by by)
+        uint32_t index, enum gm_group_by by, struct gm_group *group)
 {
 	const struct gm_block *block = gm_model_block(model, index);
 	if (by == GM_BY_CATEGORY)
 		return strdup(gm_category_name(gm_categories_of(categories, index)));
 	if (by == GM_BY_PHASE)
 		return strdup(gm_phase_name(gm_model_phase(model, block->alloc)));
-	if (by == GM_BY_LABEL)
-		return label_key(model, index);
+	if (by == GM_BY_LABEL) {
+		const char *label;
+		bool has_label = gm_model_labels(model, index, &label, 1) > 0;
+		return has_label ? label_key(model, index) : without_name(group, GM_GROUP_NO_LABEL);
+	}
 	if (by == GM_BY_SHAPE || by == GM_BY_DTYPE)
-		return tensor_key(gm_model_log(model), tensor_of(model, block), by == GM_BY_DTYPE);
+		return tensor_key(
+		        gm_model_log(model), tensor_of(model, block), by == GM_BY_DTYPE, group);
 	uint32_t python, native;
 	gm_model_stacks(model, block->alloc, &python, &native);
 	const struct gm_log *log = gm_model_log(model);
 	char name[GM_OPERATOR_MAX];
 	if (by == GM_BY_OPERATOR)
-		return strdup(gm_operator_of(log, native, name) ? name : "no operator is known");
+		return gm_operator_of(log, native, name)
+		               ? strdup(name)
+		               : without_name(group, GM_GROUP_NO_OPERATOR);
 	if (by != GM_BY_MODULE)
 		return stack_key(log, python);
 	char *modules = gm_modules_of_stack(log, python);
 	if (!modules || modules[0])
 		return modules;
 	free(modules);
-	return strdup("(in no module's forward)");
+	return without_name(group, GM_GROUP_NO_FORWARD);
 }
 
 /* What modules keep, by the paths of their attributes, where the process or core that was recorded
@@ -255,7 +270,7 @@ static void merge_groups(struct gm_blocks *blocks)
 	size_t kept = 0;
 	for (size_t i = 1; i < blocks->group_count; i++) {
 		struct gm_group *into = &blocks->groups[kept], *from = &blocks->groups[i];
-		if (strcmp(into->key, from->key) == 0) {
+		if (compare_keys(into, from) == 0) {
 			into->bytes += from->bytes;
 			into->blocks += from->blocks;
 			free(from->key);
@@ -285,15 +300,31 @@ static struct gm_error *group_by_module(struct gm_blocks *blocks, char **names)
 {
 	for (size_t i = 0; i < blocks->live_count; i++) {
 		uint32_t index = blocks->live[i];
-		char *key = names && names[i] ? gm_take(names[i])
-		                              : group_key(blocks->model, blocks->categories, index,
-		                                        GM_BY_MODULE);
-		if (!key)
+		struct gm_group group = {
+		        .bytes = gm_model_block(blocks->model, index)->size, .blocks = 1};
+		if (names && names[i] && !names[i][0])
+			group.key = without_name(&group, GM_GROUP_ROOT_MODULE);
+		else if (names && names[i])
+			group.key = gm_take(names[i]);
+		else
+			group.key = group_key(
+			        blocks->model, blocks->categories, index, GM_BY_MODULE, &group);
+		if (!group.key)
 			return &gm_error_no_memory;
-		blocks->groups[blocks->group_count++] = (struct gm_group){.key = key,
-		        .bytes = gm_model_block(blocks->model, index)->size,
-		        .blocks = 1};
+		blocks->groups[blocks->group_count++] = group;
 	}
+	return NULL;
+}
+
+static struct gm_error *add_unattributed(struct gm_blocks *blocks)
+{
+	if (!blocks->unattributed)
+		return NULL;
+	struct gm_group group = {.bytes = blocks->unattributed};
+	group.key = without_name(&group, GM_GROUP_BEFORE_RECORDING);
+	if (!group.key)
+		return &gm_error_no_memory;
+	blocks->groups[blocks->group_count++] = group;
 	return NULL;
 }
 
@@ -308,13 +339,8 @@ static struct gm_error *make_module_groups(struct gm_context *context, struct gm
 	for (size_t i = 0; names && i < blocks->live_count; i++)
 		free(names[i]);
 	free(names);
-	if (!error && blocks->unattributed) {
-		char *key = strdup("unknown (allocated before the recording began)");
-		if (!key)
-			return &gm_error_no_memory;
-		blocks->groups[blocks->group_count++] =
-		        (struct gm_group){.key = key, .bytes = blocks->unattributed};
-	}
+	if (!error)
+		error = add_unattributed(blocks);
 	if (!error)
 		merge_groups(blocks);
 	return error;
@@ -363,18 +389,12 @@ struct gm_error *gm_blocks_group(struct gm_blocks *blocks, enum gm_group_by by)
 		if (by == GM_BY_LINE)
 			line_group(blocks, sums[i].block, group);
 		else
-			group->key =
-			        group_key(blocks->model, blocks->categories, sums[i].block, by);
+			group->key = group_key(
+			        blocks->model, blocks->categories, sums[i].block, by, group);
 		if (!group->key)
 			return &gm_error_no_memory;
 	}
-	if (blocks->unattributed) {
-		char *key = strdup("unknown (allocated before the recording began)");
-		if (!key)
-			return &gm_error_no_memory;
-		blocks->groups[blocks->group_count++] =
-		        (struct gm_group){.key = key, .bytes = blocks->unattributed};
-	}
+	gm_try(add_unattributed(blocks));
 	merge_groups(blocks);
 	return NULL;
 }

@@ -3,6 +3,8 @@
 #ifndef GM_ASK_BLOCKS_H
 #define GM_ASK_BLOCKS_H
 
+#include <string.h>
+
 #include "ask/context.h"
 #include "model/categories.h"
 #include "model/model.h"
@@ -51,11 +53,32 @@ struct gm_driven;
 struct gm_tree;
 struct gm_shown_site;
 
+/* Whether a group has a name, or its blocks are together because they have none. */
+enum gm_group_kind {
+	GM_GROUP_NAMED,
+	GM_GROUP_BEFORE_RECORDING, /* allocated before the recording began */
+	GM_GROUP_NO_LABEL,
+	GM_GROUP_NO_TENSOR,      /* the recording has no tensor for them */
+	GM_GROUP_NO_LIVE_TENSOR, /* of a process or core */
+	GM_GROUP_NO_OPERATOR,
+	GM_GROUP_NO_FORWARD,  /* allocated in no module's forward() */
+	GM_GROUP_NO_MODULE,   /* kept by no module */
+	GM_GROUP_ROOT_MODULE, /* kept by the module that is an attribute of none */
+};
+
 struct gm_group {
-	char *key; /* owned; "train.py:7 in train", "unknown" */
+	enum gm_group_kind kind;
+	char *key; /* owned; "train.py:7 in train", "unknown"; "" of a group that is not NAMED */
 	uint64_t bytes, blocks;
 	struct gm_shown_site *site; /* by line, of a group that is at one; NULL: of none; owned */
 };
+
+/* By key, as strcmp(); groups without a name come last. */
+static inline int gm_group_compare(
+        enum gm_group_kind kind, const char *key, enum gm_group_kind other_kind, const char *other)
+{
+	return kind != other_kind ? (kind < other_kind ? -1 : 1) : strcmp(key, other);
+}
 
 struct gm_blocks {
 	const struct gm_model *model;

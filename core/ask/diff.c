@@ -32,6 +32,7 @@ void gm_compare_deinit(struct gm_compare *compare)
 
 /* What one group has in one file. */
 struct share {
+	enum gm_group_kind kind;
 	char *key;  /* owned until it becomes a row's */
 	char *line; /* the key if the line is not descended from, NULL: the same; owned */
 	size_t file;
@@ -113,7 +114,8 @@ static struct gm_error *take_groups(struct gm_context *context, enum gm_group_by
 	bool fits = true;
 	for (size_t i = 0; fits && i < blocks.group_count; i++) {
 		struct gm_group *group = &blocks.groups[i];
-		struct share share = {.key = gm_take(group->key),
+		struct share share = {.kind = group->kind,
+		        .key = gm_take(group->key),
 		        .file = index,
 		        .bytes = group->bytes,
 		        .blocks = group->blocks};
@@ -165,7 +167,7 @@ static struct gm_error *read_file(struct gm_context *context, size_t index,
 static int compare_shares(const void *a, const void *b)
 {
 	const struct share *left = a, *right = b;
-	int order = strcmp(left->key, right->key);
+	int order = gm_group_compare(left->kind, left->key, right->kind, right->key);
 	return order ? order : (left->file > right->file) - (left->file < right->file);
 }
 
@@ -182,7 +184,7 @@ static int compare_rows(const void *a, const void *b)
 		return gm_compared_gap(left) > gm_compared_gap(right) ? -1 : 1;
 	if (left->most != right->most)
 		return left->most > right->most ? -1 : 1;
-	return strcmp(left->key, right->key);
+	return gm_group_compare(left->kind, left->key, right->kind, right->key);
 }
 
 /* The lower one of two in the middle, so that it is a figure of one of the files. */
@@ -239,6 +241,7 @@ static struct gm_error *add_row(
 	_cleanup_free_ uint64_t *sorted = calloc(compare->count, sizeof(*sorted));
 	struct gm_compared_row *row = &table->rows[table->count++];
 	*row = (struct gm_compared_row){
+	        .kind = shares[0].kind,
 	        .key = shares[0].key,
 	        .bytes = calloc(compare->count, sizeof(*row->bytes)),
 	        .blocks = calloc(compare->count, sizeof(*row->blocks)),
@@ -269,7 +272,8 @@ static struct gm_error *make_table(
 	if (n)
 		qsort(shares, n, sizeof(*shares), compare_shares);
 	for (size_t i = 0, next; i < n; i = next) {
-		for (next = i + 1; next < n && strcmp(shares[i].key, shares[next].key) == 0;)
+		for (next = i + 1; next < n && shares[next].kind == shares[i].kind &&
+		                   strcmp(shares[i].key, shares[next].key) == 0;)
 			next++;
 		gm_try(add_row(compare, table, shares + i, next - i));
 	}

@@ -30,6 +30,7 @@ struct gm_compared_file {
 
 /* What one key (a line, a category) has in each file. */
 struct gm_compared_row {
+	enum gm_group_kind kind;
 	char *key;                /* owned */
 	uint64_t *bytes, *blocks; /* one per file; owned */
 	uint64_t least, median, most;

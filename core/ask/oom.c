@@ -145,7 +145,7 @@ static int by_bytes(const void *a, const void *b)
 	if (left->bytes != right->bytes)
 		return left->bytes > right->bytes ? -1 : 1;
 	if (left->line && right->line)
-		return strcmp(left->line, right->line);
+		return gm_group_compare(left->kind, left->line, right->kind, right->line);
 	int order = compare_nodes(left->node, right->node);
 	return order ? order : compare_nodes(left->part, right->part);
 }
@@ -386,7 +386,8 @@ static struct gm_error *top_of_event(struct gm_context *context, uint64_t event,
 			if (!line)
 				top.no_memory = true;
 			else
-				add_row(&top, (struct gm_oom_holder){.line = line,
+				add_row(&top, (struct gm_oom_holder){.kind = group->kind,
+				                      .line = line,
 				                      .bytes = group->bytes,
 				                      .blocks = group->blocks});
 		}

@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "render/json.h"
+#include "render/groups.h"
 #include "render/memory.h"
 #include "render/text.h"
 
@@ -80,7 +81,8 @@ static struct gm_error *compare(struct changes *changes, const struct gm_target_
 	gm_try(read_groups(changes, answer, path));
 	for (size_t i = 0; i < blocks->group_count; i++) {
 		const struct gm_group *group = &blocks->groups[i];
-		const struct change change = {group->key, {0, group->bytes}, {0, group->blocks}};
+		const struct change change = {gm_text_group(group->kind, group->key),
+		        {0, group->bytes}, {0, group->blocks}};
 		if (!gm_array_push(&changes->items, change))
 			return &gm_error_no_memory;
 	}

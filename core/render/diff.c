@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/put.h"
+#include "render/groups.h"
 #include "render/json.h"
 #include "render/text.h"
 #include "ask/recording/place.h"
@@ -116,7 +117,8 @@ static void put_odd(const struct gm_compare *compare, FILE *out)
 	if (row) {
 		uint64_t own = row->bytes[compare->odd];
 		gap = own > row->median ? own - row->median : row->median - own;
-		gm_put(out, ", %s of it from %s", gm_text_size(gap, size), gm_text_path(row->key));
+		gm_put(out, ", %s of it from %s", gm_text_size(gap, size),
+		        gm_text_path(gm_text_group(row->kind, row->key)));
 	}
 	fputs(".\n", out);
 }
@@ -146,7 +148,7 @@ static void put_row(
 		put_size(table, row->bytes[1]);
 		gm_table_cell(table, "%" PRIu64, row->blocks[0]);
 		gm_table_cell(table, "%" PRIu64, row->blocks[1]);
-		gm_table_cell(table, "%s%s", gm_text_path(row->key),
+		gm_table_cell(table, "%s%s", gm_text_path(gm_text_group(row->kind, row->key)),
 		        !row->bytes[0]   ? "  (only in B)"
 		        : !row->bytes[1] ? "  (only in A)"
 		                         : "");
@@ -156,7 +158,7 @@ static void put_row(
 	put_size(table, row->median);
 	put_size(table, row->most);
 	gm_table_cell(table, "%s", most_in(compare, row));
-	gm_table_cell(table, "%s", gm_text_path(row->key));
+	gm_table_cell(table, "%s", gm_text_path(gm_text_group(row->kind, row->key)));
 }
 
 static bool differs(const struct gm_compare *compare, const struct gm_compared_row *row)
@@ -173,7 +175,7 @@ static int compare_most(const void *a, const void *b)
 	const struct gm_compared_row *right = *(const struct gm_compared_row *const *)b;
 	if (left->most != right->most)
 		return left->most > right->most ? -1 : 1;
-	return strcmp(left->key, right->key);
+	return gm_group_compare(left->kind, left->key, right->kind, right->key);
 }
 
 static struct gm_error *put_groups(const struct gm_compare *compare,
@@ -314,10 +316,11 @@ struct gm_error *gm_render_compare_json(const struct gm_compare *compare, FILE *
 		json_t *groups = json_array();
 		for (size_t j = 0; j < compare->tables[i].count; j++) {
 			const struct gm_compared_row *row = &compare->tables[i].rows[j];
-			json_array_append_new(groups,
-			        json_pack("{s:o, s:o, s:o}", "key", gm_json_string(row->key),
-			                "bytes", numbers(row->bytes, compare->count), "blocks",
-			                numbers(row->blocks, compare->count)));
+			json_array_append_new(
+			        groups, json_pack("{s:o, s:o, s:o}", "key",
+			                        gm_json_string(gm_text_group(row->kind, row->key)),
+			                        "bytes", numbers(row->bytes, compare->count),
+			                        "blocks", numbers(row->blocks, compare->count)));
 		}
 		json_array_append_new(
 		        tables, json_pack("{s:s, s:o}", "by", by_name(compare->tables[i].by),

@@ -7,6 +7,30 @@
 #include "ask/recording/driven.h"
 #include "ask/recording/place.h"
 
+const char *gm_text_group(enum gm_group_kind kind, const char *key)
+{
+	switch (kind) {
+	case GM_GROUP_BEFORE_RECORDING:
+		return "unknown (allocated before the recording began)";
+	case GM_GROUP_NO_LABEL:
+		return "(no label)";
+	case GM_GROUP_NO_TENSOR:
+		return "no tensor is known";
+	case GM_GROUP_NO_LIVE_TENSOR:
+		return "no live tensor";
+	case GM_GROUP_NO_OPERATOR:
+		return "no operator is known";
+	case GM_GROUP_NO_FORWARD:
+		return "(in no module's forward)";
+	case GM_GROUP_NO_MODULE:
+		return "(kept by no module)";
+	case GM_GROUP_ROOT_MODULE:
+		return "(the root module)";
+	default:
+		return key;
+	}
+}
+
 void gm_table_site(struct gm_table *table, const struct gm_shown_site *site, const char *space,
         const char *note)
 {
@@ -41,7 +65,8 @@ struct gm_error *gm_render_groups(const struct gm_group *groups, size_t count, c
 		if (group->site && group->site->caller.code)
 			gm_table_site(table, group->site, "", "");
 		else
-			gm_table_cell(table, "%s", gm_text_path(group->key));
+			gm_table_cell(
+			        table, "%s", gm_text_path(gm_text_group(group->kind, group->key)));
 	}
 	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
 }
@@ -64,9 +89,9 @@ json_t *gm_json_groups(const struct gm_group *groups, size_t count)
 {
 	json_t *all = json_array();
 	for (size_t i = 0; i < count; i++) {
-		json_t *one = json_pack("{s:o, s:I, s:I}", "key", gm_json_string(groups[i].key),
-		        "bytes", (json_int_t)groups[i].bytes, "blocks",
-		        (json_int_t)groups[i].blocks);
+		json_t *one = json_pack("{s:o, s:I, s:I}", "key",
+		        gm_json_string(gm_text_group(groups[i].kind, groups[i].key)), "bytes",
+		        (json_int_t)groups[i].bytes, "blocks", (json_int_t)groups[i].blocks);
 		if (groups[i].site)
 			gm_json_set_site(one, groups[i].site);
 		json_array_append_new(all, one);

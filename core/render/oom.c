@@ -1,4 +1,5 @@
 #include "render/oom.h"
+#include "render/groups.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -269,7 +270,7 @@ static char *holder_text(const struct gm_oom_holder *holder)
 	if (holder->smaller)
 		return gm_say("%zu smaller", holder->smaller);
 	if (holder->line)
-		return strdup(holder->line);
+		return strdup(gm_text_group(holder->kind, holder->line));
 	char *node = gm_retained_node_text(holder->node);
 	if (!holder->part || !node)
 		return node;

@@ -119,7 +119,8 @@ static void put_modules(const struct gm_blocks *modules, FILE *out)
 	for (size_t i = 0; i < modules->group_count; i++) {
 		const struct gm_group *group = &modules->groups[i];
 		if (i < TOLD)
-			gm_put(out, "%s%s %s", i ? ", " : "by module: ", group->key,
+			gm_put(out, "%s%s %s",
+			        i ? ", " : "by module: ", gm_text_group(group->kind, group->key),
 			        gm_text_size(group->bytes, size));
 		else
 			rest += group->bytes;

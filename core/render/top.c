@@ -1,4 +1,5 @@
 #include "render/top.h"
+#include "render/groups.h"
 
 #include <inttypes.h>
 
@@ -43,7 +44,8 @@ static void put_blocks(const struct gm_blocks *blocks, FILE *out)
 	gm_put(out, "\n\n%12s  %7s  allocated at\n", "size", "blocks");
 	for (size_t i = 0; i < blocks->group_count && i < LINES_SHOWN; i++)
 		gm_put(out, "%12s  %7" PRIu64 "  %s\n", gm_text_size(blocks->groups[i].bytes, size),
-		        blocks->groups[i].blocks, blocks->groups[i].key);
+		        blocks->groups[i].blocks,
+		        gm_text_group(blocks->groups[i].kind, blocks->groups[i].key));
 }
 
 static void put_leaks(const struct gm_leaks *leaks, FILE *out)

@@ -2,6 +2,7 @@
 #ifndef GM_ASK_OOM_ANSWER_H
 #define GM_ASK_OOM_ANSWER_H
 
+#include "ask/blocks.h"
 #include "ask/oom/oom_facts.h"
 #include "ask/retained.h"
 #include "ask/target/memory.h"
@@ -26,6 +27,7 @@ struct gm_oom_place {
 /* One of those who fill the device. Of a recording a line; of a process or core a group of
  * `retained` with one of its parts, where the parts tell more. */
 struct gm_oom_holder {
+	enum gm_group_kind kind;                    /* of `line` */
 	char *line;                                 /* owned; "train.py:12 in train" */
 	const struct gm_retained_node *node, *part; /* in gm_oom.retained; NULL: none */
 	size_t smaller; /* so many smaller ones together; 0: it is one */

@@ -10,8 +10,6 @@
 
 enum { DEPTH_MAX = 64 };
 
-static const char root_module[] = "(the root module)";
-
 /* "Net" of "make.<locals>.Net.forward". Before Python 3.11, and in snapshots, a function has no
  * class in its name, nor has one that the program put in the place of a forward(): its file stands
  * for it. */
@@ -53,11 +51,11 @@ char *gm_modules_of_stack(const struct gm_log *log, uint32_t python_stack)
 	return text;
 }
 
-/* "0.weight" is of "0". */
+/* "0.weight" is of "0", "weight" of the root module, "". */
 static char *module_of_parameter(const char *name, size_t length)
 {
 	const char *dot = memrchr(name, '.', length);
-	return dot ? strndup(name, (size_t)(dot - name)) : strdup(root_module);
+	return dot ? strndup(name, (size_t)(dot - name)) : strdup("");
 }
 
 /* Of an optimizer's state its parameter has the name; of a gradient its step, however its parameter

@@ -15,7 +15,7 @@
 char *gm_modules_of_stack(const struct gm_log *log, uint32_t python_stack);
 
 /* "layers.3.mlp", of the module that keeps the parameter, buffer, gradient or optimizer state at an
- * address. NULL in *ret_path: none does. The caller frees it. */
+ * address; "": of the root module. NULL in *ret_path: none does. The caller frees it. */
 struct gm_error *gm_module_of_address(
         struct gm_holders *holders, uint64_t address, char **ret_path);
 

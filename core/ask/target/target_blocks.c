@@ -83,18 +83,17 @@ static int by_bytes(const void *a, const void *b)
 	const struct gm_group *left = a, *right = b;
 	if (left->bytes != right->bytes)
 		return left->bytes > right->bytes ? -1 : 1;
-	return strcmp(left->key, right->key);
+	return gm_group_compare(left->kind, left->key, right->kind, right->key);
 }
 
 static int by_key(const void *a, const void *b)
 {
-	return strcmp(((const struct gm_group *)a)->key, ((const struct gm_group *)b)->key);
+	const struct gm_group *left = a, *right = b;
+	return gm_group_compare(left->kind, left->key, right->kind, right->key);
 }
 
 static char *shape_key(const struct gm_block_note *note)
 {
-	if (!note->known || !note->dtype)
-		return strdup("no live tensor");
 	uint32_t count = note->dimensions < GM_TENSOR_MAX_DIMENSIONS ? note->dimensions
 	                                                             : GM_TENSOR_MAX_DIMENSIONS;
 	return gm_shape_key(note->dtype, note->shape, count);
@@ -103,22 +102,28 @@ static char *shape_key(const struct gm_block_note *note)
 enum { MODULES_MAX = 4096 }; /* blocks whose module is looked for: the largest */
 
 static struct gm_error *make_key(struct gm_context *context, const struct gm_target_blocks *blocks,
-        size_t index, enum gm_group_by by, char **ret_key)
+        size_t index, enum gm_group_by by, struct gm_group *ret_group)
 {
 	const struct gm_segment_part *part = &blocks->memory.parts[blocks->order[index]];
 	char *key = NULL;
-	if (by == GM_BY_SHAPE) {
-		key = shape_key(&blocks->notes[index]);
+	const struct gm_block_note *note = &blocks->notes[index];
+	if (by == GM_BY_SHAPE && (!note->known || !note->dtype)) {
+		ret_group->kind = GM_GROUP_NO_LIVE_TENSOR;
+		key = strdup("");
+	} else if (by == GM_BY_SHAPE) {
+		key = shape_key(note);
 	} else if (by == GM_BY_MODULE) {
 		struct gm_holders *holders;
 		gm_try(gm_context_holders(context, &holders));
 		if (index < MODULES_MAX)
 			gm_try(gm_module_of_address(holders, part->address, &key));
-		key = key ? key : strdup("(kept by no module)");
+		if (!key || !key[0])
+			ret_group->kind = key ? GM_GROUP_ROOT_MODULE : GM_GROUP_NO_MODULE;
+		key = key ? key : strdup("");
 	} else {
-		key = strdup(gm_note_category(&blocks->notes[index]));
+		key = strdup(gm_note_category(note));
 	}
-	*ret_key = key;
+	ret_group->key = key;
 	return key ? NULL : &gm_error_no_memory;
 }
 
@@ -129,7 +134,7 @@ static struct gm_error *make_groups(
 	if (!groups)
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < blocks->count; i++) {
-		gm_try(make_key(context, blocks, i, by, &groups[i].key));
+		gm_try(make_key(context, blocks, i, by, &groups[i]));
 		groups[i].bytes = blocks->memory.parts[blocks->order[i]].size;
 		groups[i].blocks = 1;
 		blocks->group_count++;
@@ -139,7 +144,7 @@ static struct gm_error *make_groups(
 	qsort(groups, blocks->group_count, sizeof(*groups), by_key);
 	size_t kept = 0;
 	for (size_t i = 1; i < blocks->group_count; i++) {
-		if (strcmp(groups[kept].key, groups[i].key) == 0) {
+		if (by_key(&groups[kept], &groups[i]) == 0) {
 			groups[kept].bytes += groups[i].bytes;
 			groups[kept].blocks++;
 			free(groups[i].key);
