@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "cpython/versions/locate.h"
+#include "cpython/versions/locate_file.h"
 #include "cpython/python.h"
 
 #define LINES(entry, version, size, first, ...)                                        \

@@ -13,6 +13,7 @@
 
 #include "cpython/python.h"
 #include "cpython/sweep/sweep.h"
+#include "cpython/sweep/walk.h"
 
 enum {
 	POOL = 16 << 10,

@@ -84,6 +84,7 @@ struct gm_sweeper *gm_sweeper_of(struct gm_sweep *sweep, unsigned thread)
 		return NULL;
 	}
 	sweeper->walker->by_address = true;
+	sweeper->walker->squeeze = gm_sweep_squeeze;
 	sweeper->walker->sweeper = sweeper;
 	/* address space: these grow to megabytes, and mostly need not be moved for it */
 	(void)gm_array_reserve(&sweeper->walker->raw, RESERVED_REFERENCES);
@@ -212,52 +213,4 @@ void gm_sweep_rest(struct gm_sweep *sweep, unsigned thread)
 	gm_array_deinit(&sweeper->walker->requests);
 	note_late(sweeper, thread, sweeper->part_first);
 	sweeper->no_memory |= sweeper->walker->no_memory;
-}
-
-/*
- * What a reference leads to is looked at where it lies in these chunks, or elsewhere if it is met
- * again and again: a list of millions of Nones is not to be noted.
- */
-enum gm_looked gm_sweep_look_at(struct gm_walker *walker, uint64_t target, const uint8_t *head)
-{
-	const struct gm_walk_type *known =
-	        gm_walk_type_at(walker, gm_u64_at(head, walker->python->layout.object_type));
-	if (!known || !gm_walk_is_counted(walker, head))
-		return GM_NO_OBJECT;
-	/* a tracked one is in the set, even if it holds nothing */
-	if (known->type->atom && known->type->flags & GM_TYPE_FLAG_HAVE_GC)
-		return GM_NOT_LOOKED;
-	if (known->type->atom && gm_u64_at(head, 0) != 1)
-		gm_walk_is_atom(walker, target);
-	return known->type->atom ? GM_HOLDS_NOTHING : GM_MAY_HOLD;
-}
-
-static enum gm_looked look(struct gm_walker *walker, uint64_t target)
-{
-	enum { OFTEN = 32 };
-	const size_t size = (size_t)walker->python->layout.object_type + 8;
-	const uint8_t *head = gm_store_have_near(&walker->store, target, size, &walker->near_kept);
-	uint8_t copy[GM_WALK_HEAD];
-	if (head)
-		return gm_sweep_look_at(walker, target, head);
-	struct gm_walk_met *met =
-	        &walker->met[(target * UINT64_C(0x9e3779b97f4a7c15) >> 40) & (GM_WALK_MET - 1)];
-	if (met->address != target)
-		*met = (struct gm_walk_met){target, 0, GM_NOT_LOOKED};
-	if (++met->times == OFTEN && size <= sizeof(copy) &&
-	        gm_image_try_read(walker->python->image, target, copy, size))
-		met->looked = gm_sweep_look_at(walker, target, copy);
-	return (enum gm_looked)met->looked;
-}
-
-void gm_walk_emit_by_address(
-        struct gm_walker *walker, uint32_t from, uint64_t target, uint32_t extra)
-{
-	enum gm_looked looked = look(walker, target);
-	struct gm_walk_outside reference = {
-	        target, from, extra | (looked == GM_MAY_HOLD ? GM_WALK_LOOKED_AT : 0)};
-	if (looked == GM_HOLDS_NOTHING || looked == GM_NO_OBJECT)
-		return;
-	if (!gm_array_push(&walker->raw, reference))
-		walker->no_memory = true;
 }

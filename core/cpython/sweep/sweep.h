@@ -14,11 +14,10 @@
 #ifndef GM_CPYTHON_SWEEP_H
 #define GM_CPYTHON_SWEEP_H
 
-#include "cpython/sweep/walk.h"
+#include "cpython/cpython.h"
+#include "cpython/sweep/walk_types.h"
 #include "image/image.h"
 #include "image/kept.h"
-
-enum { GM_SWEEP_THREADS = 8 };
 
 struct gm_sweep;
 

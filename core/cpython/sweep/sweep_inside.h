@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "cpython/sweep/pools.h"
-#include "cpython/sweep/sweep.h"
+#include "cpython/sweep/walker.h"
 
 enum { GM_SWEEP_GROUP = 1 << 16 /* references that become a batch, or a few more */ };
 
@@ -65,12 +65,10 @@ struct gm_sweep {
 	bool no_memory;
 };
 
-enum gm_looked { GM_NOT_LOOKED, GM_HOLDS_NOTHING, GM_NO_OBJECT, GM_MAY_HOLD };
-
-/* What is at an address, by its first bytes. */
-enum gm_looked gm_sweep_look_at(struct gm_walker *walker, uint64_t target, const uint8_t *head);
 /* The thread's own; NULL: no memory. */
 struct gm_sweeper *gm_sweeper_of(struct gm_sweep *sweep, unsigned thread);
+/* sweep_squeeze.c: sorts out what was noted. */
+void gm_sweep_squeeze(struct gm_walker *walker);
 /* sweep_pools.c: makes the table of pools; false: no memory. */
 bool gm_sweep_gather_pools(struct gm_sweep *sweep);
 /* Does a block begin here whose object, if it has one, was looked at? */

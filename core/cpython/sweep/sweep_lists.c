@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/sort.h"
+#include "cpython/sweep/sweep.h"
 #include "cpython/sweep/sweep_inside.h"
 
 enum {

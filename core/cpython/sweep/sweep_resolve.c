@@ -7,7 +7,9 @@
 #include "base/search.h"
 #include "base/sort.h"
 #include "base/team.h"
+#include "cpython/sweep/sweep.h"
 #include "cpython/sweep/sweep_inside.h"
+#include "cpython/sweep/walk.h"
 
 static int by_number(const void *a, const void *b)
 {

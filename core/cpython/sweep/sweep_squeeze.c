@@ -26,7 +26,7 @@ static size_t look_at_all(struct gm_walker *walker, const struct place *places, 
 			const uint8_t *head = gm_store_at(&walker->store, places[i].to, size);
 			uint8_t copy[GM_WALK_HEAD];
 			if (head && size <= sizeof(copy))
-				looked = gm_sweep_look_at(
+				looked = gm_walk_look_at(
 				        walker, places[i].to, __builtin_memcpy(copy, head, size));
 			else
 				looked = head ? GM_NOT_LOOKED : GM_NO_OBJECT;

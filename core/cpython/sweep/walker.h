@@ -1,4 +1,7 @@
-/* One thread of gm_python_walk(): inside of the cpython room. */
+/*
+ * One thread of gm_python_walk() or of a sweep, inside of the cpython room: what it keeps, and how
+ * it notes the references that walk_objects.c and walk_arrays.c find.
+ */
 #ifndef GM_CPYTHON_WALKER_H
 #define GM_CPYTHON_WALKER_H
 
@@ -6,7 +9,7 @@
 
 #include "cpython/python.h"
 #include "cpython/sweep/store.h"
-#include "cpython/sweep/walk.h"
+#include "cpython/sweep/walk_types.h"
 
 enum {
 	GM_WALK_TYPES = 4096,     /* slots of a thread's table of types */
@@ -87,6 +90,7 @@ struct gm_walker {
 	GM_ARRAY(struct gm_walk_outside) raw;
 	size_t raw_checked,
 	        raw_limit; /* squeezed up to here; how many more before it is done again */
+	void (*squeeze)(struct gm_walker *walker); /* sorts out what was noted, in `raw` */
 	struct gm_sweeper *sweeper;
 	struct gm_walk_met {
 		uint64_t address;
@@ -109,17 +113,15 @@ void gm_walker_destroy(struct gm_walker *walker);
 void gm_walk_batch_end(struct gm_walker *walker, struct gm_walk_batch *batch);
 /* Notes that a string, number or code is here. */
 void gm_walk_is_atom(struct gm_walker *walker, uint64_t address);
-/* sweep_squeeze.c */
-void gm_sweep_squeeze(struct gm_walker *walker);
 /* Where nothing that is at hand is of use any more: notes may be sorted out. */
 static inline void gm_walk_pause(struct gm_walker *walker)
 {
 	if (walker->by_address && walker->raw.count - walker->raw_checked > walker->raw_limit)
-		gm_sweep_squeeze(walker);
+		walker->squeeze(walker);
 }
-/* sweep.c */
-void gm_walk_emit_by_address(
-        struct gm_walker *walker, uint32_t from, uint64_t target, uint32_t extra);
+enum gm_looked { GM_NOT_LOOKED, GM_HOLDS_NOTHING, GM_NO_OBJECT, GM_MAY_HOLD };
+/* What is at an address, by its first bytes. */
+enum gm_looked gm_walk_look_at(struct gm_walker *walker, uint64_t target, const uint8_t *head);
 /* Is it a count that the object at `head` begins with? A capsule, or a field that is guessed to be
  * one, may lead to a table of pointers, of which the second is a class; no count is as large as the
  * first. */
@@ -131,7 +133,8 @@ const struct gm_walk_type *gm_walk_type_at(struct gm_walker *walker, uint64_t ad
 void gm_walk_emit(struct gm_walker *walker, uint32_t from, uint64_t target, uint32_t extra);
 /* Looks at those that wait for it. */
 void gm_walk_emit_rest(struct gm_walker *walker);
-/* The objects of a batch, ascending; `numbers` may be NULL: they count from `first` on. */
+/* walk_objects.c: the objects of a batch, ascending; `numbers` may be NULL: they count from `first`
+ * on. */
 void gm_walk_objects(struct gm_walker *walker, const uint64_t *addresses, const uint32_t *numbers,
         uint32_t first, size_t count);
 /* walk_arrays.c: one array; `head` has as many of its bytes as tell what it is. */

@@ -9,6 +9,7 @@
 
 #include "cpython/versions/learned.h"
 #include "cpython/versions/locate.h"
+#include "cpython/versions/locate_file.h"
 #include "cpython/python.h"
 #include "image/layouts_file.h"
 

@@ -1,27 +1,10 @@
-/*
- * What locating the interpreter reads from files.
- */
+/* Where in a process its Python is, and of which version. */
 #ifndef GM_CPYTHON_LOCATE_H
 #define GM_CPYTHON_LOCATE_H
 
 #include <stdbool.h>
-#include <stdint.h>
-
-#include "image/image.h"
 
 /* "libpython3.10.so.1.0" -> 0x030a0000; 0 where a name tells nothing. */
 unsigned long gm_python_version_of_name(const char *name, bool *ret_free_threaded);
-
-/* The address in the file of a section; false: no such file or section. */
-bool gm_python_find_section(
-        const struct gm_image *image, const char *path, const char *section, uint64_t *ret_address);
-
-/* The version string in a file's .rodata, as PY_VERSION_HEX without the release level; `minor_hex`
- * (0x030a, or 0 for any) is the version that the file's name told. 0: none found. */
-unsigned long gm_python_version_in_file(
-        const struct gm_image *image, const char *path, unsigned long minor_hex);
-
-/* The same in bytes already at hand. */
-unsigned long gm_python_version_in_bytes(const char *bytes, size_t size, unsigned long minor_hex);
 
 #endif

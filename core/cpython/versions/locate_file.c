@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/mapped_file.h"
 #include "base/regular_file.h"
-#include "cpython/versions/locate.h"
+#include "cpython/versions/locate_file.h"
 
 struct opened {
 	Elf *elf; /* NULL: it is none, or cannot be read */

@@ -16,6 +16,7 @@
 #include "base/huge_pages.h"
 #include "base/sort.h"
 #include "base/team.h"
+#include "cpython/sweep/walk.h"
 
 enum {
 	MAX_FRAMES = 1 << 16, /* of all threads */
