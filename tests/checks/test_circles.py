@@ -1,4 +1,4 @@
-"""Circles of files within a room (tests/circles.py): those that there still are stand in circles.txt, and no further one comes."""
+"""There are no circles of files within a room (tests/circles.py)."""
 
 import sys
 from pathlib import Path
@@ -8,22 +8,10 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import circles  # noqa: E402
 
-LIST = Path(__file__).with_name("circles.txt")
 
-
-def listed():
-    lines = LIST.read_text().splitlines()
-    return sorted(line for line in lines if line and not line.startswith("#"))
-
-
-def test_no_file_joins_a_circle():
-    new = [unit for room in circles.rooms() for unit in circles.in_circles(room) if unit not in listed()]
-    assert new == [], "tests/circles.py -v ROOM says which names tie these files"
-
-
-def test_the_list_of_circles_has_none_that_is_gone():
-    there = {unit for room in circles.rooms() for unit in circles.in_circles(room)}
-    assert [unit for unit in listed() if unit not in there] == [], "take these lines out of circles.txt"
+def test_no_two_files_of_a_room_use_each_other():
+    found = [unit for room in circles.rooms() for unit in circles.in_circles(room)]
+    assert found == [], "tests/circles.py -v ROOM says which names tie these files"
 
 
 def room_of(tmp_path, **files):

@@ -192,3 +192,33 @@ bool gm_py_depths_find(struct gm_code_entry *entry, int version, const struct gm
 	}
 	return !follow.failed;
 }
+
+int gm_py_depth_at(struct gm_python *python, struct gm_code_entry *entry, uint32_t offset)
+{
+	const struct gm_python_layout *layout = &python->layout;
+	_cleanup_free_ uint8_t *exceptions = NULL;
+	size_t size = 0;
+	struct gm_decoded at;
+	int depth;
+
+	if (!entry->depths_sought) {
+		entry->depths_sought = true;
+		if (layout->code_exceptions != GM_NO_FIELD)
+			exceptions = gm_py_bytes(
+			        python, gm_u64_at(entry->key, layout->code_exceptions), &size);
+		gm_py_depths_find(entry, python->version, python->opcodes, exceptions, size);
+	}
+	if (!entry->depths || !gm_py_decode(entry, python->opcodes, offset, &at))
+		return -1;
+	depth = entry->depths[at.start / 2];
+	switch ((enum gm_op)python->opcodes[at.opcode].op) {
+	case GM_OP_STORE_FAST:
+	case GM_OP_STORE_NAME:
+	case GM_OP_STORE_GLOBAL:
+	case GM_OP_STORE_DEREF:
+	case GM_OP_POP_TOP:
+		return depth - 1; /* popped before anything can be let go */
+	default:
+		return depth; /* operands stay until it is done */
+	}
+}

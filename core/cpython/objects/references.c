@@ -7,65 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpython/objects/references.h"
-
-static bool emit(struct gm_visit *visit, uint64_t target, enum gm_edge_kind kind, const char *name,
-        int64_t index)
-{
-	if (!target || visit->stopped)
-		return !visit->stopped;
-	if (!visit->visit(visit->context, target, kind, name, index))
-		visit->stopped = true;
-	return !visit->stopped;
-}
-
-bool gm_py_emit_field(struct gm_visit *visit, uint64_t object, int32_t offset,
-        enum gm_edge_kind kind, const char *name)
-{
-	return emit(visit, gm_py_field(visit->python, object, offset), kind, name, -1);
-}
-
-bool gm_py_emit_slot(struct gm_visit *visit, uint64_t frame, int32_t offset, enum gm_edge_kind kind,
-        const char *name)
-{
-	uint64_t word = gm_py_field(visit->python, frame, offset);
-
-	return emit(visit, gm_stackref_counted(&visit->python->layout, word), kind, name, -1);
-}
-
-/* Visits `count` words from `address` on; `slots`: they are a frame's. */
-static bool emit_words(struct gm_visit *visit, uint64_t address, uint64_t count,
-        enum gm_edge_kind kind, int64_t first, bool slots)
-{
-	const struct gm_python_layout *const layout = &visit->python->layout;
-	enum { BATCH = 256 };
-	uint64_t items[BATCH];
-
-	for (uint64_t at = 0; at < count; at += BATCH) {
-		uint64_t more = count - at < BATCH ? count - at : BATCH;
-		if (!gm_image_try_read(
-		            visit->python->image, address + 8 * at, items, (size_t)more * 8))
-			return false;
-		for (uint64_t i = 0; i < more; i++) {
-			uint64_t item = slots ? gm_stackref_counted(layout, items[i]) : items[i];
-			if (!emit(visit, item, kind, NULL, first + (int64_t)(at + i)))
-				return true;
-		}
-	}
-	return true;
-}
-
-bool gm_py_emit_slots(struct gm_visit *visit, uint64_t address, uint64_t count,
-        enum gm_edge_kind kind, int64_t first)
-{
-	return emit_words(visit, address, count, kind, first, true);
-}
-
-bool gm_py_emit_array(struct gm_visit *visit, uint64_t address, uint64_t count,
-        enum gm_edge_kind kind, int64_t first)
-{
-	return emit_words(visit, address, count, kind, first, false);
-}
+#include "cpython/objects/emit.h"
+#include "cpython/objects/references_frames.h"
+#include "cpython/objects/shape.h"
 
 /* --- containers ------------------------------------------------------------------------------- */
 
@@ -87,8 +31,8 @@ static bool dict_entry(void *context, uint64_t key, uint64_t value)
 	struct gm_visit *visit = context;
 	_cleanup_free_ char *name = visit->names ? key_name(visit->python, key) : NULL;
 
-	return emit(visit, key, GM_EDGE_DICT_KEY, name, -1) &&
-	       emit(visit, value, GM_EDGE_KEY, name, -1);
+	return gm_py_emit(visit, key, GM_EDGE_DICT_KEY, name, -1) &&
+	       gm_py_emit(visit, value, GM_EDGE_KEY, name, -1);
 }
 
 static bool split_entry(void *context, uint64_t key, uint64_t value)
@@ -96,7 +40,7 @@ static bool split_entry(void *context, uint64_t key, uint64_t value)
 	struct gm_visit *visit = context;
 	_cleanup_free_ char *name = visit->names ? key_name(visit->python, key) : NULL;
 
-	return emit(visit, value, GM_EDGE_KEY, name, -1);
+	return gm_py_emit(visit, value, GM_EDGE_KEY, name, -1);
 }
 
 /* A split dict's keys are held by the keys object that it shares; values that lie within an
@@ -146,7 +90,7 @@ static bool visit_set(struct gm_visit *visit, uint64_t object)
 			return false;
 		for (uint64_t i = 0; i < count; i++) {
 			if (entries[i][0] && entries[i][1] != UINT64_MAX &&
-			        !emit(visit, entries[i][0], GM_EDGE_ITEM, NULL, index++))
+			        !gm_py_emit(visit, entries[i][0], GM_EDGE_ITEM, NULL, index++))
 				return true;
 		}
 	}
@@ -241,7 +185,7 @@ static bool visit_links(struct gm_visit *visit, uint64_t object)
 	uint64_t link = gm_py_field(visit->python, object, NEXT);
 
 	for (int i = 0; link && link != object && i < MAX_LINKS; i++) {
-		if (!emit(visit, link, GM_EDGE_OTHER, "link", -1))
+		if (!gm_py_emit(visit, link, GM_EDGE_OTHER, "link", -1))
 			return true;
 		link = gm_py_field(visit->python, link, NEXT);
 	}
@@ -344,7 +288,7 @@ static bool inline_value(void *context, uint64_t key, uint64_t value)
 	struct gm_visit *visit = context;
 	_cleanup_free_ char *name = visit->names ? key_name(visit->python, key) : NULL;
 
-	return emit(visit, value, GM_EDGE_ATTRIBUTE, name, -1);
+	return gm_py_emit(visit, value, GM_EDGE_ATTRIBUTE, name, -1);
 }
 
 /* Is it a reference that was visited as what it is? */
@@ -375,7 +319,7 @@ static void visit_guesses(struct gm_visit *visit, uint64_t object, const struct 
 		        !count || (count > UINT64_C(1) << 40 && count != UINT64_MAX))
 			continue;
 		snprintf(name, sizeof(name), "word at +%d", (int)at);
-		emit(visit, word, GM_EDGE_GUESS, name, -1);
+		gm_py_emit(visit, word, GM_EDGE_GUESS, name, -1);
 	}
 }
 
@@ -395,14 +339,14 @@ bool gm_python_references(
 	/* a function's, a module's dict is one of its fields */
 	if (type->kind != GM_TYPE_FUNCTION && type->kind != GM_TYPE_MODULE &&
 	        type->kind != GM_TYPE_TYPE)
-		emit(&visit, gm_py_instance_dict(python, object, type), GM_EDGE_OTHER, "__dict__",
-		        -1);
+		gm_py_emit(&visit, gm_py_instance_dict(python, object, type), GM_EDGE_OTHER,
+		        "__dict__", -1);
 	visit_fields(&visit, object, type->fields.items + type->layout_fields,
 	        type->fields.count - type->layout_fields);
 	visit_guesses(&visit, object, type);
 	/* of a class its own class is told by name: few have one of their own */
 	if (type->flags & GM_TYPE_FLAG_HEAP)
-		emit(&visit, type->address,
+		gm_py_emit(&visit, type->address,
 		        type->kind == GM_TYPE_TYPE ? GM_EDGE_OTHER : GM_EDGE_TYPE,
 		        type->kind == GM_TYPE_TYPE ? "class" : NULL, -1);
 	return whole && !type->in_part;

@@ -4,7 +4,8 @@
  */
 #include <string.h>
 
-#include "cpython/objects/references.h"
+#include "cpython/objects/references_frames.h"
+#include "cpython/threads/thread_start.h"
 
 /* Locals by name, then what is on the value stack below its top. */
 static bool visit_slots(

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "cpython/objects/references.h"
+#include "cpython/objects/references_small.h"
 
 struct small_field {
 	int32_t offset;

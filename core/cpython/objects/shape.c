@@ -5,7 +5,8 @@
  */
 #include <string.h>
 
-#include "cpython/objects/references.h"
+#include "cpython/objects/references_small.h"
+#include "cpython/objects/shape.h"
 
 static bool add(struct gm_type *type, int32_t offset, enum gm_edge_kind kind, const char *name)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpython/objects/references.h"
+#include "cpython/objects/shape.h"
 
 /* Layouts by tp_name, of types that CPython defines in C. Subclasses get their base's. */
 static const struct {

@@ -10,7 +10,7 @@
  */
 #include <stdio.h>
 
-#include "cpython/objects/references.h"
+#include "cpython/threads/thread_start.h"
 
 enum {
 	/* below pthread_self(): the thread's own variables, then thread_run() and the two frames
