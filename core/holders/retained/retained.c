@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "holders/graph/dominators.h"
-#include "holders/retained/sharing.h"
+#include "holders/retained/builder.h"
 #include "holders/describe/names.h"
 #include "holders/graph/strings.h"
 #include "holders/holders.h"
@@ -15,52 +15,17 @@
 #include "holders/retained/unfound.h"
 #include "holders/retained/variables.h"
 
-enum {
-	MAX_DEPTH = 192, /* of the answer's tree */
-	MAX_NODES = 1 << 24,
-	MAX_ALSO = 8,
-};
+enum { MAX_NODES = 1 << 24, MAX_ALSO = 8 };
 
-/* A node of the tree under construction; children are a list. Node 0 is the root. */
-struct node {
-	uint32_t parent, first_child, next_sibling;
-	uint32_t depth;
-	struct gm_step step;
-	uint32_t variable; /* number of the variable + 1; 0: none */
-	uint32_t items;    /* of a container */
-	uint64_t bytes, blocks;
-};
-
-/* Where the ways of what a vertex dominates go on: below `node`, told from `vertex` on. */
-struct place {
-	uint32_t node, vertex;
-	bool graph; /* the way there leads through a graph of autograd: what saved it tells more */
-};
-
-struct builder {
-	struct gm_reach *reach;
-	const struct gm_paths *paths;
-	const struct gm_sharing *sharing;
-	const uint32_t *dominators;
-	struct place *places; /* by vertex */
-	uint32_t *items; /* by vertex: the item of a container that the nearest way leads through;
-	                    0: none */
-	GM_ARRAY(struct node) nodes;
-	struct gm_map children;  /* (node, step) -> node */
-	struct gm_map seen;      /* (node, item) */
-	struct gm_map variables; /* a variable's label -> its number + 1: the first of that label */
-	bool no_memory;
-};
-
-static uint32_t child_of(struct builder *builder, uint32_t parent, struct gm_step step)
+static uint32_t child_of(struct gm_retained_builder *builder, uint32_t parent, struct gm_step step)
 {
 	bool is_new;
-	struct node *above = &builder->nodes.items[parent];
-	if (above->depth >= MAX_DEPTH || builder->nodes.count >= MAX_NODES)
+	struct gm_retained_building *above = &builder->nodes.items[parent];
+	if (above->depth >= GM_RETAINED_DEPTH || builder->nodes.count >= MAX_NODES)
 		return parent;
 	uint64_t key = ((uint64_t)parent << 38 | (uint64_t)step.part << 32 | step.name) + 1;
 	uint64_t *slot = gm_map_put(&builder->children, key, &is_new);
-	struct node made = {.parent = parent,
+	struct gm_retained_building made = {.parent = parent,
 	        .next_sibling = above->first_child,
 	        .depth = above->depth + 1,
 	        .step = step};
@@ -75,7 +40,8 @@ static uint32_t child_of(struct builder *builder, uint32_t parent, struct gm_ste
 	return (uint32_t)*slot;
 }
 
-static uint32_t descend(struct builder *builder, struct place from, uint32_t vertex)
+static uint32_t descend(
+        struct gm_retained_builder *builder, struct gm_retained_place from, uint32_t vertex)
 {
 	struct gm_step steps[2 * GM_PATH_MAX];
 	size_t count = gm_paths_grouped(builder->paths, from.vertex, vertex, steps), first = 0;
@@ -94,7 +60,7 @@ static bool is_counted(struct gm_step step)
 	return step.part == GM_PART_ITEM || (step.part == GM_PART_KEY && step.name == 0);
 }
 
-static void place_vertices(struct builder *builder)
+static void place_vertices(struct gm_retained_builder *builder)
 {
 	const struct gm_sharing *sharing = builder->sharing;
 	const struct gm_reach *reach = builder->reach;
@@ -126,7 +92,7 @@ static void place_vertices(struct builder *builder)
 				uint32_t node = descend(builder, builder->places[top], top);
 				if (top == 0 || !graph)
 					node = child_of(builder, node, step);
-				builder->places[v] = (struct place){node, top, graph};
+				builder->places[v] = (struct gm_retained_place){node, top, graph};
 			}
 			builder->no_memory |= !gm_array_push(&stack, v);
 		}
@@ -135,18 +101,20 @@ static void place_vertices(struct builder *builder)
 }
 
 /* The node of a block: the end of the way to it. */
-static uint32_t node_of_block(struct builder *builder, const struct gm_reach_block *block)
+static uint32_t node_of_block(
+        struct gm_retained_builder *builder, const struct gm_reach_block *block)
 {
 	if (builder->dominators[block->vertex] == GM_NO_DOMINATOR)
 		return child_of(builder, 0, (struct gm_step){.part = GM_PART_UNKNOWN});
 	return descend(builder, builder->places[block->vertex], block->vertex);
 }
 
-static void count_block(struct builder *builder, const struct gm_reach_block *block, uint32_t node)
+static void count_block(
+        struct gm_retained_builder *builder, const struct gm_reach_block *block, uint32_t node)
 {
 	uint32_t item = builder->items[block->vertex];
 	for (;; node = builder->nodes.items[node].parent) {
-		struct node *at = &builder->nodes.items[node];
+		struct gm_retained_building *at = &builder->nodes.items[node];
 		at->bytes += block->bytes;
 		at->blocks++;
 		if (node == 0)
@@ -163,7 +131,8 @@ static void count_block(struct builder *builder, const struct gm_reach_block *bl
 }
 
 /* What nothing was found to hold is told by its tensors: "float32 [4198400]". */
-static struct gm_step step_of_tensor(struct builder *builder, const struct gm_block_note *note)
+static struct gm_step step_of_tensor(
+        struct gm_retained_builder *builder, const struct gm_block_note *note)
 {
 	char text[GM_TENSOR_MAX_DIMENSIONS * 24 + 64];
 	size_t used = (size_t)snprintf(text, sizeof(text), "%s [", note->dtype ? note->dtype : "?");
@@ -175,7 +144,7 @@ static struct gm_step step_of_tensor(struct builder *builder, const struct gm_bl
 	return (struct gm_step){GM_PART_FIELD, gm_strings_add(&builder->reach->strings, text)};
 }
 
-static void add_blocks(struct builder *builder, int device)
+static void add_blocks(struct gm_retained_builder *builder, int device)
 {
 	struct gm_reach *reach = builder->reach;
 	struct gm_step missing = {
@@ -201,147 +170,6 @@ static void add_blocks(struct builder *builder, int device)
 		        child_of(builder, missing_node, step_of_tensor(builder, &notes.items[i])));
 	gm_array_deinit(&notes);
 	gm_array_deinit(&blocks);
-}
-
-/* --- names ------------------------------------------------------------------------------------ */
-
-/* "layers.3.mlp": a module's child with those above it. */
-static char *module_path(struct builder *builder, uint32_t number)
-{
-	const char *names[MAX_DEPTH];
-	size_t count = 0, length = 1;
-	for (uint32_t at = number; at != 0 && count < MAX_DEPTH;
-	        at = builder->nodes.items[at].parent) {
-		const struct gm_step *step = &builder->nodes.items[at].step;
-		if (step->part != GM_PART_MODULE && step->part != GM_PART_PARAMETER &&
-		        step->part != GM_PART_BUFFER)
-			break;
-		names[count++] = gm_strings_at(&builder->reach->strings, step->name);
-		length += strlen(names[count - 1]) + 1;
-	}
-	char *text = malloc(length), *at = text;
-	if (!text)
-		return NULL;
-	*at = 0;
-	while (count-- > 0)
-		at += sprintf(at, "%s%s", names[count], count ? "." : "");
-	return text;
-}
-
-static struct gm_retained_name plain_name(enum gm_retained_form form, uint32_t count)
-{
-	return (struct gm_retained_name){.form = form, .count = count};
-}
-
-/* `items`: of a container. */
-static struct gm_retained_name element_name(
-        struct builder *builder, struct gm_step step, uint32_t items)
-{
-	struct gm_retained_name made = {.form = GM_NAME_PART};
-	switch (step.part) {
-	case GM_PART_ITEM:
-		return plain_name(GM_NAME_ITEMS, items ? items : 1);
-	case GM_PART_STATE:
-		return plain_name(GM_NAME_STATES, 0);
-	case GM_PART_GRAD:
-	case GM_PART_GRADS:
-		return plain_name(GM_NAME_GRAD, 0);
-	case GM_PART_PARAMETERS:
-		return plain_name(GM_NAME_PARAMETERS, 0);
-	case GM_PART_BUFFERS:
-		return plain_name(GM_NAME_BUFFERS, 0);
-	case GM_PART_GRAPH:
-		return plain_name(GM_NAME_GRAPH_LEAVES, 0);
-	case GM_PART_SAVED_GROUP:
-		return plain_name(GM_NAME_SAVED, 0);
-	case GM_PART_HOOK:
-		return plain_name(GM_NAME_HOOKS, 0);
-	case GM_PART_VIEW:
-		return plain_name(GM_NAME_VIEW_BASE, 0);
-	case GM_PART_UNKNOWN:
-		return plain_name(GM_NAME_NO_TENSOR, 0);
-	case GM_PART_TRACEBACK:
-		return plain_name(GM_NAME_TRACEBACK, 0);
-	case GM_PART_VARIABLE:
-	case GM_PART_LOCAL:
-		if (!step.name || !gm_reach_label_name(builder->reach, step.name, &made))
-			builder->no_memory = true;
-		return made;
-	case GM_PART_KEY:
-		if (!step.name)
-			return plain_name(GM_NAME_VALUES, items ? items : 1);
-		made.form = GM_NAME_KEY;
-		break;
-	case GM_PART_ATTRIBUTE:
-		made.form = GM_NAME_ATTRIBUTE;
-		break;
-	default:
-		break;
-	}
-	if (step.name && step.part != GM_PART_SHARED) {
-		made.name = strdup(gm_strings_at(&builder->reach->strings, step.name));
-		builder->no_memory |= !made.name;
-	}
-	return made;
-}
-
-static int by_name(const void *a, const void *b)
-{
-	const struct gm_retained_name *left = a, *right = b;
-	if (left->form != right->form)
-		return left->form < right->form ? -1 : 1;
-	int order = gm_native_owner_compare(left->native, right->native);
-	if (order)
-		return order;
-	order = strcmp(left->name ? left->name : "", right->name ? right->name : "");
-	return order ? order : strcmp(left->of ? left->of : "", right->of ? right->of : "");
-}
-
-/* Sharers by their names, what is no variable last. */
-static struct gm_retained_name shared_name(struct builder *builder, uint32_t set)
-{
-	const struct gm_sharing *sharing = builder->sharing;
-	const struct gm_sharers *sharers = &sharing->sets.items[set];
-	struct gm_retained_name made = {.form = GM_NAME_SHARED,
-	        .members = calloc((size_t)sharers->count + 1, sizeof(*made.members)),
-	        .more = sharers->more};
-	struct gm_retained_name last[2];
-	size_t others = 0;
-	builder->no_memory |= !made.members;
-	for (uint32_t i = 0; i < sharers->count && made.members; i++) {
-		uint32_t member = sharing->members.items[sharers->first + i];
-		struct gm_retained_name name =
-		        element_name(builder, gm_sharing_member(sharing, set, i), 0);
-		bool other = member == sharing->running || member == sharing->missing;
-		if (other && others < 2)
-			last[others++] = name;
-		else
-			made.members[made.member_count++] = name;
-	}
-	if (made.member_count)
-		qsort(made.members, made.member_count, sizeof(*made.members), by_name);
-	for (size_t i = 0; i < others; i++)
-		made.members[made.member_count++] = last[i];
-	return made;
-}
-
-static struct gm_retained_name node_name(struct builder *builder, uint32_t number)
-{
-	const struct node *node = &builder->nodes.items[number];
-	switch (node->step.part) {
-	case GM_PART_MODULE:
-	case GM_PART_PARAMETER:
-	case GM_PART_BUFFER: {
-		struct gm_retained_name made = {
-		        .form = GM_NAME_MODULE_PART, .name = module_path(builder, number)};
-		builder->no_memory |= !made.name;
-		return made;
-	}
-	case GM_PART_SHARED:
-		return shared_name(builder, node->step.name);
-	default:
-		return element_name(builder, node->step, node->items);
-	}
 }
 
 /* A module's part has the module in its own name: it takes the module's place. */
@@ -376,8 +204,8 @@ static int by_bytes(const void *a, const void *b)
 	        left->names, left->name_count, right->names, right->name_count, true);
 }
 
-static void add_name(
-        struct builder *builder, struct gm_retained_node *node, struct gm_retained_name name)
+static void add_name(struct gm_retained_builder *builder, struct gm_retained_node *node,
+        struct gm_retained_name name)
 {
 	struct gm_retained_name *grown =
 	        realloc(node->names, (node->name_count + 1) * sizeof(*grown));
@@ -390,7 +218,7 @@ static void add_name(
 	node->names[node->name_count++] = name;
 }
 
-static void index_variables(struct builder *builder)
+static void index_variables(struct gm_retained_builder *builder)
 {
 	const struct gm_reach *reach = builder->reach;
 	for (size_t i = 0; i < reach->variables.count; i++) {
@@ -403,8 +231,8 @@ static void index_variables(struct builder *builder)
 	}
 }
 
-static void add_variable(
-        struct builder *builder, const struct node *from, struct gm_retained_node *node)
+static void add_variable(struct gm_retained_builder *builder,
+        const struct gm_retained_building *from, struct gm_retained_node *node)
 {
 	struct gm_reach *reach = builder->reach;
 	node->kind = GM_RETAINED_VARIABLE;
@@ -436,9 +264,9 @@ static void add_variable(
 	}
 }
 
-static uint32_t only_child(const struct builder *builder, uint32_t number)
+static uint32_t only_child(const struct gm_retained_builder *builder, uint32_t number)
 {
-	const struct node *node = &builder->nodes.items[number];
+	const struct gm_retained_building *node = &builder->nodes.items[number];
 	if (node->first_child == 0)
 		return 0;
 	uint32_t found = 0;
@@ -452,9 +280,11 @@ static uint32_t only_child(const struct builder *builder, uint32_t number)
 	return found && builder->nodes.items[found].blocks == node->blocks ? found : 0;
 }
 
-static void build_node(struct builder *builder, uint32_t number, struct gm_retained_node *ret_node);
+static void build_node(
+        struct gm_retained_builder *builder, uint32_t number, struct gm_retained_node *ret_node);
 
-static void add_children(struct builder *builder, uint32_t number, struct gm_retained_node *node)
+static void add_children(
+        struct gm_retained_builder *builder, uint32_t number, struct gm_retained_node *node)
 {
 	uint64_t bytes = node->bytes, blocks = node->blocks;
 	size_t count = 0;
@@ -479,17 +309,18 @@ static void add_children(struct builder *builder, uint32_t number, struct gm_ret
 	if (blocks == 0)
 		return;
 	struct gm_retained_node own = {.kind = GM_RETAINED_PART, .bytes = bytes, .blocks = blocks};
-	add_name(builder, &own, plain_name(GM_NAME_ITSELF, 0));
+	add_name(builder, &own, (struct gm_retained_name){.form = GM_NAME_ITSELF});
 	node->children[node->child_count++] = own;
 }
 
-/* Depth is bounded by MAX_DEPTH. */
-static void build_node(struct builder *builder, uint32_t number, struct gm_retained_node *ret_node)
+/* Depth is bounded by GM_RETAINED_DEPTH. */
+static void build_node(
+        struct gm_retained_builder *builder, uint32_t number, struct gm_retained_node *ret_node)
 {
-	const struct node *node = &builder->nodes.items[number];
+	const struct gm_retained_building *node = &builder->nodes.items[number];
 	struct gm_retained_node made = {
 	        .kind = GM_RETAINED_PART, .bytes = node->bytes, .blocks = node->blocks};
-	add_name(builder, &made, node_name(builder, number));
+	add_name(builder, &made, gm_retained_node_name(builder, number));
 	if (node->step.part == GM_PART_VARIABLE && node->parent == 0)
 		add_variable(builder, node, &made);
 	else if (node->step.part == GM_PART_SHARED)
@@ -503,7 +334,7 @@ static void build_node(struct builder *builder, uint32_t number, struct gm_retai
 		uint8_t lower = builder->nodes.items[child].step.part;
 		if (replaces(upper, lower) && made.name_count)
 			gm_retained_name_deinit(&made.names[--made.name_count]);
-		add_name(builder, &made, node_name(builder, child));
+		add_name(builder, &made, gm_retained_node_name(builder, child));
 		number = child;
 		upper = lower;
 		child = only_child(builder, number);
@@ -517,12 +348,13 @@ static void build_node(struct builder *builder, uint32_t number, struct gm_retai
 	*ret_node = made;
 }
 
-static void add_device(struct builder *builder, int number, struct gm_retained_device *ret_device)
+static void add_device(
+        struct gm_retained_builder *builder, int number, struct gm_retained_device *ret_device)
 {
 	const struct gm_reach *reach = builder->reach;
 	struct gm_retained_device device = {.device = number};
 	for (size_t i = 0; i < builder->nodes.count; i++) {
-		struct node *node = &builder->nodes.items[i];
+		struct gm_retained_building *node = &builder->nodes.items[i];
 		node->bytes = node->blocks = node->items = 0;
 	}
 	gm_map_deinit(&builder->seen); /* an item may have blocks on several devices */
@@ -561,7 +393,7 @@ static void add_device(struct builder *builder, int number, struct gm_retained_d
 	*ret_device = device;
 }
 
-static void add_devices(struct builder *builder, struct gm_retained *retained)
+static void add_devices(struct gm_retained_builder *builder, struct gm_retained *retained)
 {
 	const struct gm_reach *reach = builder->reach;
 	GM_ARRAY(struct gm_retained_device) devices = {0};
@@ -580,9 +412,9 @@ static void add_devices(struct builder *builder, struct gm_retained *retained)
 	retained->device_count = devices.count;
 }
 
-static struct gm_error *build(struct builder *builder, struct gm_retained *retained)
+static struct gm_error *build(struct gm_retained_builder *builder, struct gm_retained *retained)
 {
-	struct node root = {0};
+	struct gm_retained_building root = {0};
 	builder->places = calloc((size_t)builder->reach->count + 1, sizeof(*builder->places));
 	builder->items = calloc((size_t)builder->reach->count + 1, sizeof(*builder->items));
 	if (!builder->places || !builder->items || !gm_array_push(&builder->nodes, root))
@@ -614,7 +446,7 @@ static struct gm_error *ask(struct gm_reach *reach, struct gm_retained *retained
 	struct gm_paths paths = {0};
 	struct gm_sharing sharing = {0};
 	struct gm_error *error = &gm_error_no_memory;
-	struct builder builder = {
+	struct gm_retained_builder builder = {
 	        .reach = reach, .paths = &paths, .sharing = &sharing, .dominators = dominators};
 	if (dominators && find_dominators(reach, dominators) && gm_paths_init(&paths, reach) &&
 	        gm_sharing_init(&sharing, &paths, reach, dominators))

@@ -1,0 +1,149 @@
+/* What the nodes of the tree of `retained` are called: parts of variables, modules by their paths,
+ * sharers. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "holders/describe/names.h"
+#include "holders/graph/strings.h"
+#include "holders/retained/builder.h"
+#include "holders/retained/variables.h"
+
+/* "layers.3.mlp": a module's child with those above it. */
+static char *module_path(struct gm_retained_builder *builder, uint32_t number)
+{
+	const char *names[GM_RETAINED_DEPTH];
+	size_t count = 0, length = 1;
+	for (uint32_t at = number; at != 0 && count < GM_RETAINED_DEPTH;
+	        at = builder->nodes.items[at].parent) {
+		const struct gm_step *step = &builder->nodes.items[at].step;
+		if (step->part != GM_PART_MODULE && step->part != GM_PART_PARAMETER &&
+		        step->part != GM_PART_BUFFER)
+			break;
+		names[count++] = gm_strings_at(&builder->reach->strings, step->name);
+		length += strlen(names[count - 1]) + 1;
+	}
+	char *text = malloc(length), *at = text;
+	if (!text)
+		return NULL;
+	*at = 0;
+	while (count-- > 0)
+		at += sprintf(at, "%s%s", names[count], count ? "." : "");
+	return text;
+}
+
+static struct gm_retained_name plain_name(enum gm_retained_form form, uint32_t count)
+{
+	return (struct gm_retained_name){.form = form, .count = count};
+}
+
+/* `items`: of a container. */
+static struct gm_retained_name element_name(
+        struct gm_retained_builder *builder, struct gm_step step, uint32_t items)
+{
+	struct gm_retained_name made = {.form = GM_NAME_PART};
+	switch (step.part) {
+	case GM_PART_ITEM:
+		return plain_name(GM_NAME_ITEMS, items ? items : 1);
+	case GM_PART_STATE:
+		return plain_name(GM_NAME_STATES, 0);
+	case GM_PART_GRAD:
+	case GM_PART_GRADS:
+		return plain_name(GM_NAME_GRAD, 0);
+	case GM_PART_PARAMETERS:
+		return plain_name(GM_NAME_PARAMETERS, 0);
+	case GM_PART_BUFFERS:
+		return plain_name(GM_NAME_BUFFERS, 0);
+	case GM_PART_GRAPH:
+		return plain_name(GM_NAME_GRAPH_LEAVES, 0);
+	case GM_PART_SAVED_GROUP:
+		return plain_name(GM_NAME_SAVED, 0);
+	case GM_PART_HOOK:
+		return plain_name(GM_NAME_HOOKS, 0);
+	case GM_PART_VIEW:
+		return plain_name(GM_NAME_VIEW_BASE, 0);
+	case GM_PART_UNKNOWN:
+		return plain_name(GM_NAME_NO_TENSOR, 0);
+	case GM_PART_TRACEBACK:
+		return plain_name(GM_NAME_TRACEBACK, 0);
+	case GM_PART_VARIABLE:
+	case GM_PART_LOCAL:
+		if (!step.name || !gm_reach_label_name(builder->reach, step.name, &made))
+			builder->no_memory = true;
+		return made;
+	case GM_PART_KEY:
+		if (!step.name)
+			return plain_name(GM_NAME_VALUES, items ? items : 1);
+		made.form = GM_NAME_KEY;
+		break;
+	case GM_PART_ATTRIBUTE:
+		made.form = GM_NAME_ATTRIBUTE;
+		break;
+	default:
+		break;
+	}
+	if (step.name && step.part != GM_PART_SHARED) {
+		made.name = strdup(gm_strings_at(&builder->reach->strings, step.name));
+		builder->no_memory |= !made.name;
+	}
+	return made;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct gm_retained_name *left = a, *right = b;
+	if (left->form != right->form)
+		return left->form < right->form ? -1 : 1;
+	int order = gm_native_owner_compare(left->native, right->native);
+	if (order)
+		return order;
+	order = strcmp(left->name ? left->name : "", right->name ? right->name : "");
+	return order ? order : strcmp(left->of ? left->of : "", right->of ? right->of : "");
+}
+
+/* Sharers by their names, what is no variable last. */
+static struct gm_retained_name shared_name(struct gm_retained_builder *builder, uint32_t set)
+{
+	const struct gm_sharing *sharing = builder->sharing;
+	const struct gm_sharers *sharers = &sharing->sets.items[set];
+	struct gm_retained_name made = {.form = GM_NAME_SHARED,
+	        .members = calloc((size_t)sharers->count + 1, sizeof(*made.members)),
+	        .more = sharers->more};
+	struct gm_retained_name last[2];
+	size_t others = 0;
+	builder->no_memory |= !made.members;
+	for (uint32_t i = 0; i < sharers->count && made.members; i++) {
+		uint32_t member = sharing->members.items[sharers->first + i];
+		struct gm_retained_name name =
+		        element_name(builder, gm_sharing_member(sharing, set, i), 0);
+		bool other = member == sharing->running || member == sharing->missing;
+		if (other && others < 2)
+			last[others++] = name;
+		else
+			made.members[made.member_count++] = name;
+	}
+	if (made.member_count)
+		qsort(made.members, made.member_count, sizeof(*made.members), by_name);
+	for (size_t i = 0; i < others; i++)
+		made.members[made.member_count++] = last[i];
+	return made;
+}
+
+struct gm_retained_name gm_retained_node_name(struct gm_retained_builder *builder, uint32_t number)
+{
+	const struct gm_retained_building *node = &builder->nodes.items[number];
+	switch (node->step.part) {
+	case GM_PART_MODULE:
+	case GM_PART_PARAMETER:
+	case GM_PART_BUFFER: {
+		struct gm_retained_name made = {
+		        .form = GM_NAME_MODULE_PART, .name = module_path(builder, number)};
+		builder->no_memory |= !made.name;
+		return made;
+	}
+	case GM_PART_SHARED:
+		return shared_name(builder, node->step.name);
+	default:
+		return element_name(builder, node->step, node->items);
+	}
+}

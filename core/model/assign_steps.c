@@ -1,0 +1,439 @@
+/* Makes the runs, from which event on which step and phase hold: the second reading of a log, by
+ * the loops that the first one found (step_plan.c), by grad modes and by what runs around one
+ * another say. */
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/search.h"
+#include "model/internal.h"
+#include "model/log_steps.h"
+#include "model/marks.h"
+#include "model/modes.h"
+#include "model/runs.h"
+#include "model/steps.h"
+
+struct gm_steps *gm_model_steps_create(const struct gm_model *model)
+{
+	return gm_log_steps_create(model->log);
+}
+
+/* Feeds what lies before an event: what iterators told, and marks of work. */
+static inline void feed_between(const struct gm_model *model, struct gm_steps *steps,
+        uint32_t number, struct gm_readers_place *place)
+{
+	for (; place->passes < model->pass_count; place->passes++) {
+		struct gm_log_pass pass;
+		gm_log_pass(model->log, place->passes, &pass);
+		if (pass.event > number)
+			break;
+		gm_steps_turn(steps, pass.code, pass.loop, pass.position);
+	}
+	for (; place->marks < model->mark_count; place->marks++) {
+		struct gm_log_mark mark;
+		gm_log_mark(model->log, place->marks, &mark);
+		if (mark.event > number)
+			break;
+		gm_log_steps_mark(model->log, steps, &mark);
+	}
+}
+
+/* The event that the next of what lies between events is in front of. */
+static uint32_t next_between(const struct gm_model *model, const struct gm_readers_place *place)
+{
+	uint64_t next = UINT32_MAX;
+	if (place->passes < model->pass_count) {
+		struct gm_log_pass pass;
+		gm_log_pass(model->log, place->passes, &pass);
+		next = pass.event < next ? pass.event : next;
+	}
+	if (place->marks < model->mark_count) {
+		struct gm_log_mark mark;
+		gm_log_mark(model->log, place->marks, &mark);
+		next = mark.event < next ? mark.event : next;
+	}
+	return (uint32_t)next;
+}
+
+void gm_model_steps_learn(const struct gm_model *model, struct gm_steps *steps,
+        const struct gm_event *events, size_t count, uint32_t first, struct gm_readers_place *place)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (events[i].flags & GM_EVENT_PREEXISTING)
+			continue;
+		uint32_t number = first + (uint32_t)i;
+		feed_between(model, steps, number, place);
+		const struct gm_step_event fed = gm_step_event_of(&events[i]);
+		gm_steps_learn(steps, &fed);
+		/* what may be a repetition: as far as nothing lies between */
+		uint32_t next = next_between(model, place);
+		size_t left = next - number - 1 < count - i - 1 ? next - number - 1 : count - i - 1;
+		i += gm_steps_learn_repeated(steps, events + i + 1, left);
+	}
+}
+
+/* What was allocated between a backward pass and the forward pass of the next micro-batch is that
+ * one's data. Of runs before `from` that is settled. */
+static void find_micro_batches(struct gm_model *model, size_t from)
+{
+	for (size_t i = from ? from : 1; i + 1 < model->runs.count; i++) {
+		struct run *run = &model->runs.items[i];
+		if (run->phase == GM_PHASE_OTHER && run->iteration &&
+		        run[-1].iteration == run->iteration && run[1].iteration == run->iteration &&
+		        run[-1].phase == GM_PHASE_BACKWARD &&
+		        (run[1].phase == GM_PHASE_FORWARD || run[1].phase == GM_PHASE_EVALUATION))
+			run->phase = GM_PHASE_DATA;
+	}
+}
+
+static size_t run_of_event(const struct gm_model *model, uint32_t event)
+{
+	return gm_partition_point(
+	               model->runs.count, middle, model->runs.items[middle].event <= event) -
+	       1;
+}
+
+static size_t end_of_iteration(const struct gm_model *model, size_t index)
+{
+	size_t end = index + 1;
+	while (end < model->runs.count &&
+	        model->runs.items[end].iteration == model->runs.items[index].iteration)
+		end++;
+	return end;
+}
+
+/* Does a backward pass of the next step free what a run allocated? */
+static bool feeds_backward(const struct gm_model *model, size_t index)
+{
+	const struct gm_model_run run = gm_run_at_index(model, index);
+	size_t next = end_of_iteration(model, index);
+	size_t end = next < model->runs.count ? end_of_iteration(model, next) : next;
+	for (uint32_t i = run.first; i < run.end; i++) {
+		if (!gm_model_allocates(model, i))
+			continue;
+		uint32_t freed = gm_block_end(&model->blocks.items[model->event_blocks[i]]);
+		size_t in = freed != GM_NO_EVENT ? run_of_event(model, freed) : end;
+		if (in < end && model->runs.items[in].phase == GM_PHASE_BACKWARD)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Where the grad mode was not recorded: a forward pass behind the last backward pass of its step,
+ * of which the backward pass of the next one frees nothing, is an evaluation. So is what was made
+ * right before one.
+ */
+static void find_evaluations(struct gm_model *model, size_t begin)
+{
+	struct run *runs = model->runs.items;
+	for (size_t end; begin < model->runs.count; begin = end) {
+		size_t backward = SIZE_MAX;
+		end = end_of_iteration(model, begin);
+		for (size_t i = begin; i < end && runs[i].iteration; i++)
+			if (runs[i].phase == GM_PHASE_BACKWARD)
+				backward = i;
+		for (size_t i = end; i-- > begin;) {
+			bool behind = backward != SIZE_MAX && i > backward;
+			bool made_for = runs[i].phase == GM_PHASE_OTHER && i + 1 < end &&
+			                runs[i + 1].phase == GM_PHASE_EVALUATION;
+			if (made_for || (behind && runs[i].phase == GM_PHASE_FORWARD &&
+			                        !feeds_backward(model, i)))
+				runs[i].phase = GM_PHASE_EVALUATION;
+		}
+	}
+}
+
+/* The first run that more events may tell something of: in the step of run `from` or the one
+ * before. What is in no step is told by the run behind it alone. */
+static size_t begin_of_unpromoted(const struct gm_model *model, size_t from)
+{
+	const struct run *runs = model->runs.items;
+	size_t begin = from < model->runs.count ? from : model->runs.count - 1;
+	for (uint32_t changes = 0; begin; begin--) {
+		changes += runs[begin - 1].iteration != runs[begin].iteration;
+		if (changes == 2 || (!runs[begin].iteration && begin + 1 < from))
+			break;
+	}
+	return begin;
+}
+
+/* What the runs around one tell of it, from run `from` on. */
+static void look_around(struct gm_model *model, size_t from)
+{
+	if (!model->runs.count)
+		return;
+	size_t begin = begin_of_unpromoted(model, from);
+	for (size_t i = begin; i < model->runs.count; i++)
+		model->runs.items[i].phase = model->runs.items[i].own_phase;
+	find_micro_batches(model, begin);
+	if (!model->readings.has_modes)
+		find_evaluations(model, begin);
+}
+
+/* The second reading from the beginning on, by what is known now. */
+static bool begin_assigning(struct gm_model *model)
+{
+	struct readings *readings = &model->readings;
+	gm_steps_destroy(readings->assigning);
+	readings->assigning = gm_model_steps_create(model);
+	gm_modes_destroy(readings->modes);
+	readings->modes = gm_modes_create(gm_log_step_frames, (void *)model->log);
+	readings->assigned = 0;
+	readings->fed = (struct gm_readers_place){0};
+	readings->indexed = 0;
+	readings->main_thread = 0;
+	readings->over = false;
+	readings->has_modes = false;
+	readings->plan = model->plan;
+	readings->marked = gm_model_steps_marked(model);
+	model->runs.count = 0;
+	model->iterations = 0;
+	if (!readings->assigning || !readings->modes)
+		return false;
+	gm_steps_fix(readings->assigning, &model->plan);
+	return true;
+}
+
+/* Cuts the run that an event is in, so that one begins there. The index of that one; SIZE_MAX: no
+ * memory. */
+static size_t cut_run(struct gm_model *model, uint32_t event)
+{
+	size_t low = gm_partition_point(
+	        model->runs.count, middle, model->runs.items[middle].event <= event);
+	if (low && model->runs.items[low - 1].event == event)
+		return low - 1;
+	if (!low)
+		return 0;
+	struct run later = model->runs.items[low - 1];
+	later.event = event;
+	if (!gm_array_push(&model->runs, later))
+		return SIZE_MAX;
+	for (size_t i = model->runs.count - 1; i > low; i--)
+		model->runs.items[i] = model->runs.items[i - 1];
+	model->runs.items[low] = later;
+	return low;
+}
+
+/*
+ * Where an evaluation began whose module is called now, while autograd has been off since an event:
+ * weights may have been averaged before, without a word between. What was made for the evaluation
+ * is still there, and the others' is not.
+ */
+static uint32_t begin_of_evaluation(const struct gm_model *model, uint32_t since, uint32_t now)
+{
+	uint32_t alive = 0, begin = since;
+	for (uint32_t i = since; i < now; i++) {
+		uint32_t block = model->event_blocks[i];
+		if (block == GM_NO_BLOCK)
+			continue;
+		uint32_t alloc = model->blocks.items[block].alloc;
+		if (alloc == i)
+			alive++;
+		else if (alloc >= since && alloc < i &&
+		         gm_block_end(&model->blocks.items[block]) == i)
+			alive--;
+		if (!alive)
+			begin = i + 1;
+	}
+	return begin;
+}
+
+/* What an event tells of those before it. */
+static bool change_phases(struct gm_model *model, uint32_t now, const struct gm_mode_change *change)
+{
+	if (!change->from || change->since >= now)
+		return true;
+	uint32_t since = change->to == GM_PHASE_EVALUATION
+	                         ? begin_of_evaluation(model, change->since, now)
+	                         : change->since;
+	if (since >= now)
+		return true;
+	size_t first = cut_run(model, since);
+	if (first == SIZE_MAX)
+		return false;
+	if (first < model->readings.unsettled)
+		model->readings.unsettled = first;
+	for (size_t i = first; i < model->runs.count; i++)
+		if (change->from & UINT32_C(1) << model->runs.items[i].own_phase)
+			model->runs.items[i].own_phase = model->runs.items[i].phase =
+			        (uint8_t)change->to;
+	size_t kept = first ? first : 1; /* runs that are the same again become one */
+	for (size_t i = kept; i < model->runs.count; i++) {
+		const struct run *run = &model->runs.items[i];
+		const struct run *last = &model->runs.items[kept - 1];
+		if (run->iteration != last->iteration || run->own_phase != last->own_phase)
+			model->runs.items[kept++] = *run;
+	}
+	model->runs.count = kept < model->runs.count ? kept : model->runs.count;
+	/* checkpoints behind it may be in another run now */
+	size_t known = change->since / CHECKPOINT_EVENTS;
+	if (model->readings.indexed > known)
+		model->readings.indexed = known;
+	return true;
+}
+
+/* By the grad mode, where that was recorded; false: no memory. */
+static bool assign_by_mode(struct gm_model *model, const struct gm_site *site, struct run *run)
+{
+	struct readings *readings = &model->readings;
+	struct gm_mode_change change;
+	if (site->thread != readings->main_thread || site->flags & GM_EVENT_BORROWED)
+		return true;
+	const struct gm_mode_event event = {
+	        .number = run->event,
+	        .python_stack = site->python_stack,
+	        .flags = site->flags,
+	        .step = run->iteration,
+	        .phase = (enum gm_phase)run->phase,
+	};
+	readings->has_modes |= (site->flags & (GM_EVENT_GRAD | GM_EVENT_NO_GRAD)) != 0;
+	run->phase = (uint8_t)gm_modes_feed(readings->modes, &event, &change);
+	return change_phases(model, run->event, &change);
+}
+
+uint32_t gm_model_steps_follow(const struct gm_model *model, struct gm_steps *steps,
+        uint32_t number, struct gm_readers_place *place)
+{
+	const struct gm_site *site = gm_model_site(model, number);
+	if (site->flags & GM_EVENT_PREEXISTING)
+		return 0;
+	feed_between(model, steps, number, place);
+	const struct gm_step_event event = {
+	        .thread = site->thread,
+	        .python_stack = site->python_stack,
+	        .native_stack = site->native_stack,
+	        .allocates = gm_steps_heeds_allocations(steps) && gm_model_allocates(model, number),
+	        .borrowed = site->flags & GM_EVENT_BORROWED,
+	};
+	return gm_steps_feed(steps, &event);
+}
+
+/* The iteration and phase of the event that the second reading has come to; false: no memory. */
+static bool assign(struct gm_model *model, uint32_t number, struct run *ret_run)
+{
+	struct readings *readings = &model->readings;
+	const struct gm_site *site = gm_model_site(model, number);
+	struct run run = {.event = number, .phase = GM_PHASE_INIT};
+	*ret_run = run;
+	if (site->flags & GM_EVENT_PREEXISTING)
+		return true;
+	run.iteration = gm_model_steps_follow(model, readings->assigning, number, &readings->fed);
+	run.phase = (uint8_t)gm_steps_phase(readings->assigning);
+	if (!readings->main_thread && site->python_stack && !(site->flags & GM_EVENT_BORROWED))
+		readings->main_thread = site->thread;
+	if (readings->marked)
+		run.iteration = gm_marks_step(model->marks, number, 0);
+	if (!assign_by_mode(model, site, &run))
+		return false;
+	/* in a step that was marked, what has no phase of its own is no start-up */
+	if (readings->marked && run.iteration && run.phase == GM_PHASE_INIT)
+		run.phase = GM_PHASE_OTHER;
+	run.phase = (uint8_t)gm_marks_phase(
+	        model->marks, number, site->thread, (enum gm_phase)run.phase);
+	/* The main thread has no Python frame any more: the program is over. */
+	readings->over =
+	        site->thread == readings->main_thread ? !site->python_stack : readings->over;
+	if (readings->over && readings->main_thread) {
+		run.iteration = 0;
+		run.phase = GM_PHASE_OTHER;
+	}
+	*ret_run = run;
+	return true;
+}
+
+/* The first event from one on that may be in another run than the one before it: it is of another
+ * site, or something else may tell. */
+static uint32_t end_of_same(const struct gm_model *model, uint32_t number, bool heeds)
+{
+	if (heeds || model->marks || !number || model->readings.fed.passes != model->pass_count)
+		return number;
+	uint32_t count = model->event_count, site = model->event_sites[number - 1];
+	while (number < count && model->event_sites[number] == site)
+		number++;
+	return number;
+}
+
+static void index_runs(struct gm_model *model)
+{
+	size_t *at = &model->readings.indexed;
+	size_t run = *at ? model->checkpoints.items[*at - 1].run : 0;
+	for (; *at < model->checkpoints.count; ++*at) {
+		while (run + 1 < model->runs.count &&
+		        model->runs.items[run + 1].event <= *at * CHECKPOINT_EVENTS)
+			run++;
+		model->checkpoints.items[*at].run = run;
+	}
+}
+
+/* Which step each iteration is of, and the runs' steps after that: of the runs from `settled` on,
+ * and before of those whose iteration is another step's by now. */
+static bool number_steps(struct gm_model *model, size_t settled)
+{
+	const struct gm_steps *assigning = model->readings.assigning;
+	uint32_t count = gm_steps_iteration_count(assigning), changed = 1;
+	if (model->readings.marked) {
+		model->step_count = 0;
+		for (size_t i = 0; i < model->runs.count; i++) {
+			struct run *run = &model->runs.items[i];
+			run->step = run->iteration;
+			if (run->step > model->step_count)
+				model->step_count = run->step;
+		}
+		return true;
+	}
+	uint32_t *step_of = calloc(count + 1u, sizeof(*step_of));
+	if (!step_of)
+		return false;
+	model->step_count = gm_steps_of_iterations(assigning, !gm_log_closed(model->log), step_of);
+	while (changed <= count && changed <= model->iterations &&
+	        step_of[changed] == model->step_of[changed])
+		changed++;
+	free(model->step_of);
+	model->step_of = step_of;
+	model->iterations = count;
+	for (size_t i = model->runs.count; i-- > 0;) {
+		struct run *run = &model->runs.items[i];
+		if (i < settled && run->iteration && run->iteration < changed)
+			break;
+		run->step = run->iteration <= count ? step_of[run->iteration] : 0;
+	}
+	memset(model->loop_steps, 0, sizeof(model->loop_steps));
+	for (uint32_t i = 1; i <= count; i++)
+		if (step_of[i] && step_of[i] != step_of[i - 1])
+			model->loop_steps[gm_steps_loop_of_iteration(assigning, i)]++;
+	return true;
+}
+
+struct gm_error *gm_model_assign_steps(struct gm_model *model)
+{
+	struct readings *readings = &model->readings;
+	bool same = readings->assigning && gm_step_plans_are_equal(&readings->plan, &model->plan) &&
+	            readings->marked == gm_model_steps_marked(model);
+	if (!same && !begin_assigning(model))
+		return &gm_error_no_memory;
+	readings->unsettled = model->runs.count ? model->runs.count - 1 : 0;
+	bool heeds = gm_steps_heeds_allocations(readings->assigning);
+	for (; readings->assigned < model->event_count; readings->assigned++) {
+		uint32_t number = end_of_same(model, readings->assigned, heeds);
+		model->read += number - readings->assigned;
+		readings->assigned = number;
+		if (number == model->event_count)
+			break;
+		model->read++;
+		struct run run;
+		if (!assign(model, readings->assigned, &run))
+			return &gm_error_no_memory;
+		const struct run *last =
+		        model->runs.count ? &model->runs.items[model->runs.count - 1] : NULL;
+		run.own_phase = run.phase;
+		if (last && last->iteration == run.iteration && last->own_phase == run.own_phase)
+			continue;
+		if (!gm_array_push(&model->runs, run))
+			return &gm_error_no_memory;
+	}
+	if (!number_steps(model, readings->unsettled))
+		return &gm_error_no_memory;
+	look_around(model, readings->unsettled);
+	index_runs(model);
+	return NULL;
+}
