@@ -81,7 +81,7 @@ def kill_and_compare(run_gpumem, environment, folder, count, seed, wait_for):
 
 
 def test_a_log_of_a_killed_process_is_the_prefix_of_what_it_did(run_gpumem, agent_env, tmp_path, wait_for):
-    log = kill_and_compare(run_gpumem, agent_env, tmp_path, 20, 1, wait_for)
+    log = kill_and_compare(run_gpumem, agent_env, tmp_path, 10, 1, wait_for)
     info = run_gpumem("info", log, "--json").check().json()
     assert info["complete"] is False
     assert any("an event that was being written then is missing" in gap for gap in info["gaps"])

@@ -76,17 +76,16 @@ def test_pytorchs_own_tools_open_the_snapshot(exported, run):
     snapshot, to = exported
     program = (
         "import pickle, sys, torch.cuda._memory_viz as viz\n"
-        "data = pickle.load(open(sys.argv[1], 'rb'))\n"
-        "print(viz.segsum(data))\n"
-        "assert '<html' in viz.trace_plot(data).lower() or 'script' in viz.trace_plot(data)\n"
-        "viz.segment_plot(data); viz.trace(data)\n"
-        "print('reserved', sum(s['total_size'] for s in data['segments']))\n"
+        "for path in sys.argv[1:]:\n"
+        "    data = pickle.load(open(path, 'rb'))\n"
+        "    print(viz.segsum(data))\n"
+        "    assert '<html' in viz.trace_plot(data).lower() or 'script' in viz.trace_plot(data)\n"
+        "    viz.segment_plot(data); viz.trace(data)\n"
+        "    print('reserved', sum(s['total_size'] for s in data['segments']))\n"
     )
-    totals = []
-    for path in snapshot, to("pytorch"):
-        lines = run([PYTHON, "-c", program, path]).check().out.splitlines()
-        totals.append([line for line in lines if line.split(":")[0] in TOTALS])
-    assert totals[0] == totals[1] and len(totals[0]) == len(TOTALS)
+    lines = run([PYTHON, "-c", program, snapshot, to("pytorch")]).check().out.splitlines()
+    totals = [line for line in lines if line.split(":")[0] in TOTALS]
+    assert len(totals) == 2 * len(TOTALS) and totals[: len(TOTALS)] == totals[len(TOTALS) :]
 
 
 @pytest.mark.long

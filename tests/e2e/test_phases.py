@@ -2,6 +2,7 @@
 is recorded by `gpumem run` and by PyTorch's own recorder at once, and both are asked."""
 
 import collections
+import functools
 import json
 import os
 import sqlite3
@@ -19,16 +20,26 @@ NO_BACKWARD = ("evaluation", "prefill", "decode")
 SLACK_US = 5  # the recorder's clock and the hooks' are two
 
 
+@pytest.fixture(scope="module")
+def record(run_gpumem, tmp_path_factory):
+    """Runs a kind of program once, however the tests of it are ordered."""
+
+    @functools.cache
+    def run(kind):
+        out = tmp_path_factory.mktemp(kind) / "run.pickle"
+        log = out.with_suffix(".gpumem")
+        env = {**os.environ, "TMPDIR": str(out.parent)}
+        run_gpumem("run", "--sim", "-o", log, "--", PYTHON, PROGRAM, kind, out, env=env).check()
+        return kind, json.loads(Path(f"{out}.json").read_text()), {"snapshot": out, "recording": log}
+
+    return run
+
+
 @pytest.fixture(scope="module", params=KINDS)
-def recorded(request, run_gpumem, tmp_path_factory):
+def recorded(request, record):
     if request.param in ("trainer", "generate"):
         pytest.importorskip("transformers")
-    out = tmp_path_factory.mktemp(request.param) / "run.pickle"
-    log = out.with_suffix(".gpumem")
-    env = {**os.environ, "TMPDIR": str(out.parent)}
-    command = ["run", "--sim", "-o", log, "--", PYTHON, PROGRAM, request.param, out]
-    run_gpumem(*command, env=env).check()
-    return request.param, json.loads(Path(f"{out}.json").read_text()), {"snapshot": out, "recording": log}
+    return record(request.param)
 
 
 @pytest.fixture(scope="module", params=["snapshot", "recording"])

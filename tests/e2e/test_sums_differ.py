@@ -6,6 +6,7 @@ import json
 import subprocess
 
 import pytest
+from conftest import spawning
 
 PROGRAM = """
 import ctypes, json, os, sys, torch
@@ -59,14 +60,16 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture
-def program(spawn, python, sim_env, tmp_path):
-    path = tmp_path / "counts.py"
+@pytest.fixture(scope="module")
+def program(python, sim_env, tmp_path_factory):
+    """A test that changes its statistics changes them back."""
+    path = tmp_path_factory.mktemp("counts") / "counts.py"
     path.write_text(PROGRAM)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    process = spawn([python, "-W", "ignore", path], env=sim_env("8GiB"), **pipes)
-    process.said = json.loads(process.stdout.readline())
-    return process
+    with spawning() as spawn:
+        process = spawn([python, "-W", "ignore", path], env=sim_env("8GiB"), **pipes)
+        process.said = json.loads(process.stdout.readline())
+        yield process
 
 
 def change(program, figure, by):
