@@ -26,3 +26,8 @@ int gpumem_session_frame_functions(
 	        gm_frame_functions(gm_session_context(session), addresses, count, ret_names);
 	return error ? error->status : GM_OK;
 }
+
+int gpumem_file_defines(const char *path, const char *function)
+{
+	return gm_frame_file_defines(path, function);
+}

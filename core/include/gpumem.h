@@ -387,6 +387,10 @@ GPUMEM_API int gpumem_session_frame_caller(
 GPUMEM_API int gpumem_session_frame_functions(
         gpumem_session *session, const uint64_t *addresses, size_t count, const char **ret_names);
 
+/* 1: a file (ELF) defines a function, as users name it to a debugger: "ncclAllReduce",
+ * "c10d::Reducer::all_reduce_bucket", "all_reduce_bucket". */
+GPUMEM_API int gpumem_file_defines(const char *path, const char *function);
+
 /* --- recording at breakpoints (gdb/) ---------------------------------------------------------- */
 
 typedef struct gpumem_recorder gpumem_recorder;

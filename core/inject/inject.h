@@ -167,7 +167,7 @@ enum gm_inject_standing {
 };
 struct gm_error *gm_inject_thread_is_call_safe(struct gm_image *image, struct gm_symbols *symbols,
         pid_t thread, enum gm_inject_standing *ret_standing, uint64_t *ret_back);
-/* The address of a function of the C library or of the agent; 0: there is none. */
+/* The address of a function of the C library, the dynamic linker or the agent; 0: there is none. */
 uint64_t gm_inject_function(struct gm_symbols *symbols, const char *name);
 
 /* Whether an agent is in the process. */

@@ -131,7 +131,9 @@ static uint64_t look_up_libc(struct gm_symbols *symbols, const char *name)
 uint64_t gm_inject_function(struct gm_symbols *symbols, const char *name)
 {
 	uint64_t address = gm_inject_variable(symbols, name);
-	return address ? address : look_up_libc(symbols, name);
+	if (!address)
+		address = look_up_libc(symbols, name);
+	return address ? address : look_up(symbols, "ld-linux-x86-64.so", name);
 }
 
 /* __rseq_size of ld.so, since glibc 2.35: 0 where the kernel, a filter or a setting kept the first

@@ -102,6 +102,10 @@ struct gm_error *gm_symbols_name_in_file(const char *path, const uint8_t *build_
         size_t build_id_size, const uint64_t *offsets, size_t count,
         char **ret_names /* caller frees each */);
 
+/* Whether a file defines a function that a user may call "c10d::Reducer::all_reduce_bucket",
+ * "all_reduce_bucket" or, in C, "ncclAllReduce". Arguments in it are not looked at. */
+bool gm_symbols_file_defines(const char *path, const char *function);
+
 /* Can source lines be read on this machine (is libdwarf there)? For `doctor`. */
 bool gm_symbols_lines_available(void);
 

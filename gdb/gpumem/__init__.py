@@ -11,6 +11,7 @@ made by the library. It needs gdb 10's Python API and nothing newer.
     watches.py      conditions at which the program stops, over several runs
     recorder.py     `gpumem record` over several runs: waits for programs, ends recordings
     libraries.py    which libraries' symbols gdb reads
+    awaited.py      … and those that a pending breakpoint waits for
     frames.py       native frames of what gdb has no symbols of: callers and names
     debugger.py     differences between debuggers, and their defects
     settings.py     `set gpumem …`
@@ -22,7 +23,7 @@ made by the library. It needs gdb 10's Python API and nothing newer.
 
 def install():
     """Adds the commands to this gdb. Doing it twice is harmless."""
-    from . import debugger, functions, libraries, settings
+    from . import awaited, debugger, functions, libraries, settings
     from .commands import install_all
     from .library import LibraryMissing, visible
 
@@ -36,5 +37,6 @@ def install():
         gdb.write(f"gpumem: {visible(error)}\n", gdb.STDERR)
         return
     libraries.install()
+    awaited.install()
     settings.install()
     functions.install()

@@ -3,7 +3,7 @@
 torch's and NVIDIA's libraries cost gdb seconds and a gigabyte, and gpumem reads what it needs of them
 itself. So while it records, gdb loads no library's symbols by itself (`set auto-solib-add off`), and
 this module has it load all others: the user's own, Python's, the system's. `sharedlibrary REGEX` still
-loads any of the rest.
+loads any of the rest, and so does a breakpoint that waits for a function in one of them (awaited.py).
 """
 
 import os
@@ -21,6 +21,7 @@ HEAVY = re.compile(
 
 _ours = False  # auto-solib-add was switched off by us
 _seen = {}  # pid -> names asked for already
+after_loading = []  # called with a process and the heavy libraries that came; with 0 where gdb loads by itself again
 
 
 def quiet_loading():
@@ -36,6 +37,17 @@ def restore_loading():
     if _ours:
         gdb.execute("set auto-solib-add on", to_string=True)
         _ours = False
+        tell(0, [])
+
+
+def tell(pid, heavy):
+    for function in after_loading:
+        function(pid, heavy)
+
+
+def heavy_ones(pid):
+    """The libraries of a process that gdb was not asked to load."""
+    return sorted(filter(HEAVY.search, _seen.get(pid, ()))) if _ours else []
 
 
 def forget(pid):
@@ -47,7 +59,7 @@ def load_new(pid):
     if not _ours or not pid:
         return
     seen = _seen.setdefault(pid, set())
-    names = []
+    paths, heavy = [], []
     try:
         with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
             for line in maps:
@@ -55,15 +67,20 @@ def load_new(pid):
                 if ".so" not in path or path in seen:
                     continue
                 seen.add(path)
-                if not HEAVY.search(path):
-                    names.append(pattern(os.path.basename(path)))
+                (heavy if HEAVY.search(path) else paths).append(path)
     except OSError:
         return
+    read(paths)
+    tell(pid, heavy)
+
+
+def read(paths):
+    # gdb knows libraries by the name they were asked for (libz.so.1), the kernel by where links lead
+    # (libz.so.1.2.13): the last part up to the version is what both share
+    names = OR.join(pattern(os.path.basename(path)) for path in paths)
     if names:
-        # gdb knows libraries by the name they were asked for (libz.so.1), the kernel by where links lead
-        # (libz.so.1.2.13): the last part up to the version is what both share
         try:
-            gdb.execute(f"sharedlibrary /\\({OR.join(names)}\\)$", to_string=True)
+            gdb.execute(f"sharedlibrary /\\({names}\\)$", to_string=True)
         except gdb.error:
             pass
 

@@ -106,6 +106,7 @@ def _declare(lib):
         ),
         ("gpumem_session_frame_caller", number, [pointer, words, number, words]),
         ("gpumem_session_frame_functions", number, [pointer, words, size, ctypes.POINTER(text)]),
+        ("gpumem_file_defines", number, [text, text]),
         ("gpumem_session_show_progress", None, [pointer, number]),
         ("gpumem_session_run", number, [pointer, number, ctypes.POINTER(text), out_text, out_text]),
         ("gpumem_command_name", text, [size]),
@@ -299,6 +300,11 @@ class Session:
             self._handle, len(arguments), words, ctypes.byref(out), ctypes.byref(err)
         )
         return status, _take(out), _take(err)
+
+
+def file_defines(path, function):
+    """Whether a library defines a function, as users name it."""
+    return bool(library().gpumem_file_defines(encode(path), encode(function)))
 
 
 def agent_library():

@@ -92,3 +92,8 @@ struct gm_error *gm_frame_functions(
 		ret_names[i] = found[i].function;
 	return NULL;
 }
+
+bool gm_frame_file_defines(const char *path, const char *function)
+{
+	return gm_symbols_file_defines(path, function);
+}

@@ -29,4 +29,7 @@ bool gm_frame_caller(struct gm_context *context, const struct gm_registers *regi
 struct gm_error *gm_frame_functions(struct gm_context *context, const uint64_t *addresses,
         size_t count, const char **ret_names);
 
+/* Whether a file defines the function of a breakpoint, as a user names it. */
+bool gm_frame_file_defines(const char *path, const char *function);
+
 #endif
