@@ -1,10 +1,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/same_file.h"
 #include "base/whole_file.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
@@ -80,13 +80,6 @@ static struct gm_error *write_file(
 	return error;
 }
 
-static bool same_file(const char *a, const char *b)
-{
-	struct stat left, right;
-	return a && stat(a, &left) == 0 && stat(b, &right) == 0 && left.st_dev == right.st_dev &&
-	       left.st_ino == right.st_ino;
-}
-
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
@@ -111,7 +104,7 @@ static struct gm_error *run(
 		error = gm_context_model(context, &model);
 	if (error)
 		return error;
-	if (same_file(context->log_path, options.out))
+	if (gm_same_file(context->log_path, options.out))
 		return gm_error_create(GM_USAGE,
 		        "%s: this is the recording itself, which would be lost: name another file",
 		        options.out);

@@ -7,6 +7,7 @@
 #include "base/allocation.h"
 #include "base/cleanup.h"
 #include "base/put.h"
+#include "base/same_file.h"
 #include "base/whole_file.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
@@ -69,13 +70,6 @@ static struct gm_error *write_page(
 	return gm_whole_file_finish(&file);
 }
 
-static bool same_file(const char *a, const char *b)
-{
-	struct stat left, right;
-	return a && stat(a, &left) == 0 && stat(b, &right) == 0 && left.st_dev == right.st_dev &&
-	       left.st_ino == right.st_ino;
-}
-
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
@@ -94,7 +88,7 @@ static struct gm_error *run(
 		return &gm_error_no_memory;
 	}
 	const char *path = options.out ? options.out : beside;
-	if (same_file(context->log_path, path))
+	if (gm_same_file(context->log_path, path))
 		return gm_error_create(GM_USAGE,
 		        "%s: this is the recording itself, which would be lost: name another file",
 		        path);

@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/same_file.h"
 #include "image/no_memory.h"
 #include "image/numbers.h"
 #include "image/pagemap.h"
@@ -317,13 +317,6 @@ static pid_t live_thread_of(struct gm_image *image, pid_t inside)
 	return gm_numbers_here(&live_of(image)->numbers, inside);
 }
 
-static bool same_file(const char *left, const char *right)
-{
-	struct stat a, b;
-	return stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev &&
-	       a.st_ino == b.st_ino;
-}
-
 /* The kernel's own link to a mapped file, which also opens one that was deleted; it needs
  * privileges. */
 static bool mapped_link(const struct gm_image *image, const char *path, char **ret_path)
@@ -362,7 +355,8 @@ static struct gm_error *path_in_root(pid_t pid, const char *path, char **ret_pat
 	char root[64], mounts[64];
 	snprintf(root, sizeof(root), "/proc/%d/root", pid);
 	snprintf(mounts, sizeof(mounts), "/proc/%d/ns/mnt", pid);
-	bool own_root = !same_file(root, "/"), own_mounts = !same_file(mounts, "/proc/self/ns/mnt");
+	bool own_root = !gm_same_file(root, "/"),
+	     own_mounts = !gm_same_file(mounts, "/proc/self/ns/mnt");
 	size_t skip = own_root ? root_length(root, path) : 0;
 	/* what it opened before it changed its root is ours as well, where the mounts are */
 	bool inside = path[0] == '/' && (own_mounts || (own_root && (skip > 0 || !path[1])));

@@ -13,23 +13,17 @@
 #include <sys/vfs.h>
 
 #include "base/cleanup.h"
+#include "base/same_file.h"
 #include "inject/internal.h"
 
 enum { FILES = 3 }; /* of struct gm_inject_identity.uids: with which files are made */
-
-static bool same_file(const char *left, const char *right)
-{
-	struct stat a, b;
-	return stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev &&
-	       a.st_ino == b.st_ino;
-}
 
 bool gm_inject_files_differ(pid_t pid)
 {
 	char root[64], mounts[64];
 	snprintf(root, sizeof(root), "/proc/%d/root", pid);
 	snprintf(mounts, sizeof(mounts), "/proc/%d/ns/mnt", pid);
-	return !same_file(root, "/") || !same_file(mounts, "/proc/self/ns/mnt");
+	return !gm_same_file(root, "/") || !gm_same_file(mounts, "/proc/self/ns/mnt");
 }
 
 struct gm_error *gm_inject_path_inside(pid_t pid, const char *agent, char **ret_path)
@@ -42,7 +36,8 @@ struct gm_error *gm_inject_path_inside(pid_t pid, const char *agent, char **ret_
 		inside = NULL;
 		return &gm_error_no_memory;
 	}
-	*ret_path = strlen(real) < GM_INJECT_PATH && same_file(inside, real) ? gm_take(real) : NULL;
+	*ret_path =
+	        strlen(real) < GM_INJECT_PATH && gm_same_file(inside, real) ? gm_take(real) : NULL;
 	return NULL;
 }
 
