@@ -26,6 +26,16 @@ static bool is_known_object(struct gm_holders *graph, const struct gm_owner_hold
 	return strcmp(type, "Reducer") == 0 || strcmp(type, "ScriptModule") == 0;
 }
 
+/* What refers to an object is counted only as far as it may lead to a tensor by Python's
+ * references, and this one may lead there by native memory alone. Where an object was freed, the
+ * allocator's list is in the place of its count. */
+static bool is_uncounted(const struct gm_holders *graph, uint32_t number, uint64_t refcount)
+{
+	enum { MOST = 1 << 20 }; /* far more than variables refer to an object */
+	return graph->vertices.items[number].kind == GM_VERTEX_PYTHON && refcount > 0 &&
+	       refcount < MOST;
+}
+
 /* What was found to refer to that vertex is not what its count says, as where it was freed: rather
  * another one, even if it is farther. */
 static unsigned is_unreferred(struct gm_holders *graph, const struct gm_owner_holder *holder)
@@ -34,10 +44,10 @@ static unsigned is_unreferred(struct gm_holders *graph, const struct gm_owner_ho
 	if (holder->kind != GM_OWNER_VERTEX)
 		return 0;
 	const struct gm_vertex *vertex = &graph->vertices.items[holder->number];
+	const bool known = gm_graph_refcount(graph, holder->number, &refcount);
 	if (vertex->count == 0)
-		return 20;
-	return gm_graph_refcount(graph, holder->number, &refcount) && refcount != vertex->count ? 10
-	                                                                                        : 0;
+		return known && is_uncounted(graph, holder->number, refcount) ? 0 : 20;
+	return known && refcount != vertex->count ? 10 : 0;
 }
 
 /* A chunk that a walk has come to, from the word's outwards. */
