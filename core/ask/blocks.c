@@ -472,7 +472,7 @@ static struct gm_error *add_tree(struct gm_blocks *blocks)
 	                    : &gm_error_no_memory;
 }
 
-static struct gm_error *find_device(
+struct gm_error *gm_blocks_find_device(
         const struct gm_model *model, uint64_t index, size_t *ret_device)
 {
 	for (size_t i = 0; i < gm_model_device_count(model); i++) {
@@ -507,7 +507,7 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
 		        options->by == GM_BY_SHAPE ? "shape" : "dtype");
 	size_t device = gm_model_main_device(model);
 	if (options->has_device)
-		gm_try(find_device(model, options->device, &device));
+		gm_try(gm_blocks_find_device(model, options->device, &device));
 	const struct gm_categories *categories;
 	gm_try(gm_model_categories(model, &categories));
 	struct gm_blocks blocks = {

@@ -136,4 +136,9 @@ struct gm_error *gm_ask_history(struct gm_context *context, uint64_t address,
 struct gm_error *gm_ask_block(struct gm_context *context, const char *text, bool has_event,
         uint64_t event, uint32_t *ret_block, size_t *ret_count);
 
+/* The model's number of the accelerator with this index, as --device names it. GM_USAGE: the
+ * recording has none. */
+struct gm_error *gm_blocks_find_device(
+        const struct gm_model *model, uint64_t index, size_t *ret_device);
+
 #endif

@@ -11,6 +11,8 @@
 struct gm_error *gm_render_info_text(
         const struct gm_info *info, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_info_json(const struct gm_info *info, FILE *out);
+/* What is missing, in words. The caller frees it; NULL: no memory. */
+char *gm_render_gap(const struct gm_gap *gap);
 
 /* Events [from, to], inclusive; one a line, and with `stacks` their frames below each. */
 struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t from, uint32_t to,

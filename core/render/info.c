@@ -18,7 +18,7 @@ static const char *device_kind(const struct gm_model_device *device)
 	return name ? name : "device";
 }
 
-static char *gap_text(const struct gm_gap *gap)
+char *gm_render_gap(const struct gm_gap *gap)
 {
 	const char *kind = gap->device ? device_kind(gap->device) : "";
 	int index = gap->device ? gap->device->index : 0;
@@ -127,7 +127,7 @@ struct gm_error *gm_render_info_text(
 		        out);
 	fputs(info->complete ? "  complete: no gaps are known\n" : "  not complete:\n", out);
 	for (size_t i = 0; i < info->gap_count; i++) {
-		_cleanup_free_ char *gap = gap_text(&info->gaps[i]);
+		_cleanup_free_ char *gap = gm_render_gap(&info->gaps[i]);
 		gm_put(out, "    %s\n", gap ? gap : "");
 	}
 	return NULL;
@@ -162,7 +162,7 @@ struct gm_error *gm_render_info_json(const struct gm_info *info, FILE *out)
 		json_array_append_new(
 		        devices, device_json(info->model, gm_model_device(info->model, i)));
 	for (size_t i = 0; i < info->gap_count; i++)
-		json_array_append_new(gaps, gm_json_take(gap_text(&info->gaps[i])));
+		json_array_append_new(gaps, gm_json_take(gm_render_gap(&info->gaps[i])));
 	json_object_set_new(value, "source", gm_json_string(gm_log_source(log)));
 	json_object_set_new(value, "pid", json_integer((json_int_t)gm_log_pid(log)));
 	json_object_set_new(value, "events", json_integer((json_int_t)gm_log_event_count(log)));

@@ -1,8 +1,10 @@
 /* The columns of a device's blocks, in the order of their allocations. */
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "render/names.h"
 #include "view/device.h"
+#include "view/sites.h"
 
 struct looking {
 	const struct gm_model *model;
@@ -81,9 +83,7 @@ static uint64_t take_release_stack(
 
 static uint64_t take_site(const struct looking *looking, size_t index, const struct gm_block *block)
 {
-	uint32_t python, native;
-	gm_model_stacks(looking->model, block->alloc, &python, &native);
-	return gm_view_site(looking->tables, python, native);
+	return gm_view_site(looking->tables, block);
 }
 
 static uint64_t take_operator(
@@ -130,12 +130,20 @@ static const struct {
         {"name", GM_VIEW_NUMBERS, take_name},
 };
 
+static void destroy_driven(struct gm_driven **driven)
+{
+	gm_driven_destroy(*driven);
+}
+
 struct gm_error *gm_view_device_blocks(const struct gm_model *model, size_t device,
         const struct gm_categories *categories, struct gm_view_tables *tables,
         struct gm_view_columns *columns, uint64_t *ret_blocks)
 {
 	const struct looking looking = {model, categories, tables, gm_model_has_names(model)};
 	uint64_t blocks = 0;
+	_cleanup_(destroy_driven) struct gm_driven *driven = NULL;
+	gm_try(gm_view_driven(model, device, &driven));
+	gm_view_descend(tables, driven);
 	for (size_t field = 0; field < sizeof(fields) / sizeof(*fields); field++) {
 		char name[64];
 		snprintf(name, sizeof(name), "d%zu.block.%s", device, fields[field].name);
@@ -150,6 +158,7 @@ struct gm_error *gm_view_device_blocks(const struct gm_model *model, size_t devi
 		}
 		gm_view_column_end(columns);
 	}
+	gm_view_descend(tables, NULL);
 	*ret_blocks = blocks;
 	return NULL;
 }

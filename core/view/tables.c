@@ -19,7 +19,9 @@ struct frame {
 };
 
 struct gm_view_tables {
+	const struct gm_model *model;
 	const struct gm_log *log;
+	const struct gm_driven *driven;
 	GM_ARRAY(char *) texts;    /* as they are shown; number n is items[n - 1] */
 	uint32_t *slots;           /* open-addressed: numbers of texts by their content; 0: free */
 	size_t slot_count;         /* a power of two */
@@ -27,6 +29,8 @@ struct gm_view_tables {
 	GM_ARRAY(struct frame) frames;
 	/* From numbers of the log, plus 1, to ours, plus 1. */
 	struct gm_map by_stack, by_frame, by_python_site, by_native_site, by_operator, by_tensor;
+	/* Of Python and native stacks together: backward's work is told by its operator. */
+	struct gm_map by_borrowed_site;
 	bool no_memory;
 };
 
@@ -36,6 +40,7 @@ struct gm_error *gm_view_tables_create(
 	struct gm_view_tables *tables = calloc(1, sizeof(*tables));
 	if (!tables)
 		return &gm_error_no_memory;
+	tables->model = model;
 	tables->log = gm_model_log(model);
 	*ret_tables = tables;
 	return NULL;
@@ -55,6 +60,7 @@ void gm_view_tables_destroy(struct gm_view_tables *tables)
 	gm_map_deinit(&tables->by_frame);
 	gm_map_deinit(&tables->by_python_site);
 	gm_map_deinit(&tables->by_native_site);
+	gm_map_deinit(&tables->by_borrowed_site);
 	gm_map_deinit(&tables->by_operator);
 	gm_map_deinit(&tables->by_tensor);
 	free(tables);
@@ -121,12 +127,18 @@ uint32_t gm_view_text(struct gm_view_tables *tables, const char *text)
 }
 
 /* The number kept for `key`; *ret_new: there is none yet. NULL: no memory. */
+static uint64_t *kept_of(
+        struct gm_view_tables *tables, struct gm_map *map, uint64_t key, bool *ret_new)
+{
+	uint64_t *number = gm_map_put(map, key, ret_new);
+	tables->no_memory |= !number;
+	return number;
+}
+
 static uint64_t *kept(
         struct gm_view_tables *tables, struct gm_map *map, uint32_t key, bool *ret_new)
 {
-	uint64_t *number = gm_map_put(map, (uint64_t)key + 1, ret_new);
-	tables->no_memory |= !number;
-	return number;
+	return kept_of(tables, map, (uint64_t)key + 1, ret_new);
 }
 
 uint32_t gm_view_stack(struct gm_view_tables *tables, uint32_t python)
@@ -160,19 +172,34 @@ static uint32_t site_text(struct gm_view_tables *tables, const struct gm_shown_s
 	return number;
 }
 
-uint32_t gm_view_site(struct gm_view_tables *tables, uint32_t python, uint32_t native)
+void gm_view_descend(struct gm_view_tables *tables, const struct gm_driven *driven)
 {
-	struct gm_event event = {.python_stack = python, .native_stack = native};
+	tables->driven = driven;
+	gm_map_deinit(&tables->by_python_site);
+	gm_map_deinit(&tables->by_borrowed_site);
+}
+
+uint32_t gm_view_site(struct gm_view_tables *tables, const struct gm_block *block)
+{
+	struct gm_event event = {.flags = block->flags};
 	struct gm_frame_place place;
 	struct gm_shown_site site;
-	bool new, has_place = python &&gm_place_site(tables->log, python, &place);
+	bool new;
+	gm_model_stacks(tables->model, block->alloc, &event.python_stack, &event.native_stack);
+	uint32_t python = event.python_stack, native = event.native_stack;
+	bool has_place = python && gm_place_site(tables->log, python, &place);
 	if (!has_place && !native)
 		return 0;
-	uint64_t *number = has_place ? kept(tables, &tables->by_python_site, python, &new)
-	                             : kept(tables, &tables->by_native_site, native, &new);
+	uint64_t *number;
+	if (has_place && native && event.flags & GM_EVENT_BORROWED)
+		number = kept_of(
+		        tables, &tables->by_borrowed_site, (uint64_t)python << 32 | native, &new);
+	else
+		number = has_place ? kept(tables, &tables->by_python_site, python, &new)
+		                   : kept(tables, &tables->by_native_site, native, &new);
 	if (!number)
 		return 0;
-	if (new &&gm_shown_site(NULL, tables->log, &event, &site))
+	if (new &&gm_shown_site(tables->driven, tables->log, &event, &site))
 		*number = site_text(tables, &site);
 	return (uint32_t)*number;
 }

@@ -5,6 +5,7 @@
 #ifndef GM_VIEW_TABLES_H
 #define GM_VIEW_TABLES_H
 
+#include "ask/recording/driven.h"
 #include "model/model.h"
 #include "view/column.h"
 
@@ -18,8 +19,10 @@ void gm_view_tables_destroy(struct gm_view_tables *tables);
 uint32_t gm_view_text(struct gm_view_tables *tables, const char *text);
 /* Of a Python stack of the log. */
 uint32_t gm_view_stack(struct gm_view_tables *tables, uint32_t python);
-/* The text by which `blocks --by line` names the place of an allocation. */
-uint32_t gm_view_site(struct gm_view_tables *tables, uint32_t python, uint32_t native);
+/* The text by which `blocks --by line` names the place of a block's allocation; gm_view_driven()
+ * says into which lines' calls it goes. NULL: into none. */
+void gm_view_descend(struct gm_view_tables *tables, const struct gm_driven *driven);
+uint32_t gm_view_site(struct gm_view_tables *tables, const struct gm_block *block);
 /* PyTorch's operator of a native stack. */
 uint32_t gm_view_operator(struct gm_view_tables *tables, uint32_t native);
 /* "(5000, 50000) float32" */

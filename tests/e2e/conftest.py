@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+pytest.register_assert_rewrite("pages")
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("GPUMEM_BUILD_DIR", ROOT / "build")).resolve()
 EXAMPLES = ROOT / "examples"
@@ -408,3 +409,12 @@ def wait_until(condition, timeout=600):
 def wait_for():
     """wait_for(condition, timeout=600) -> its first true value; fails after the timeout."""
     return wait_until
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A running browser of playwright's, for tests of pages."""
+    from browser import browser  # it needs this file
+
+    with browser() as running:
+        yield running

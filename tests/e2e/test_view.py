@@ -1,6 +1,5 @@
 """`gpumem view`: what the page shows is what the commands say; it asks nothing of the network, and no name acts in it."""
 
-import pickle
 import re
 import shlex
 import sys
@@ -9,21 +8,12 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from browser import Opened, browser  # noqa: E402
+from browser import Opened  # noqa: E402
 from columns import columns_of  # noqa: E402
 from hostile import check_text, hostile  # noqa: E402
+from pages import CARD, STATE, blocks_at, check_cards, check_totals, entry, snapshot, ten_moments, view  # noqa: E402
 
 from conftest import EXAMPLES, PYTHON  # noqa: E402
-
-STATE = "event => gpumem.stateAt(gpumem.recording, event)"
-CARD = "title => document.querySelector('#card h2').textContent.startsWith(title)"
-FACTS = "number => gpumem.blockFacts(gpumem.recording, gpumem.recording.device.blockOf(number))"
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -43,31 +33,6 @@ def page(recording, run_gpumem):
 def opened(chromium, page):
     with Opened(chromium, page) as shown:
         yield shown
-
-
-def ten_moments(recording, run_gpumem):
-    events = run_gpumem("info", recording, "--json").check().json()["events"]
-    return [events * i // 10 for i in range(10)]
-
-
-def blocks_at(run_gpumem, recording, event, *more):
-    return run_gpumem("blocks", recording, f"--at={event}", *more, "--json").check().json()
-
-
-def snapshot(path, *traces):
-    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [list(trace) for trace in traces]}))
-    return path
-
-
-def entry(action, address, size, *frames):
-    stack = [{"filename": file, "line": line, "name": name} for file, line, name in frames]
-    return {"action": action, "addr": address, "size": size, "stream": 0, "frames": stack}
-
-
-def view(run_gpumem, path):
-    out = path.with_suffix(".html")
-    run_gpumem("view", path, "-o", out).check()
-    return out
 
 
 # --- the command ----------------------------------------------------------------------------------------
@@ -167,37 +132,11 @@ def test_its_policy_stops_other_scripts_and_requests(chromium, page, tmp_path):
 
 
 def test_totals_of_ten_moments_are_those_of_blocks(opened, recording, run_gpumem):
-    for event in ten_moments(recording, run_gpumem):
-        told = blocks_at(run_gpumem, recording, event, "--by=line")
-        shown = opened.evaluate(STATE, event)
-        assert shown["allocated"] == told["allocated"]
-        assert {one["name"]: one["bytes"] for one in shown["categories"]} == {k: v for k, v in told["by_category"].items() if v}
-        assert by_place(shown["sites"], "text") == by_place(told["groups"], "key"), event
-
-
-def by_place(groups, name):
-    """Bytes and blocks by line alone: `blocks` tells the operator too, below lines that hold much."""
-    sums = {}
-    for group in groups:
-        place = re.match(r"(.*?:\d+ in [^:]+|unknown)", group[name])[0]
-        before = sums.get(place, (0, 0))
-        sums[place] = before[0] + group["bytes"], before[1] + group["blocks"]
-    return sums
+    check_totals(opened, recording, run_gpumem)
 
 
 def test_the_card_of_a_block_is_what_why_says(opened, recording, run_gpumem):
-    peak = run_gpumem("info", recording, "--json").json()["devices"][0]["peak_event"]
-    numbers = [opened.evaluate("i => gpumem.recording.device.alloc[i]", i) for i in opened.evaluate(STATE, peak)["live"][:12]]
-    assert len(numbers) > 8
-    for number in numbers:
-        why = run_gpumem("why", recording, f"#{number}", "--json").check().json()
-        card = opened.evaluate(FACTS, number)
-        assert (card["address"], card["size"]) == (why["block"]["address"], why["block"]["size"])
-        assert (card["requested"] or None) == why["block"]["requested"]
-        assert (card["name"] or None) == (why["block"]["name"] or None)
-        assert (card["released"] or {"event": None})["event"] == (why["freed"] or {"n": None})["n"]
-        assert card["stack"] == why["allocated"]["python"]
-        assert card["releaseStack"] == (why["freed"] or {"python": []})["python"]
+    assert check_cards(opened, recording, run_gpumem, 12) > 8
 
 
 def test_a_click_on_the_plot_chooses_the_block_there(opened, recording, run_gpumem):

@@ -1,0 +1,111 @@
+"""Pages of programs that they were not made for: what they show is what the commands say, without an error and without a request."""
+
+import json
+import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from browser import Opened  # noqa: E402
+from pages import STATE, check_cards, check_totals, view  # noqa: E402
+
+from conftest import EXAMPLES, PYTHON, ROOT  # noqa: E402
+
+sys.path.insert(0, str(ROOT / "tests" / "tools"))
+import compare_snapshots  # noqa: E402
+
+PROGRAMS = Path(__file__).parent / "programs"
+FIGURES = Path(__file__).parent / "data" / "real_gpu"
+# The words of `gpumem run` before the program, the program and its words, and what it needs beside PyTorch.
+RECORDED = {
+    "a GPT with checkpoints": ([], [EXAMPLES / "gpt.py"], []),
+    "transformers' Trainer, DDP's rank 3 of 8": (["--rank", "3", "--world", "8"], [PROGRAMS / "sim_trainer.py", "ddp"], ["transformers", "accelerate"]),
+    "inference with caches of keys and values": ([], [PROGRAMS / "scripts" / "generate.py"], ["transformers"]),
+    "CUDA graphs in private pools": ([], [PROGRAMS / "scripts" / "cuda_graphs.py"], []),
+}
+LONG = "inference with caches of keys and values"
+REAL = ["attention", "transformer_128_training"]
+
+
+@pytest.fixture(scope="module")
+def recordings(request, run, run_gpumem, tmp_path_factory):
+    """{name: its recording, or the module that is missing} of the programs that tests ask for; two at a time."""
+
+    def record(name):
+        words, program, needs = RECORDED[name]
+        for module in needs:
+            if run([PYTHON, "-c", f"import importlib.util as u, sys; sys.exit(not u.find_spec({module!r}))"]).status:
+                return module
+        folder = tmp_path_factory.mktemp("program")
+        path = folder / "run.gpumem"
+        run_gpumem("run", "--sim", *words, "-o", path, "--", PYTHON, "-W", "ignore", *program, cwd=folder).check()
+        return path
+
+    asked = [name for name in RECORDED if any(f"[{name}" in item.name for item in request.session.items)]
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(asked, pool.map(record, asked)))
+
+
+def real_snapshot(name, path):
+    """A snapshot with the events of a real GPU (docs/real-gpus.md). The figures have no addresses and no stacks: each size is freed in the
+    order of its allocations, and addresses are given out anew."""
+    trace, used, next_address = [], {}, 1 << 40
+    for i, (action, size) in enumerate(compare_snapshots.expand(json.loads((FIGURES / f"{name}.json").read_text())["events"])):
+        if action in ("alloc", "segment_alloc"):
+            address, next_address = next_address, next_address + (size + 511) // 512 * 512
+            used.setdefault((action, size), []).append(address)
+        elif action == "free_requested":
+            address = used["alloc", size].pop(0)
+            used.setdefault((action, size), []).append(address)
+        else:
+            address = used[{"free_completed": "free_requested", "segment_free": "segment_alloc"}[action], size].pop(0)
+        frames = [{"filename": "train.py", "line": 1 + i % 7, "name": "step"}]
+        trace.append({"action": action, "addr": address, "size": size, "stream": 0, "frames": frames})
+    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [trace]}))
+    return path
+
+
+@pytest.fixture(scope="module", params=[*(pytest.param(name, marks=[pytest.mark.long] * (name == LONG)) for name in RECORDED), *REAL])
+def recording(request, recordings, tmp_path_factory):
+    if request.param in REAL:
+        return real_snapshot(request.param, tmp_path_factory.mktemp("real") / f"{request.param}.pickle")
+    path = recordings[request.param]
+    if isinstance(path, str):
+        pytest.skip(f"the tests' Python has no {path}")
+    return path
+
+
+@pytest.fixture(scope="module")
+def opened(chromium, recording, run_gpumem):
+    with Opened(chromium, view(run_gpumem, recording)) as shown:
+        yield shown
+
+
+def test_the_page_opens_without_an_error_and_without_a_request(opened):
+    assert opened.evaluate("document.documentElement.dataset.ready") == "yes"
+    opened.wait("() => gpumem.recording.device.detailed")
+    for key in ("p", "w", "d", "s", "Home"):
+        opened.locator("#plot").focus()
+        opened.keyboard.press(key)
+    opened.evaluate("() => gpumem.view.setBlock(0)")
+    opened.wait("() => document.querySelector('#card h2').textContent.startsWith('Block #')")
+    assert opened.said == []
+
+
+def test_totals_of_ten_moments_are_those_of_blocks(opened, recording, run_gpumem):
+    check_totals(opened, recording, run_gpumem)
+
+
+def test_cards_of_blocks_are_what_why_says(opened, recording, run_gpumem):
+    assert check_cards(opened, recording, run_gpumem, 8) > 3
+
+
+def test_the_peak_is_that_of_info(opened, recording, run_gpumem):
+    devices = run_gpumem("info", recording, "--json").check().json()["devices"]
+    shown = opened.evaluate("gpumem.recording.device.facts")
+    (told,) = [device for device in devices if device["device"] == shown["device"] and device["events"] == shown["events"]]
+    assert (shown["peak_event"], shown["peak_allocated"]) == (told["peak_event"], told["peak_allocated"])
+    assert opened.evaluate(STATE, shown["peak_event"])["allocated"] == told["peak_allocated"]
