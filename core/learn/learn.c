@@ -19,13 +19,6 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static pid_t pid_of(const struct gm_probe *probe)
-{
-	const char *line = strstr(probe->text, "\npid ");
-	int pid = 0;
-	return line && sscanf(line, "\npid %d", &pid) == 1 ? pid : probe->pid;
-}
-
 static struct gm_error *examine(const struct gm_probe *probe, struct gm_image *image,
         struct gm_symbols *symbols, struct gm_learn_result *result)
 {
@@ -59,7 +52,7 @@ struct gm_error *gm_learn_torch(
 	gm_try(gm_probe_start(options, &probe));
 	struct gm_error *error = gm_answer_row(&probe, &result.learned.layout, &result.missing);
 	if (!error)
-		error = gm_image_open_pid(pid_of(&probe), &image);
+		error = gm_image_open_pid(probe.python, &image);
 	if (!error)
 		error = gm_symbols_create(image, &symbols);
 	if (!error)

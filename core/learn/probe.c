@@ -16,10 +16,12 @@
 
 #include "base/sibling_path.h"
 #include "base/cleanup.h"
+#include "learn/still.h"
 #include "sim/launch.h"
 
 enum {
 	LIMIT_SECONDS = 60,
+	STILL_MS = 10000,
 	MAX_TEXT = 8 << 20,
 	TAIL = 2048,  /* of what it writes to its error output */
 	HANDOVER = 3, /* the descriptor that it writes to */
@@ -351,6 +353,13 @@ static struct gm_error *full_name(const char *python, char **ret_name)
 	return name ? NULL : &gm_error_no_memory;
 }
 
+static pid_t python_of(const struct gm_probe *probe)
+{
+	const char *line = strstr(probe->text, "\npid ");
+	int pid = 0;
+	return line && sscanf(line, "\npid %d", &pid) == 1 ? pid : probe->pid;
+}
+
 struct gm_error *gm_probe_start(const struct gm_learn_options *options, struct gm_probe *ret_probe)
 {
 	_cleanup_(settings_deinit) struct settings settings = {0};
@@ -404,6 +413,10 @@ struct gm_error *gm_probe_start(const struct gm_learn_options *options, struct g
 	text[heard.size] = 0;
 	probe.text = gm_take(text);
 	probe.size = heard.size;
+	probe.python = python_of(&probe);
+	/* A package may have a thread that never waits: then the proof says whether that matters.
+	 */
+	(void)gm_wait_still(probe.python, STILL_MS);
 	*ret_probe = probe;
 	return NULL;
 }

@@ -9,9 +9,10 @@
 #include "learn/options.h"
 
 struct gm_probe {
-	pid_t pid;  /* the group's leader; 0: none */
-	int hold;   /* its standard input: it ends when this is closed */
-	char *text; /* what it handed over, NUL behind it; owned */
+	pid_t pid;    /* the group's leader; 0: none */
+	pid_t python; /* the process that answered: a script may have started it */
+	int hold;     /* its standard input: it ends when this is closed */
+	char *text;   /* what it handed over, NUL behind it; owned */
 	size_t size;
 };
 

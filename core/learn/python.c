@@ -96,14 +96,6 @@ struct gm_error *gm_learn_python_row(
 	return NULL;
 }
 
-static pid_t pid_of(const struct gm_probe *probe)
-{
-	const char *line = strstr(probe->text, "\npid ");
-	int pid = 0;
-
-	return line && sscanf(line, "\npid %d", &pid) == 1 ? pid : probe->pid;
-}
-
 static struct gm_error *examine(const struct gm_probe *probe, struct gm_image *image,
         struct gm_symbols *symbols, struct gm_learn_python_result *result)
 {
@@ -136,7 +128,7 @@ struct gm_error *gm_learn_python(
 	gm_try(gm_probe_start(&own, &probe));
 	struct gm_error *error = gm_learn_python_row(probe.text, &result.learned, &result.missing);
 	if (!error)
-		error = gm_image_open_pid(pid_of(&probe), &image);
+		error = gm_image_open_pid(probe.python, &image);
 	if (!error)
 		error = gm_symbols_create(image, &symbols);
 	if (!error)

@@ -111,6 +111,38 @@ def test_a_row_with_any_field_moved_is_not_believed(entry):
     assert believed <= set(UNSEEN), done.stdout
 
 
+# As on a busy machine: whoever waits for the answer runs before the probe does, which is not done yet.
+LATE = """
+import os, runpy, sys, time
+class Late:
+    def __init__(self, file):
+        self.file = file
+    def __enter__(self):
+        return self.file
+    def __exit__(self, *_):
+        self.file.close()
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            changing = [[n] for n in range(2000)]
+            del changing[::2]
+opened = os.fdopen
+os.fdopen = lambda *a, **k: Late(opened(*a, **k))
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("entry", known(), ids=named)
+def test_a_probe_that_has_answered_and_still_runs_is_waited_for(entry, tmp_path):
+    _, program = entry
+    (tmp_path / "late.py").write_text(LATE)
+    python = tmp_path / "python"  # called with -I -S -B
+    python.write_text(f'#!/bin/sh\nexec {program} "$1" "$2" "$3" {tmp_path}/late.py "$4" "$5"\n')
+    python.chmod(0o755)
+    done = subprocess.run([LEARN, python], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
 HOLDING = """
 import sys, threading
 class Kept:

@@ -50,7 +50,7 @@ static struct gm_error *move(const char *python)
 
 	gm_try(gm_probe_start(&options, &probe));
 	gm_try(gm_learn_python_row(probe.text, &learned, &missing));
-	gm_try(gm_image_open_pid(probe.pid, &image));
+	gm_try(gm_image_open_pid(probe.python, &image));
 	gm_try(gm_symbols_create(image, &symbols));
 	gm_try(gm_learn_python_prove(probe.text, image, symbols, &learned->tables));
 	for (size_t i = 0; gm_python_field_name(i); i++) {

@@ -55,7 +55,7 @@ static struct gm_error *move_all(struct learned *learned)
 	/* it would end itself when nobody takes its answer */
 	kill(learned->probe.pid, SIGSTOP);
 	gm_try(gm_answer_row(&learned->probe, &learned->layout, &missing));
-	gm_try(gm_image_open_pid(learned->probe.pid, &learned->image));
+	gm_try(gm_image_open_pid(learned->probe.python, &learned->image));
 	gm_try(gm_symbols_create(learned->image, &learned->symbols));
 	gm_try(gm_torch_builds_of(learned->image, learned->symbols, &builds));
 	learned->layout.old_strings = builds.old_strings;
