@@ -78,6 +78,11 @@ enum gm_subject {
 	GM_OF_AGENT_EVENTS, /* the same, recorded by the agent */
 };
 
+/* Whether a condition about this subject may name the fact. */
+bool gm_fact_is_known(enum gm_fact fact, enum gm_subject subject);
+/* What = and != compare the fact with, word `i`; NULL: there are no more, or it is any text. */
+const char *gm_fact_word(enum gm_fact fact, unsigned i);
+
 struct gm_condition;
 enum gm_node_kind { GM_NODE_CLAUSE, GM_NODE_NOT, GM_NODE_AND, GM_NODE_OR };
 /* The condition in postfix order, node `i`: a clause, or what combines the one or two results

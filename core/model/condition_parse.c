@@ -45,8 +45,7 @@ static const char *const names[GM_FACT_COUNT] = {
         [GM_FACT_SKIPPED] = "skipped",
 };
 
-/* Which facts there are of what. */
-static bool is_known(enum gm_fact fact, enum gm_subject subject)
+bool gm_fact_is_known(enum gm_fact fact, enum gm_subject subject)
 {
 	switch (fact) {
 	case GM_FACT_EVENT:
@@ -168,7 +167,7 @@ static struct gm_error *take_fact(struct parser *parser, enum gm_fact *ret_fact)
 	for (int fact = 0; fact < GM_FACT_COUNT; fact++) {
 		if (strlen(names[fact]) != length || strncmp(names[fact], parser->at, length) != 0)
 			continue;
-		if (!is_known((enum gm_fact)fact, parser->subject))
+		if (!gm_fact_is_known((enum gm_fact)fact, parser->subject))
 			return refuse_fact(parser, (enum gm_fact)fact);
 		parser->at += length;
 		*ret_fact = (enum gm_fact)fact;
@@ -176,7 +175,7 @@ static struct gm_error *take_fact(struct parser *parser, enum gm_fact *ret_fact)
 	}
 	char all[256] = "";
 	for (int fact = 0; fact < GM_FACT_COUNT; fact++) {
-		if (is_known((enum gm_fact)fact, parser->subject))
+		if (gm_fact_is_known((enum gm_fact)fact, parser->subject))
 			snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s",
 			        *all ? ", " : "", names[fact]);
 	}
@@ -277,23 +276,35 @@ static const char *phase_at(unsigned i)
 	return i < GM_PHASE_COUNT ? gm_phase_name((enum gm_phase)i) : NULL;
 }
 
+const char *gm_fact_word(enum gm_fact fact, unsigned i)
+{
+	switch (fact) {
+	case GM_FACT_CATEGORY:
+		return category_at(i);
+	case GM_FACT_PHASE:
+		return phase_at(i);
+	case GM_FACT_ACTION:
+		return action_at(i);
+	case GM_FACT_DTYPE:
+		return gm_torch_dtype_name(i);
+	default:
+		return NULL;
+	}
+}
+
 /* A word that cannot be the fact's would select nothing, in silence. */
 static struct gm_error *check_text(
         struct parser *parser, const char *at, const struct gm_clause *clause)
 {
-	const char *(*word)(unsigned) = clause->fact == GM_FACT_CATEGORY ? category_at
-	                                : clause->fact == GM_FACT_PHASE  ? phase_at
-	                                : clause->fact == GM_FACT_ACTION ? action_at
-	                                : clause->fact == GM_FACT_DTYPE  ? gm_torch_dtype_name
-	                                                                 : NULL;
-	if (!word || clause->compare == GM_CONTAINS)
+	if (!gm_fact_word(clause->fact, 0) || clause->compare == GM_CONTAINS)
 		return NULL;
 	char all[1024] = "";
-	for (unsigned i = 0; word(i); i++) {
-		if (strcmp(word(i), clause->text) == 0)
+	const char *word;
+	for (unsigned i = 0; (word = gm_fact_word(clause->fact, i)); i++) {
+		if (strcmp(word, clause->text) == 0)
 			return NULL;
 		size_t length = strlen(all);
-		snprintf(all + length, sizeof(all) - length, "%s%s", i ? ", " : "", word(i));
+		snprintf(all + length, sizeof(all) - length, "%s%s", i ? ", " : "", word);
 	}
 	return refuse(parser, at, "%s is not a %s: expected one of %s", clause->text,
 	        gm_fact_name(clause->fact), all);

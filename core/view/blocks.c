@@ -1,4 +1,5 @@
 /* The columns of a device's blocks, in the order of their allocations. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -94,6 +95,31 @@ static uint64_t take_operator(
 	return gm_view_operator(looking->tables, native);
 }
 
+static uint64_t take_node(const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	uint32_t python, native;
+	gm_model_stacks(looking->model, block->alloc, &python, &native);
+	return gm_view_node(looking->tables, native);
+}
+
+/* Whether a native stack was recorded: without one nobody knows the operator. */
+static uint64_t take_native(
+        const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	uint32_t python, native;
+	size_t count = 0;
+	gm_model_stacks(looking->model, block->alloc, &python, &native);
+	gm_log_native_stack(gm_model_log(looking->model), native, &count);
+	return count > 0;
+}
+
+static uint64_t take_stream(
+        const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	const struct gm_event *event = gm_log_event_at(gm_model_log(looking->model), block->alloc);
+	return event ? event->stream : 0;
+}
+
 static uint64_t take_tensor(
         const struct looking *looking, size_t index, const struct gm_block *block)
 {
@@ -128,11 +154,66 @@ static const struct {
         {"operator", GM_VIEW_NUMBERS, take_operator},
         {"tensor", GM_VIEW_NUMBERS, take_tensor},
         {"name", GM_VIEW_NUMBERS, take_name},
+        {"node", GM_VIEW_NUMBERS, take_node},
+        {"native", GM_VIEW_NUMBERS, take_native},
+        {"stream", GM_VIEW_NUMBERS, take_stream},
 };
 
 static void destroy_driven(struct gm_driven **driven)
 {
 	gm_driven_destroy(*driven);
+}
+
+/* All that tensors in a block were called: how many, and their texts. */
+static struct gm_error *put_names(
+        const struct looking *looking, size_t index, struct gm_view_columns *columns)
+{
+	struct gm_block_name few[GM_BLOCK_NAMES_FEW];
+	_cleanup_free_ struct gm_block_name *many = NULL;
+	const struct gm_block_name *names = few;
+	size_t count = gm_model_names(looking->model, index, few, GM_BLOCK_NAMES_FEW);
+	if (count > GM_BLOCK_NAMES_FEW) {
+		if (!(many = calloc(count, sizeof(*many))))
+			return &gm_error_no_memory;
+		gm_model_names(looking->model, index, many, count);
+		names = many;
+	}
+	gm_view_put(columns, count);
+	for (size_t i = 0; i < count; i++)
+		gm_view_put(columns, gm_view_text(looking->tables, names[i].name));
+	return NULL;
+}
+
+static struct gm_error *put_labels(
+        const struct looking *looking, size_t index, struct gm_view_columns *columns)
+{
+	enum { LABELS_MAX = 16 }; /* as conditions have it */
+	const char *labels[LABELS_MAX];
+	size_t count = gm_model_labels(looking->model, index, labels, LABELS_MAX);
+	gm_view_put(columns, count);
+	for (size_t i = 0; i < count; i++)
+		gm_view_put(columns, gm_view_text(looking->tables, labels[i]));
+	return NULL;
+}
+
+static bool is_there(const struct gm_block *block, size_t device)
+{
+	return block->device == device && block->alloc != GM_NO_EVENT;
+}
+
+static struct gm_error *write_lists(const struct looking *looking, size_t device, const char *which,
+        struct gm_error *(*put)(const struct looking *, size_t, struct gm_view_columns *),
+        struct gm_view_columns *columns)
+{
+	char name[64];
+	snprintf(name, sizeof(name), "d%zu.block.%s", device, which);
+	gm_view_column_begin(columns, name, GM_VIEW_NUMBERS);
+	struct gm_error *error = NULL;
+	for (size_t i = 0; i < gm_model_block_count(looking->model) && !error; i++)
+		if (is_there(gm_model_block(looking->model, i), device))
+			error = put(looking, i, columns);
+	gm_view_column_end(columns);
+	return error;
 }
 
 struct gm_error *gm_view_device_blocks(const struct gm_model *model, size_t device,
@@ -151,7 +232,7 @@ struct gm_error *gm_view_device_blocks(const struct gm_model *model, size_t devi
 		blocks = 0;
 		for (size_t i = 0; i < gm_model_block_count(model); i++) {
 			const struct gm_block *block = gm_model_block(model, i);
-			if (block->device != device || block->alloc == GM_NO_EVENT)
+			if (!is_there(block, device))
 				continue;
 			gm_view_put(columns, fields[field].take(&looking, i, block));
 			blocks++;
@@ -160,5 +241,9 @@ struct gm_error *gm_view_device_blocks(const struct gm_model *model, size_t devi
 	}
 	gm_view_descend(tables, NULL);
 	*ret_blocks = blocks;
+	if (looking.names)
+		gm_try(write_lists(&looking, device, "names", put_names, columns));
+	if (gm_model_has_labels(model))
+		gm_try(write_lists(&looking, device, "labels", put_labels, columns));
 	return NULL;
 }

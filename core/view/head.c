@@ -9,6 +9,7 @@
 #include "ask/peak.h"
 #include "ask/timeline.h"
 #include "base/cleanup.h"
+#include "model/condition.h"
 #include "render/answers.h"
 #include "render/category.h"
 #include "render/json.h"
@@ -140,6 +141,24 @@ static json_t *device_json(const struct gm_model *model, size_t number)
 	        gm_json_event_or_null(device->peak_event));
 }
 
+/* What conditions over blocks may name, and the words that are compared with. */
+static json_t *facts_json(void)
+{
+	json_t *facts = json_array();
+	for (int fact = 0; fact < GM_FACT_COUNT; fact++) {
+		if (!gm_fact_is_known((enum gm_fact)fact, GM_OF_BLOCKS))
+			continue;
+		json_t *words = json_array();
+		const char *word;
+		for (unsigned i = 0; (word = gm_fact_word((enum gm_fact)fact, i)); i++)
+			json_array_append_new(words, json_string(word));
+		json_array_append_new(
+		        facts, json_pack("{s:s, s:o}", "name", gm_fact_name((enum gm_fact)fact),
+		                       "words", words));
+	}
+	return facts;
+}
+
 static json_t *make_head(const struct gm_model *model)
 {
 	json_t *head = json_object(), *devices = json_array(), *categories = json_array(),
@@ -167,6 +186,7 @@ static json_t *make_head(const struct gm_model *model)
 	json_object_set_new(head, "categories", categories);
 	json_object_set_new(head, "reasons", reasons);
 	json_object_set_new(head, "phases", phases);
+	json_object_set_new(head, "facts", facts_json());
 	return head;
 }
 

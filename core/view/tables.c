@@ -18,6 +18,11 @@ struct frame {
 	uint32_t file, function, line;
 };
 
+/* What is known of the tensor that a text tells. */
+struct tensor {
+	uint32_t text, id; /* id: the log's */
+};
+
 struct gm_view_tables {
 	const struct gm_model *model;
 	const struct gm_log *log;
@@ -27,8 +32,10 @@ struct gm_view_tables {
 	size_t slot_count;         /* a power of two */
 	GM_ARRAY(uint32_t) stacks; /* Python stacks of the log */
 	GM_ARRAY(struct frame) frames;
+	GM_ARRAY(struct tensor) tensors;
 	/* From numbers of the log, plus 1, to ours, plus 1. */
-	struct gm_map by_stack, by_frame, by_python_site, by_native_site, by_operator, by_tensor;
+	struct gm_map by_stack, by_frame, by_python_site, by_native_site, by_operator, by_node,
+	        by_tensor;
 	/* Of Python and native stacks together: backward's work is told by its operator. */
 	struct gm_map by_borrowed_site;
 	bool no_memory;
@@ -55,6 +62,7 @@ void gm_view_tables_destroy(struct gm_view_tables *tables)
 	gm_array_deinit(&tables->texts);
 	gm_array_deinit(&tables->stacks);
 	gm_array_deinit(&tables->frames);
+	gm_array_deinit(&tables->tensors);
 	free(tables->slots);
 	gm_map_deinit(&tables->by_stack);
 	gm_map_deinit(&tables->by_frame);
@@ -62,6 +70,7 @@ void gm_view_tables_destroy(struct gm_view_tables *tables)
 	gm_map_deinit(&tables->by_native_site);
 	gm_map_deinit(&tables->by_borrowed_site);
 	gm_map_deinit(&tables->by_operator);
+	gm_map_deinit(&tables->by_node);
 	gm_map_deinit(&tables->by_tensor);
 	free(tables);
 }
@@ -204,16 +213,28 @@ uint32_t gm_view_site(struct gm_view_tables *tables, const struct gm_block *bloc
 	return (uint32_t)*number;
 }
 
-uint32_t gm_view_operator(struct gm_view_tables *tables, uint32_t native)
+/* What `tell` says of a native stack, as a text; `map`: those that were asked for before. */
+static uint32_t native_text(struct gm_view_tables *tables, struct gm_map *map, uint32_t native,
+        bool (*tell)(const struct gm_log *, uint32_t, char[GM_OPERATOR_MAX]))
 {
 	char name[GM_OPERATOR_MAX];
 	bool new;
-	uint64_t *number = native ? kept(tables, &tables->by_operator, native, &new) : NULL;
+	uint64_t *number = native ? kept(tables, map, native, &new) : NULL;
 	if (!number)
 		return 0;
-	if (new &&gm_operator_of(tables->log, native, name))
+	if (new &&tell(tables->log, native, name))
 		*number = gm_view_text(tables, name);
 	return (uint32_t)*number;
+}
+
+uint32_t gm_view_operator(struct gm_view_tables *tables, uint32_t native)
+{
+	return native_text(tables, &tables->by_operator, native, gm_operator_of);
+}
+
+uint32_t gm_view_node(struct gm_view_tables *tables, uint32_t native)
+{
+	return native_text(tables, &tables->by_node, native, gm_node_of);
 }
 
 uint32_t gm_view_tensor(struct gm_view_tables *tables, uint32_t tensor)
@@ -223,8 +244,10 @@ uint32_t gm_view_tensor(struct gm_view_tables *tables, uint32_t tensor)
 	uint64_t *number = tensor ? kept(tables, &tables->by_tensor, tensor, &new) : NULL;
 	if (!number)
 		return 0;
-	if (new)
-		*number = gm_view_text(tables, gm_text_tensor(tables->log, tensor, text));
+	if (new && (*number = gm_view_text(tables, gm_text_tensor(tables->log, tensor, text)))) {
+		const struct tensor told = {(uint32_t)*number, tensor};
+		tables->no_memory |= !gm_array_push(&tables->tensors, told);
+	}
 	return (uint32_t)*number;
 }
 
@@ -282,6 +305,26 @@ static struct gm_error *write_texts(struct gm_view_tables *tables, struct gm_vie
 	return error;
 }
 
+static struct gm_error *write_tensors(
+        struct gm_view_tables *tables, struct gm_view_columns *columns)
+{
+	_cleanup_free_ char *text = NULL;
+	gm_json_begin();
+	json_t *all = json_array();
+	for (size_t i = 0; i < tables->tensors.count; i++) {
+		const struct tensor *tensor = &tables->tensors.items[i];
+		json_t *one = json_object();
+		json_object_set_new(one, "text", json_integer(tensor->text));
+		gm_json_set_tensor(one, tables->log, tensor->id);
+		json_array_append_new(all, one);
+	}
+	gm_try(gm_json_text(all, JSON_COMPACT, &text));
+	gm_view_column_begin(columns, "tensors", GM_VIEW_JSON);
+	gm_view_put_bytes(columns, text, strlen(text));
+	gm_view_column_end(columns);
+	return NULL;
+}
+
 struct gm_error *gm_view_tables_write(
         struct gm_view_tables *tables, struct gm_view_columns *columns)
 {
@@ -302,5 +345,6 @@ struct gm_error *gm_view_tables_write(
 		gm_view_column_end(columns);
 	}
 	gm_try(write_texts(tables, columns));
+	gm_try(write_tensors(tables, columns));
 	return tables->no_memory ? &gm_error_no_memory : NULL;
 }

@@ -25,10 +25,13 @@ void gm_view_descend(struct gm_view_tables *tables, const struct gm_driven *driv
 uint32_t gm_view_site(struct gm_view_tables *tables, const struct gm_block *block);
 /* PyTorch's operator of a native stack. */
 uint32_t gm_view_operator(struct gm_view_tables *tables, uint32_t native);
+/* The class of the autograd node whose backward a native stack is in. */
+uint32_t gm_view_node(struct gm_view_tables *tables, uint32_t native);
 /* "(5000, 50000) float32" */
 uint32_t gm_view_tensor(struct gm_view_tables *tables, uint32_t tensor);
 
-/* The columns `texts`, `frame.*` and `stacks`; nothing may be asked of the tables behind it. */
+/* The columns `texts`, `tensors`, `frame.*` and `stacks`; nothing may be asked of the tables after
+ * it. */
 struct gm_error *gm_view_tables_write(
         struct gm_view_tables *tables, struct gm_view_columns *columns);
 

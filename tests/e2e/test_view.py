@@ -12,28 +12,7 @@ from browser import Opened  # noqa: E402
 from columns import columns_of  # noqa: E402
 from hostile import check_text, hostile  # noqa: E402
 from pages import CARD, STATE, blocks_at, check_cards, check_totals, entry, snapshot, ten_moments, view  # noqa: E402
-
-from conftest import EXAMPLES, PYTHON  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def recording(run_gpumem, tmp_path_factory):
-    path = tmp_path_factory.mktemp("view") / "mlp.gpumem"
-    run_gpumem("run", "--sim", "--names", "-o", path, "--", PYTHON, EXAMPLES / "train_mlp.py").check()
-    return path
-
-
-@pytest.fixture(scope="module")
-def page(recording, run_gpumem):
-    run_gpumem("view", recording).check()
-    return recording.with_name("mlp.gpumem.html")
-
-
-@pytest.fixture(scope="module")
-def opened(chromium, page):
-    with Opened(chromium, page) as shown:
-        yield shown
-
+from view_page import opened, page, recording  # noqa: E402, F401
 
 # --- the command ----------------------------------------------------------------------------------------
 

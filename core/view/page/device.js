@@ -26,6 +26,15 @@ export class Device {
     return this.kept.get(name);
   }
 
+  // A column of lists of numbers, each with its length before it: a function from a block to its list; null: there is none.
+  async lists(name) {
+    if (!this.columns.has(`d${this.facts.number}.${name}`)) return null;
+    const flat = await this.column(name, Uint32Array);
+    const first = new Uint32Array(this.alloc.length);
+    for (let i = 0, at = 0; i < first.length; at += flat[at] + 1) first[i++] = at;
+    return (block) => Array.from(flat.subarray(first[block] + 1, first[block] + 1 + flat[first[block]]));
+  }
+
   async loadLevels() {
     const at = await this.column("level.at");
     const names = [...this.categories, "rest"];

@@ -6,22 +6,29 @@ import { View } from "./view.js";
 import { Palette, ORDER, words } from "./palette.js";
 import { Plot } from "./plot.js";
 import { placeAt, takeHands } from "./hands.js";
-import { showMoment, stateAt } from "./moment.js";
+import { showMoment, showMomentTitle, stateAt } from "./moment.js";
 import { blockFacts, showCard } from "./card.js";
 import { showBanner, showProblem, showSummary } from "./summary.js";
 import { swatch } from "./dom.js";
-import { grouped, plural, size, visible } from "./text.js";
+import { savePicture } from "./save.js";
+import { Table } from "./table.js";
+import { Tabs } from "./tabs.js";
+import { parseCondition } from "./condition.js";
+import { plural, size, visible } from "./text.js";
 
 // What tests read: the state, and how long each frame took to draw.
-const page = { frames: [], stateAt, blockFacts, placeAt };
+const page = { frames: [], stateAt, blockFacts, placeAt, parseCondition };
 globalThis.gpumem = page;
 
-function drawLegend(view, palette) {
-  const { device } = view;
+// The categories of the plot, from above.
+function bandsThere(device) {
   const names = [...device.categories, "rest"];
-  const there = ORDER.filter((name) => device.levelSums[names.indexOf(name)]);
+  return ORDER.filter((name) => device.levelSums[names.indexOf(name)]).reverse();
+}
+
+function drawLegend(view, palette) {
   byId("legend").replaceChildren(
-    ...there.reverse().map((name) => make("li", {}, swatch(palette.category(name)), words(name))),
+    ...bandsThere(view.device).map((name) => make("li", {}, swatch(palette.category(name)), words(name))),
     make("li", {}, make("span", { class: "reserved-line", "aria-hidden": "true" }), "reserved"),
   );
   const phases = [...new Set(view.runs.phase)].map((number) => view.runs.phases[number]);
@@ -100,6 +107,18 @@ function takeButtons(view, palette, redraw) {
   });
 }
 
+function pictureTitle(view) {
+  const { device, recording } = view;
+  return visible(`${recording.fileName}: allocated bytes of ${device.facts.name}, events ${Math.floor(view.from)} to ${Math.ceil(view.to) - 1}`);
+}
+
+function takePicture(view, plot, palette) {
+  byId("picture").addEventListener("click", () => {
+    const legend = bandsThere(view.device).map((name) => ({ text: words(name), colour: palette.category(name) }));
+    savePicture(`${view.recording.fileName}.png`, plot, pictureTitle(view), legend);
+  });
+}
+
 function takeDevices(view, redraw) {
   const { recording } = view;
   const list = byId("device");
@@ -142,14 +161,21 @@ async function main() {
     if (!waiting) requestAnimationFrame(draw);
     waiting = true;
   };
+  const table = new Table(view, palette);
+  const tabs = new Tabs({ sums: () => showMoment(view, palette), table: () => table.show() });
+  const showViews = () => {
+    if (view.moment === null || !view.device.detailed) return;
+    showMomentTitle(view);
+    tabs.show();
+  };
   const redraw = () => {
     drawLegend(view, palette);
     byId("plot").setAttribute("aria-label", visible(describe(view)));
-    showMoment(view, palette);
+    showViews();
     showCard(view, palette);
     ask();
   };
-  Object.assign(page, { view, plot });
+  Object.assign(page, { view, plot, table, tabs });
   showSummary(view);
   new ResizeObserver(() => (plot.resize(), ask())).observe(byId("plot"));
   plot.resize();
@@ -163,7 +189,7 @@ async function main() {
   let writing = 0;
   view.listen((what) => {
     ask();
-    if (what.has("moment")) showMoment(view, palette);
+    if (what.has("moment")) showViews();
     if (what.has("block")) showCard(view, palette);
     clearTimeout(writing);
     writing = setTimeout(() => writeHash(view), 200);
@@ -171,6 +197,7 @@ async function main() {
   takeHands(view, plot, byId("readout"));
   takeButtons(view, palette, redraw);
   takeDevices(view, redraw);
+  takePicture(view, plot, palette);
   redraw();
   readHash(view);
   return failed ? "partly" : "yes";

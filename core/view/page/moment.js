@@ -40,14 +40,19 @@ function more(count, word) {
   return count > SHOWN ? make("p", { class: "quiet" }, `and ${plural(count - SHOWN, word)} more, smaller ones`) : null;
 }
 
-export function showMoment(view, palette) {
-  const { device, runs, recording, moment } = view;
-  if (moment === null || !device.detailed) return;
-  const state = stateAt(recording, moment);
+export function showMomentTitle(view) {
+  const { device, runs, moment } = view;
+  const allocated = device.allocatedAt(moment);
+  let blocks = 0;
+  device.eachLive(moment, () => blocks++);
   byId("moment-title").textContent = `After event #${moment}, ${runs.words(moment)}`;
   byId("moment-total").textContent =
-    `${size(state.allocated)} allocated (${grouped(state.allocated)} bytes) in ${plural(state.blocks, "block")}, ` +
-    `${size(device.reservedAt(moment))} reserved`;
+    `${size(allocated)} allocated (${grouped(allocated)} bytes) in ${plural(blocks, "block")}, ${size(device.reservedAt(moment))} reserved`;
+}
+
+export function showMoment(view, palette) {
+  const { device, recording, moment } = view;
+  const state = stateAt(recording, moment);
   const number = "number";
   const categories = table(
     "By category",

@@ -24,6 +24,7 @@ export class Recording {
   // All else.
   async openBlocks() {
     this.texts ??= await this.columns.json("texts");
+    this.tensors ??= new Map((await this.columns.json("tensors")).map((one) => [one.text, one])); // by the number of their text
     if (this.device && !this.device.detailed) await this.device.loadBlocks();
     if (this.stacks) return;
     const [file, name, line] = [
