@@ -12,18 +12,26 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/target.h"
+#include "ask/recording/picture.h"
+#include "render/picture.h"
 #include "render/view.h"
 #include "view/view.h"
 
 struct options {
 	struct gm_context *context;
-	const char *out;
+	const char *out, *svg;
+	struct gm_picture_options picture;
 };
+
+enum { KEY_SVG = 0x1001, KEY_DEVICE };
 
 extern const struct gm_command gm_command_view;
 
 static const struct argp_option option_table[] = {
-        {"output", 'o', "OUT", 0, "the file to write (FILE.html)", 0},
+        {"output", 'o', "OUT", 0, "the page to write (FILE.html)", 0},
+        {"svg", KEY_SVG, "OUT", 0, "writes a picture of the plot instead, for reports", 0},
+        {"device", KEY_DEVICE, "N", 0,
+                "with --svg: this CUDA device, instead of the first one with events", 0},
         GM_TARGET_LOOP_OPTION,
         {0},
 };
@@ -31,23 +39,63 @@ static const struct argp_option option_table[] = {
 static struct gm_error *handle(void *input, int key, const char *argument)
 {
 	struct options *options = input;
-	if (key != 'o')
+	switch (key) {
+	case 'o':
+		options->out = argument;
+		return NULL;
+	case KEY_SVG:
+		options->svg = argument;
+		return NULL;
+	case KEY_DEVICE:
+		options->picture.has_device = true;
+		return gm_error_prefix(
+		        gm_parse_number(argument, 0, INT16_MAX, &options->picture.device),
+		        "--device");
+	default:
 		return gm_target_option(options->context, key, argument);
-	options->out = argument;
+	}
+}
+
+static struct gm_error *put_page(
+        const struct options *options, FILE *out, struct gm_view_written *written)
+{
+	struct gm_view_account account;
+	gm_try(gm_view_write(options->context, out, &account));
+	written->events = account.events;
+	written->blocks = account.blocks;
+	written->devices = account.devices;
 	return NULL;
 }
 
-/* Whoever finds the page finds it whole. */
-static struct gm_error *write_page(
-        struct gm_context *context, const char *path, struct gm_view_written *ret_written)
+static struct gm_error *put_picture(
+        const struct options *options, FILE *out, struct gm_view_written *written)
+{
+	struct gm_picture picture;
+	gm_try(gm_ask_picture(options->context, &options->picture, &picture));
+	struct gm_error *error = gm_render_picture_svg(&picture, out);
+	written->picture = true;
+	written->events = picture.events;
+	written->blocks = picture.blocks;
+	written->devices = picture.device != SIZE_MAX;
+	written->columns = picture.columns.count;
+	gm_picture_deinit(&picture);
+	return error;
+}
+
+/* Whoever finds the file finds it whole. */
+static struct gm_error *write_file(
+        const struct options *options, const char *path, struct gm_view_written *ret_written)
 {
 	struct gm_whole_file file;
 	struct stat status = {0};
 	gm_try(gm_whole_file_open(path, 0666, GM_WHOLE_FILE_ANY, &file));
 	int descriptor = dup(file.fd);
 	FILE *out = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
-	struct gm_view_account account = {0};
-	struct gm_error *error = out ? gm_view_write(context, out, &account) : NULL;
+	struct gm_view_written written = {.path = path};
+	struct gm_error *error = NULL;
+	if (out)
+		error = options->svg ? put_picture(options, out, &written)
+		                     : put_page(options, out, &written);
 	bool wrong = !out || ferror(out);
 	if (out)
 		wrong |= fclose(out) != 0;
@@ -62,38 +110,48 @@ static struct gm_error *write_page(
 		gm_whole_file_close(&file);
 		return error;
 	}
-	*ret_written = (struct gm_view_written){.path = path,
-	        .bytes = (uint64_t)status.st_size,
-	        .events = account.events,
-	        .blocks = account.blocks,
-	        .devices = account.devices};
+	written.bytes = (uint64_t)status.st_size;
+	*ret_written = written;
 	return gm_whole_file_finish(&file);
+}
+
+static struct gm_error *check(const struct options *options)
+{
+	if (options->svg && options->out)
+		return gm_error_create(GM_USAGE, "-o and --svg: one file is written at a time: "
+		                                 "name the page or the picture");
+	if (options->picture.has_device && !options->svg)
+		return gm_error_create(
+		        GM_USAGE, "--device: only with --svg: the page has all devices");
+	return NULL;
 }
 
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct options options = {context, NULL};
+	struct options options = {.context = context};
 	struct gm_model *model;
 	_cleanup_free_ char *beside = NULL;
 	struct gm_error *error = gm_arguments_parse(&gm_command_view, argc, argv, option_table,
 	        handle, &options, 1, false, out, &arguments);
 	if (error || arguments.help)
 		return error;
+	gm_try(check(&options));
 	gm_try(gm_arguments_take_file(&arguments, context, 0));
 	gm_try(gm_context_model(context, &model));
-	if (!options.out && asprintf(&beside, "%s.html", context->log_path) < 0) {
+	const char *path = options.svg ? options.svg : options.out;
+	if (!path && asprintf(&beside, "%s.html", context->log_path) < 0) {
 		beside = NULL;
 		return &gm_error_no_memory;
 	}
-	const char *path = options.out ? options.out : beside;
+	path = path ? path : beside;
 	if (gm_same_file(context->log_path, path))
 		return gm_error_create(GM_USAGE,
 		        "%s: this is the recording itself, which would be lost: name another file",
 		        path);
 	struct gm_view_written written;
-	gm_try(write_page(context, path, &written));
+	gm_try(write_file(&options, path, &written));
 	return arguments.json ? gm_render_view_json(&written, out)
 	                      : gm_render_view_text(&written, out);
 }
@@ -101,7 +159,7 @@ static struct gm_error *run(
 const struct gm_command gm_command_view = {
         .name = "view",
         .summary = "writes a recording as a page for the browser, which needs no network",
-        .usage = "FILE [-o OUT] [--json]\n"
+        .usage = "FILE [-o OUT | --svg=OUT [--device=N]] [--json]\n"
                  "Writes one HTML file, which opens from disk in any browser and asks nothing of "
                  "the network: the\n"
                  "allocated bytes over the events, by category, with steps, phases, peak and "
@@ -111,6 +169,8 @@ const struct gm_command gm_command_view = {
                  "Without -o the page is FILE.html, beside FILE. docs/view.md shows it; "
                  "docs/view-format.md has\n"
                  "the format of its data.\n"
+                 "With --svg it writes a picture of the plot instead, of one device, for reports: "
+                 "it needs no browser.\n"
                  "\n"
                  "Example: gpumem view run.gpumem -o run.html",
         .shell = true,

@@ -9,10 +9,10 @@
 struct gm_error *gm_render_view_text(const struct gm_view_written *written, FILE *out)
 {
 	char size[GM_SIZE_TEXT], events[GM_SIZE_GROUPED], blocks[GM_SIZE_GROUPED];
-	gm_put(out, "%s: %s event%s and %s block%s in a page of %s\n", written->path,
+	gm_put(out, "%s: %s event%s and %s block%s in a %s of %s\n", written->path,
 	        gm_text_grouped(written->events, events), gm_text_s(written->events),
 	        gm_text_grouped(written->blocks, blocks), gm_text_s(written->blocks),
-	        gm_text_size(written->bytes, size));
+	        written->picture ? "picture" : "page", gm_text_size(written->bytes, size));
 	return NULL;
 }
 
@@ -22,5 +22,7 @@ struct gm_error *gm_render_view_json(const struct gm_view_written *written, FILE
 	        gm_json_string(written->path), "bytes", (json_int_t)written->bytes, "events",
 	        (json_int_t)written->events, "blocks", (json_int_t)written->blocks, "devices",
 	        (json_int_t)written->devices);
+	if (written->picture)
+		json_object_set_new(value, "columns", json_integer((json_int_t)written->columns));
 	return gm_json_write(value, true, out);
 }

@@ -1,7 +1,8 @@
-/* view: which page was written, and what is in it. */
+/* view: which page or picture was written, and what is in it. */
 #ifndef GM_RENDER_VIEW_H
 #define GM_RENDER_VIEW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -10,7 +11,9 @@
 struct gm_view_written {
 	const char *path;
 	uint64_t bytes;
-	uint64_t events, blocks, devices; /* of the recording: all are in the page */
+	uint64_t events, blocks, devices; /* that are in it: of a page all of the recording */
+	bool picture;                     /* else a page */
+	uint64_t columns;                 /* of a picture */
 };
 
 struct gm_error *gm_render_view_text(const struct gm_view_written *written, FILE *out);

@@ -18,7 +18,7 @@ QUESTIONS = {
     "process": [["info"], ["retained"], ["blocks"], ["segments"], ["oom"], ["zero"], ["who-holds", "BLOCK"]],
     "core": [["info"], ["retained"], ["zero"], ["blocks"], ["segments"], ["who-holds", "BLOCK"]],
     "recording": [[name] for name in ("info", "peak", "steps", "amp", "leaks", "blocks", "segments", "phases", "oom")]
-    + [["why", "#5"], ["diff", "FILE"], ["view"]],
+    + [["why", "#5"], ["diff", "FILE"], ["view"], ["view", "--svg=/dev/null"]],
     "snapshot": [[name] for name in ("info", "peak", "steps", "leaks", "blocks", "segments", "phases", "oom")]
     + [["diff", "FILE"]],
 }

@@ -20,8 +20,9 @@ import compare_snapshots  # noqa: E402
 PROGRAMS = Path(__file__).parent / "programs"
 FIGURES = Path(__file__).parent / "data" / "real_gpu"
 # The words of `gpumem run` before the program, the program and its words, and what it needs beside PyTorch.
+GPT = "a GPT with checkpoints"
 RECORDED = {
-    "a GPT with checkpoints": ([], [EXAMPLES / "gpt.py"], []),
+    GPT: ([], [EXAMPLES / "gpt.py"], []),
     "transformers' Trainer, DDP's rank 3 of 8": (["--rank", "3", "--world", "8"], [PROGRAMS / "sim_trainer.py", "ddp"], ["transformers", "accelerate"]),
     "inference with caches of keys and values": ([], [PROGRAMS / "scripts" / "generate.py"], ["transformers"]),
     "CUDA graphs in private pools": ([], [PROGRAMS / "scripts" / "cuda_graphs.py"], []),
@@ -40,11 +41,11 @@ def recordings(request, run, run_gpumem, tmp_path_factory):
             if run([PYTHON, "-c", f"import importlib.util as u, sys; sys.exit(not u.find_spec({module!r}))"]).status:
                 return module
         folder = tmp_path_factory.mktemp("program")
-        path = folder / "run.gpumem"
+        path = folder / f"{program[0].stem}.gpumem"
         run_gpumem("run", "--sim", *words, "-o", path, "--", PYTHON, "-W", "ignore", *program, cwd=folder).check()
         return path
 
-    asked = [name for name in RECORDED if any(f"[{name}" in item.name for item in request.session.items)]
+    asked = [name for name in RECORDED if name == GPT or any(f"[{name}" in item.name for item in request.session.items)]
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(asked, pool.map(record, asked)))
 
@@ -109,3 +110,14 @@ def test_the_peak_is_that_of_info(opened, recording, run_gpumem):
     (told,) = [device for device in devices if device["device"] == shown["device"] and device["events"] == shown["events"]]
     assert (shown["peak_event"], shown["peak_allocated"]) == (told["peak_event"], told["peak_allocated"])
     assert opened.evaluate(STATE, shown["peak_event"])["allocated"] == told["peak_allocated"]
+
+
+def test_the_picture_in_the_documents_is_the_one_that_is_made(recordings, run, run_gpumem, tmp_path):
+    """tests/tools/view_picture.py makes it anew."""
+    version = run([PYTHON, "-c", "import importlib.metadata as m; print(m.version('torch'))"]).check().out.strip()
+    told = (ROOT / "scripts" / "requirements.txt").read_text()
+    if f"torch=={version}" not in told:
+        pytest.skip(f"the picture is of another PyTorch than {version}")
+    made = tmp_path / "made.svg"
+    run_gpumem("view", recordings[GPT], "--svg", made).check()
+    assert made.read_text() == (ROOT / "docs" / "view-gpt.svg").read_text()
