@@ -116,7 +116,8 @@ static void put_facts(const struct gm_picture *picture, double y, FILE *out)
 static bool put_gaps(const struct gm_picture *picture, double y, FILE *out)
 {
 	const struct gm_info *info = &picture->info;
-	size_t more = info->gap_count + !info->closed;
+	/* of a recording that is not closed the recorder mostly says why */
+	size_t more = info->gap_count ? info->gap_count : !info->closed;
 	if (!more)
 		return false;
 	_cleanup_free_ char *gap = info->gap_count ? gm_render_gap(&info->gaps[0]) : NULL;
