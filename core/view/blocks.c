@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/recording/tree.h"
 #include "base/cleanup.h"
 #include "render/names.h"
 #include "view/device.h"
@@ -113,6 +114,14 @@ static uint64_t take_native(
 	return count > 0;
 }
 
+/* Whether the flame graph tells its node and operator below the frames. */
+static uint64_t take_work(const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	uint32_t python, native;
+	gm_model_stacks(looking->model, block->alloc, &python, &native);
+	return gm_tree_tells_work(python, block->flags);
+}
+
 static uint64_t take_stream(
         const struct looking *looking, size_t index, const struct gm_block *block)
 {
@@ -156,6 +165,7 @@ static const struct {
         {"name", GM_VIEW_NUMBERS, take_name},
         {"node", GM_VIEW_NUMBERS, take_node},
         {"native", GM_VIEW_NUMBERS, take_native},
+        {"work", GM_VIEW_NUMBERS, take_work},
         {"stream", GM_VIEW_NUMBERS, take_stream},
 };
 

@@ -13,6 +13,7 @@
 #include "base/visible.h"
 #include "render/json.h"
 #include "render/tensor.h"
+#include "view/calls.h"
 
 struct frame {
 	uint32_t file, function, line;
@@ -346,5 +347,6 @@ struct gm_error *gm_view_tables_write(
 	}
 	gm_try(write_texts(tables, columns));
 	gm_try(write_tensors(tables, columns));
+	gm_try(gm_view_calls(tables->model, tables->stacks.items, tables->stacks.count, columns));
 	return tables->no_memory ? &gm_error_no_memory : NULL;
 }

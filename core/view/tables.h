@@ -30,8 +30,8 @@ uint32_t gm_view_node(struct gm_view_tables *tables, uint32_t native);
 /* "(5000, 50000) float32" */
 uint32_t gm_view_tensor(struct gm_view_tables *tables, uint32_t tensor);
 
-/* The columns `texts`, `tensors`, `frame.*` and `stacks`; nothing may be asked of the tables after
- * it. */
+/* The columns `texts`, `tensors`, `frame.*`, `stacks` and `stacks.told`; nothing may be asked of
+ * the tables after it. */
 struct gm_error *gm_view_tables_write(
         struct gm_view_tables *tables, struct gm_view_columns *columns);
 

@@ -47,28 +47,27 @@ static uint32_t child(struct building *building, uint32_t parent, enum gm_tree_k
 	return (uint32_t)building->nodes.count - 1;
 }
 
-/* Is a frame shown? `site`: the index of the frame that the stack is named by, `inner`: of
- * PyTorch's innermost. */
-static bool is_shown(const struct building *building, const struct gm_frame_place *place,
-        size_t index, size_t site, bool inner)
+/* --- which frames are told -------------------------------------------------------------------- */
+
+static bool is_told(const struct gm_tree_walk *walk, const struct gm_frame_place *place)
 {
 	const char *package;
 	size_t length;
 	enum gm_code_owner owner = gm_code_owner(place->file, &package, &length);
 	if (owner == GM_CODE_TORCH)
-		return inner;
-	return owner == GM_CODE_OWN || index == site ||
+		return walk->left == walk->inner;
+	return owner == GM_CODE_OWN || walk->left == walk->site ||
 	       (owner == GM_CODE_PACKAGE &&
-	               gm_wrapper_frames_works(building->wrapper_frames, place->file));
+	               gm_wrapper_frames_works(walk->wrapper_frames, place->file));
 }
 
 /* PyTorch's innermost frame, where no other than Python's is below it. */
-static size_t inner_torch(const struct building *building, uint32_t stack)
+static size_t inner_torch(const struct gm_log *log, uint32_t stack)
 {
 	struct gm_frame_place place;
 	const char *package;
 	size_t length;
-	for (size_t i = 0; gm_place_frame(building->log, stack, i, &place); i++) {
+	for (size_t i = 0; gm_place_frame(log, stack, i, &place); i++) {
 		enum gm_code_owner owner = gm_code_owner(place.file, &package, &length);
 		if (owner != GM_CODE_PYTHON)
 			return owner == GM_CODE_TORCH ? i : SIZE_MAX;
@@ -76,27 +75,59 @@ static size_t inner_torch(const struct building *building, uint32_t stack)
 	return SIZE_MAX;
 }
 
+struct gm_tree_walk gm_tree_walk_begin(
+        const struct gm_log *log, const struct gm_wrapper_frames *wrapper_frames, uint32_t stack)
+{
+	struct gm_tree_walk walk = {.log = log,
+	        .wrapper_frames = wrapper_frames,
+	        .stack = stack,
+	        .site = gm_wrapper_frames_site(wrapper_frames, stack),
+	        .inner = inner_torch(log, stack),
+	        .forward = SIZE_MAX};
+	gm_log_python_stack(log, stack, &walk.left);
+	return walk;
+}
+
+bool gm_tree_walk_next(
+        struct gm_tree_walk *walk, size_t *ret_index, struct gm_frame_place *ret_place)
+{
+	while (walk->left > 0) {
+		struct gm_frame_place place = {0};
+		size_t i = --walk->left;
+		if (!gm_place_frame(walk->log, walk->stack, i, &place)) {
+			walk->left = 0;
+			break;
+		}
+		if (gm_frame_calls_module(place.file, place.function))
+			walk->forward = gm_module_forward(walk->log, walk->stack, i);
+		/* between a module's call and its own forward() are wrappers */
+		bool wraps = walk->forward != SIZE_MAX && i > walk->forward && i != walk->site &&
+		             i != walk->inner;
+		if (wraps || !is_told(walk, &place))
+			continue;
+		*ret_index = i;
+		*ret_place = place;
+		return true;
+	}
+	return false;
+}
+
+bool gm_tree_tells_work(uint32_t python_stack, unsigned flags)
+{
+	return !python_stack || (flags & GM_EVENT_BORROWED);
+}
+
 /* The node at which a block was allocated; GM_TREE_NONE: no memory. */
 static uint32_t place_block(struct building *building, const struct gm_event *event)
 {
-	size_t count;
+	size_t index;
 	uint32_t at = 0;
-	gm_log_python_stack(building->log, event->python_stack, &count);
-	size_t site = gm_wrapper_frames_site(building->wrapper_frames, event->python_stack);
-	size_t inner = inner_torch(building, event->python_stack);
-	size_t forward = SIZE_MAX; /* between a module's call and its own forward() are wrappers */
-	for (size_t i = count; i-- > 0 && at != GM_TREE_NONE;) {
-		struct gm_shown_site frame = {0};
-		if (!gm_place_frame(building->log, event->python_stack, i, &frame.place))
-			break;
-		if (gm_frame_calls_module(frame.place.file, frame.place.function))
-			forward = gm_module_forward(building->log, event->python_stack, i);
-		bool wraps = forward != SIZE_MAX && i > forward && i != site && i != inner;
-		if (!wraps && is_shown(building, &frame.place, i, site, i == inner))
-			at = child(building, at, GM_TREE_FRAME, &frame);
-	}
-	struct gm_shown_site work = {0};
-	if (event->python_stack && !(event->flags & GM_EVENT_BORROWED))
+	struct gm_shown_site frame = {0}, work = {0};
+	struct gm_tree_walk walk =
+	        gm_tree_walk_begin(building->log, building->wrapper_frames, event->python_stack);
+	while (at != GM_TREE_NONE && gm_tree_walk_next(&walk, &index, &frame.place))
+		at = child(building, at, GM_TREE_FRAME, &frame);
+	if (!gm_tree_tells_work(event->python_stack, event->flags))
 		return at;
 	gm_node_of(building->log, event->native_stack, work.node);
 	gm_operator_of(building->log, event->native_stack, work.operator_name);

@@ -20,6 +20,24 @@ enum gm_tree_kind {
 
 #define GM_TREE_NONE UINT32_MAX
 
+/* The frames of a Python stack that the tree tells, outermost first. */
+struct gm_tree_walk {
+	const struct gm_log *log;
+	const struct gm_wrapper_frames *wrapper_frames;
+	uint32_t stack;
+	size_t left;        /* frames that are not gone through */
+	size_t site, inner; /* the frame that the stack is named by; PyTorch's innermost */
+	size_t forward;     /* of the module whose call was passed last */
+};
+struct gm_tree_walk gm_tree_walk_begin(
+        const struct gm_log *log, const struct gm_wrapper_frames *wrapper_frames, uint32_t stack);
+/* False: there are no more. `*ret_index`: innermost is 0. */
+bool gm_tree_walk_next(
+        struct gm_tree_walk *walk, size_t *ret_index, struct gm_frame_place *ret_place);
+/* Whether the tree tells the node and the operator below the frames: where there are none, or where
+ * they are of the thread that waits in backward(). */
+bool gm_tree_tells_work(uint32_t python_stack, unsigned flags);
+
 struct gm_tree_node {
 	enum gm_tree_kind kind;
 	struct gm_shown_site site; /* FRAME: its place; WORK: node and operator_name */

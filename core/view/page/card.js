@@ -3,7 +3,7 @@
 import { byId, make, swatch } from "./dom.js";
 import { NEVER } from "./device.js";
 import { words } from "./palette.js";
-import { grouped, plural, shellWord, size } from "./text.js";
+import { grouped, isLibrary, plural, shellWord, size } from "./text.js";
 
 // All that the page knows of a block, as data.
 export async function blockFacts(recording, block) {
@@ -41,11 +41,6 @@ function stackList(frames) {
     { class: "stack" },
     ...frames.map((frame) => make("li", { class: isLibrary(frame.file) ? "library" : null }, `${frame.file}:${frame.line} in ${frame.function}`)),
   );
-}
-
-// As core/base/text.h has it.
-function isLibrary(file) {
-  return file.startsWith("<") || /\/(site|dist)-packages\/|\/lib\/python3/.test(file);
 }
 
 function stackSection(title, frames) {

@@ -1,6 +1,7 @@
 // The page: opens the recording, draws the plot first and unpacks the blocks behind it.
 
 import { byId, make } from "./dom.js";
+import { Flame } from "./flame.js";
 import { Recording } from "./recording.js";
 import { View } from "./view.js";
 import { Palette, ORDER, words } from "./palette.js";
@@ -162,7 +163,8 @@ async function main() {
     waiting = true;
   };
   const table = new Table(view, palette);
-  const tabs = new Tabs({ sums: () => showMoment(view, palette), table: () => table.show() });
+  const flame = new Flame(view, table);
+  const tabs = new Tabs({ sums: () => showMoment(view, palette), table: () => table.show(), flame: () => flame.show() });
   const showViews = () => {
     if (view.moment === null || !view.device.detailed) return;
     showMomentTitle(view);
@@ -175,7 +177,7 @@ async function main() {
     showCard(view, palette);
     ask();
   };
-  Object.assign(page, { view, plot, table, tabs });
+  Object.assign(page, { view, plot, table, flame, tabs });
   showSummary(view);
   new ResizeObserver(() => (plot.resize(), ask())).observe(byId("plot"));
   plot.resize();

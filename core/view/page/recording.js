@@ -3,6 +3,7 @@
 import { Columns } from "./columns.js";
 import { Device } from "./device.js";
 import { Runs } from "./runs.js";
+import { isLibrary } from "./text.js";
 
 export class Recording {
   constructor(root) {
@@ -33,9 +34,16 @@ export class Recording {
       await this.columns.numbers("frame.line", Uint32Array),
     ];
     this.frame = (number) => ({ file: this.texts[file[number]] || "?", function: this.texts[name[number]] || "?", line: line[number] });
-    const flat = await this.columns.numbers("stacks", Uint32Array);
-    this.stacks = [[]];
-    for (let at = 0; at < flat.length; at += flat[at] + 1) this.stacks.push(flat.subarray(at + 1, at + 1 + flat[at]));
+    this.stacks = [[], ...(await this.numberLists("stacks"))];
+    this.told = [[], ...(await this.numberLists("stacks.told"))];
+  }
+
+  // A column of lists, each with its length before it.
+  async numberLists(name) {
+    const flat = await this.columns.numbers(name, Uint32Array);
+    const lists = [];
+    for (let at = 0; at < flat.length; at += flat[at] + 1) lists.push(flat.subarray(at + 1, at + 1 + flat[at]));
+    return lists;
   }
 
   async choose(device) {
@@ -47,5 +55,13 @@ export class Recording {
   // The frames of a stack, innermost first.
   stack(number) {
     return Array.from(this.stacks[number] ?? [], this.frame);
+  }
+
+  // The frames of a stack that the flame graph tells, outermost first.
+  toldFrames(number) {
+    return Array.from(this.told[number] ?? [], (index) => {
+      const frame = this.frame(this.stacks[number][index]);
+      return { ...frame, library: isLibrary(frame.file) };
+    });
   }
 }

@@ -85,14 +85,20 @@ export class Table {
     byId("filter-text").setAttribute("aria-invalid", String(Boolean(why)));
   }
 
-  // { blocks, bytes, …, rows }: what the table is of, as data.
-  async find() {
+  // The blocks that the search selects of a moment; null: of the whole recording.
+  async select(moment) {
     const { view } = this;
     if (this.condition && this.filtered !== view.device) {
       this.holds = await filterOf(this.condition, view.recording); // another device's
       this.filtered = view.device;
     }
-    const found = selectBlocks(view.recording, this.moment, this.holds);
+    return selectBlocks(view.recording, moment, this.holds);
+  }
+
+  // { blocks, bytes, …, rows }: what the table is of, as data.
+  async find() {
+    const { view } = this;
+    const found = await this.select(this.moment);
     return { ...found, rows: this.perLine ? bySite(view.device, found.blocks) : found.blocks };
   }
 
