@@ -30,6 +30,22 @@ static uint64_t take_life(const struct looking *looking, size_t index, const str
 	return end == GM_NO_EVENT ? 0 : end - block->alloc;
 }
 
+uint64_t gm_view_pending(const struct gm_model *model, const struct gm_block *block)
+{
+	uint32_t end = gm_block_end(block);
+	if (end == GM_NO_EVENT)
+		return 0;
+	if (block->free_completed == GM_NO_EVENT)
+		return gm_log_event_count(gm_model_log(model)) - end;
+	return block->free_completed - end;
+}
+
+static uint64_t take_pending(
+        const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	return gm_view_pending(looking->model, block);
+}
+
 static uint64_t take_size(const struct looking *looking, size_t index, const struct gm_block *block)
 {
 	return block->size;
@@ -152,6 +168,7 @@ static const struct {
         {"alloc", GM_VIEW_DIFFERENCES, take_alloc},
         {"life", GM_VIEW_NUMBERS, take_life},
         {"size", GM_VIEW_NUMBERS, take_size},
+        {"pending", GM_VIEW_NUMBERS, take_pending},
         {"category", GM_VIEW_NUMBERS, take_category},
         {"site", GM_VIEW_NUMBERS, take_site},
         {"reason", GM_VIEW_NUMBERS, take_reason},

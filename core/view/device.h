@@ -19,5 +19,13 @@ struct gm_error *gm_view_device_levels(const struct gm_model *model, size_t devi
 struct gm_error *gm_view_device_blocks(const struct gm_model *model, size_t device,
         const struct gm_categories *categories, struct gm_view_tables *tables,
         struct gm_view_columns *columns, uint64_t *ret_blocks);
+/* How many events after its release a block's memory was free: it waits for other streams. Up to
+ * the end of the recording where it never was; 0 of a block that was not released. */
+uint64_t gm_view_pending(const struct gm_model *model, const struct gm_block *block);
+/* Segments: what happened to them; and blocks from before the recording. */
+struct gm_error *gm_view_device_segments(
+        const struct gm_model *model, size_t device, struct gm_view_columns *columns);
+void gm_view_device_before(
+        const struct gm_model *model, size_t device, struct gm_view_columns *columns);
 
 #endif

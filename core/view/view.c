@@ -24,6 +24,8 @@ static struct gm_error *write_columns(struct gm_context *context, struct gm_mode
 		if (!gm_model_device(model, i)->events)
 			continue;
 		gm_try(gm_view_device_blocks(model, i, categories, tables, columns, &blocks));
+		gm_try(gm_view_device_segments(model, i, columns));
+		gm_view_device_before(model, i, columns);
 		account->blocks += blocks;
 		account->devices++;
 	}

@@ -2,6 +2,7 @@
 
 import { byId, make } from "./dom.js";
 import { Flame } from "./flame.js";
+import { Memory } from "./memory.js";
 import { Recording } from "./recording.js";
 import { View } from "./view.js";
 import { Palette, ORDER, words } from "./palette.js";
@@ -164,7 +165,8 @@ async function main() {
   };
   const table = new Table(view, palette);
   const flame = new Flame(view, table);
-  const tabs = new Tabs({ sums: () => showMoment(view, palette), table: () => table.show(), flame: () => flame.show() });
+  const memory = new Memory(view, palette);
+  const tabs = new Tabs({ sums: () => showMoment(view, palette), table: () => table.show(), flame: () => flame.show(), memory: () => memory.show() });
   const showViews = () => {
     if (view.moment === null || !view.device.detailed) return;
     showMomentTitle(view);
@@ -177,7 +179,7 @@ async function main() {
     showCard(view, palette);
     ask();
   };
-  Object.assign(page, { view, plot, table, flame, tabs });
+  Object.assign(page, { view, plot, table, flame, memory, tabs });
   showSummary(view);
   new ResizeObserver(() => (plot.resize(), ask())).observe(byId("plot"));
   plot.resize();
@@ -193,6 +195,7 @@ async function main() {
     ask();
     if (what.has("moment")) showViews();
     if (what.has("block")) showCard(view, palette);
+    if (what.has("block") && tabs.chosen === "memory" && memory.state) memory.draw();
     clearTimeout(writing);
     writing = setTimeout(() => writeHash(view), 200);
   });
