@@ -19,7 +19,7 @@
 
 enum {
 	GM_AGENT_MAJOR = 3,
-	GM_AGENT_MINOR = 3,
+	GM_AGENT_MINOR = 4,
 	GM_AGENT_HEADER_SIZE = 16384,
 	GM_AGENT_EXTENT_SIZE = 1 << 18,
 	GM_AGENT_EXTENT_HEADER = 64,
@@ -92,6 +92,12 @@ enum gm_agent_record {
 	GM_AGENT_NAME,    /* since 3.3; no id, in an extent of names: kind (enum gm_named_kind of
 	                     log/log.h), type and signed index of the device, address of the
 	                     storage, offset in it, bytes, string: what a tensor is called */
+	GM_AGENT_COLLECTIVE, /* since 3.4; no id: kind (enum gm_agent_collective), time (ns since
+	                        the epoch), Python stack (id, 0: none), 1 where it is that of the
+	                        thread which waits in backward(), number of the communicator, its
+	                        ranks plus 1 (0: not known), this process's rank in it plus 1,
+	                        device plus 1, root or other side plus 1 (0: none), ncclDataType_t,
+	                        elements as the call says, addresses from and to which */
 	GM_AGENT_RECORD_COUNT,
 };
 
@@ -128,6 +134,19 @@ enum gm_agent_amp {
 	                        address of that one's storage */
 };
 enum { GM_AGENT_AMP_VALUES = 8 /* at most */ };
+
+enum gm_agent_collective {
+	GM_AGENT_COLLECTIVE_ALL_REDUCE = 1,
+	GM_AGENT_COLLECTIVE_REDUCE,
+	GM_AGENT_COLLECTIVE_BROADCAST,
+	GM_AGENT_COLLECTIVE_ALL_GATHER,
+	GM_AGENT_COLLECTIVE_REDUCE_SCATTER,
+	GM_AGENT_COLLECTIVE_ALL_TO_ALL,
+	GM_AGENT_COLLECTIVE_GATHER,
+	GM_AGENT_COLLECTIVE_SCATTER,
+	GM_AGENT_COLLECTIVE_SEND,
+	GM_AGENT_COLLECTIVE_RECEIVE,
+};
 
 /* How a recording ended; 0 while it goes on, or when the process was killed. */
 enum gm_agent_end {

@@ -20,6 +20,7 @@
 #include "agent/put.h"
 #include "agent/runtime.h"
 #include "agent/amp.h"
+#include "agent/collectives.h"
 #include "agent/resized.h"
 #include "agent/state.h"
 #include "agent/tensors.h"
@@ -70,6 +71,7 @@ void gm_agent_hooks_preloaded(void)
 	find_next(gm_agent_tensor_hooks);
 	find_next(gm_agent_resize_hooks);
 	find_next(gm_agent_amp_hooks);
+	find_next(gm_agent_collective_hooks);
 }
 
 /* c10::Device, by value: type and index, a byte each (c10/core/Device.h) */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-	TABLES = 8,
+	TABLES = 12,
 	SLOTS_MAX = 1 << 14,
 	LIBRARIES_MAX = 1 << 12,
 	PATIENCE =
@@ -63,7 +63,7 @@ static const struct gm_agent_hook loader_hooks[] = {
 static const struct gm_agent_hook *find_hook(const char *symbol)
 {
 	/* A library imports thousands; ours begin with few letters. */
-	if (symbol[0] != 'c' && symbol[0] != 'd' && symbol[0] != '_')
+	if (symbol[0] != 'c' && symbol[0] != 'd' && symbol[0] != 'n' && symbol[0] != '_')
 		return NULL;
 	for (unsigned i = 0; i < patched.table_count; i++)
 		for (const struct gm_agent_hook *hook = patched.tables[i]; hook->symbol; hook++)

@@ -31,6 +31,7 @@
 #include "agent/runtime.h"
 #include "agent/runtime_more.h"
 #include "agent/amp.h"
+#include "agent/collectives.h"
 #include "agent/resized.h"
 #include "agent/state.h"
 #include "agent/tensors.h"
@@ -177,6 +178,7 @@ static void patch_all(void)
 	gm_agent_patch(gm_agent_tensor_hooks);
 	gm_agent_patch(gm_agent_resize_hooks);
 	gm_agent_patch(gm_agent_amp_hooks);
+	gm_agent_patch(gm_agent_collective_hooks);
 	gm_agent_patch(gm_agent_memory_hooks);
 	gm_agent_patch(gm_agent_cupti_hooks);
 	gm_agent_driver_api_patch(gm_agent_memory_hooks);

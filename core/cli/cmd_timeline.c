@@ -51,11 +51,17 @@ static struct gm_error *run(
 		        &count);
 	if (!error)
 		error = gm_ask_shapes(context, &shapes);
+	struct gm_collectives collectives;
+	if (!error)
+		error = gm_collectives_find(shapes.model, &collectives);
 	if (error)
 		return error;
 	const struct gm_style style = {context->columns, context->colors};
-	return arguments.json ? gm_render_timeline_json(&shapes, columns, count, out)
-	                      : gm_render_timeline_text(&shapes, columns, count, &style, out);
+	error = arguments.json ? gm_render_timeline_json(&shapes, &collectives, columns, count, out)
+	                       : gm_render_timeline_text(
+	                                 &shapes, &collectives, columns, count, &style, out);
+	gm_collectives_deinit(&collectives);
+	return error;
 }
 
 const struct gm_command gm_command_timeline = {

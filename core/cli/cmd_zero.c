@@ -1,5 +1,7 @@
 #include <string.h>
 
+#include "ask/collectives.h"
+#include "ask/context.h"
 #include "ask/zero.h"
 #include "ask/zero/ranks.h"
 #include "base/array.h"
@@ -7,6 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/target.h"
+#include "render/collectives.h"
 #include "render/zero.h"
 #include "render/zero_ranks.h"
 
@@ -52,6 +55,18 @@ static struct gm_error *ask_one(struct gm_context *context, bool json, FILE *out
 	struct gm_error *error =
 	        json ? gm_render_zero_json(&now, out) : gm_render_zero_text(&now, &style, out);
 	gm_zero_deinit(&now);
+	return error;
+}
+
+/* Who owns what a recording does not have; what moved between the ranks it has. */
+static struct gm_error *ask_recording(struct gm_context *context, bool json, FILE *out)
+{
+	const struct gm_style style = {context->columns, context->colors};
+	struct gm_collectives collectives;
+	gm_try(gm_ask_collectives(context, &collectives));
+	struct gm_error *error = json ? gm_render_collective_groups_json(&collectives, out)
+	                              : gm_render_collective_groups_text(&collectives, &style, out);
+	gm_collectives_deinit(&collectives);
 	return error;
 }
 
@@ -124,14 +139,14 @@ static struct gm_error *ask(struct gm_context *context, struct gm_arguments *arg
 		gm_try(check_several(context, options));
 		return ask_several(context, options, arguments->json, out);
 	}
+	bool target = true;
 	gm_try(gm_target_take_core(arguments, context, 0));
 	gm_try(gm_target_check(context));
-	if (arguments->positional_count)
-		return gm_error_create(GM_USAGE,
-		        "zero: '%s' is not a core dump: who owns which tensor is known of a "
-		        "process or "
-		        "a core only: name one with --pid PID or --core CORE",
-		        arguments->positional[0]);
+	/* in gdb a recording is asked about where there is no process any more */
+	if (arguments->positional_count || !gm_context_has_target(context))
+		gm_try(gm_target_take_file(arguments, context, 0, &target));
+	if (!target)
+		return ask_recording(context, arguments->json, out);
 	return ask_one(context, arguments->json, out);
 }
 
@@ -152,7 +167,7 @@ const struct gm_command gm_command_zero = {
         .name = "zero",
         .summary = "how the optimizer's state is sharded over ranks, and the bytes beside the "
                    "ideal",
-        .usage = "[CORE... | --pid PID... | --core CORE...] [--json]\n"
+        .usage = "[FILE | CORE... | --pid PID... | --core CORE...] [--json]\n"
                  "Shows for each sharded optimizer which parameters this rank owns, and the bytes "
                  "of parameters, gradients,\n"
                  "master copies, optimizer state and communication buffers. Beside them stand the "
@@ -163,6 +178,8 @@ const struct gm_command gm_command_zero = {
                  "code runs there.\n"
                  "Of several processes or cores it shows the ranks side by side, where they differ "
                  "and why.\n"
+                 "Of a recording it shows what moved between the ranks: the calls of NCCL by step "
+                 "and phase.\n"
                  "\n"
                  "Example: gpumem zero --pid 4711\n"
                  "         gpumem zero --pid 4711 --pid 4712",

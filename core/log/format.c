@@ -42,6 +42,23 @@ const char *gm_named_kind_name(unsigned kind)
 	return kind < GM_NAMED_COUNT ? names[kind] : NULL;
 }
 
+const char *gm_collective_kind_name(unsigned kind)
+{
+	static const char *const names[GM_COLLECTIVE_COUNT] = {
+	        [GM_COLLECTIVE_ALL_REDUCE] = "all_reduce",
+	        [GM_COLLECTIVE_REDUCE] = "reduce",
+	        [GM_COLLECTIVE_BROADCAST] = "broadcast",
+	        [GM_COLLECTIVE_ALL_GATHER] = "all_gather",
+	        [GM_COLLECTIVE_REDUCE_SCATTER] = "reduce_scatter",
+	        [GM_COLLECTIVE_ALL_TO_ALL] = "all_to_all",
+	        [GM_COLLECTIVE_GATHER] = "gather",
+	        [GM_COLLECTIVE_SCATTER] = "scatter",
+	        [GM_COLLECTIVE_SEND] = "send",
+	        [GM_COLLECTIVE_RECEIVE] = "receive",
+	};
+	return kind < GM_COLLECTIVE_COUNT ? names[kind] : NULL;
+}
+
 const char *gm_chunk_type_name(unsigned type)
 {
 	static const char *const names[GM_CHUNK_TYPE_COUNT] = {
@@ -56,6 +73,7 @@ const char *gm_chunk_type_name(unsigned type)
 	        [GM_CHUNK_TENSORS] = "tensors",
 	        [GM_CHUNK_AMP] = "amp",
 	        [GM_CHUNK_NAMES] = "names",
+	        [GM_CHUNK_COLLECTIVES] = "collectives",
 	        [GM_CHUNK_SYMBOLS] = "symbols",
 	        [GM_CHUNK_GAPS] = "gaps",
 	        [GM_CHUNK_PASSES] = "passes",

@@ -191,6 +191,42 @@ struct gm_log_amp {
 	double values[GM_LOG_AMP_VALUES];
 };
 
+/* A call that moves data between the ranks of a group. When the device does the work is not
+ * known: it comes in its turn, behind what the stream had to do. */
+enum gm_collective_kind {
+	GM_COLLECTIVE_ALL_REDUCE = 1,
+	GM_COLLECTIVE_REDUCE,
+	GM_COLLECTIVE_BROADCAST,
+	GM_COLLECTIVE_ALL_GATHER,
+	GM_COLLECTIVE_REDUCE_SCATTER,
+	GM_COLLECTIVE_ALL_TO_ALL,
+	GM_COLLECTIVE_GATHER,
+	GM_COLLECTIVE_SCATTER,
+	GM_COLLECTIVE_SEND,
+	GM_COLLECTIVE_RECEIVE,
+	GM_COLLECTIVE_COUNT,
+};
+/* "all_reduce", or NULL. */
+const char *gm_collective_kind_name(unsigned kind);
+#define GM_LOG_NO_RANK UINT32_MAX
+#define GM_LOG_NO_DTYPE UINT32_MAX
+struct gm_log_collective {
+	uint64_t time_ns; /* of the call, since the Unix epoch */
+	uint64_t thread;
+	uint64_t count;                     /* elements, as the call says */
+	uint64_t send, receive;             /* addresses; 0: none */
+	uint64_t send_bytes, receive_bytes; /* that this rank sends from and receives at them */
+	uint32_t kind;                      /* enum gm_collective_kind */
+	uint32_t python_stack;              /* 0: none */
+	uint32_t group;                     /* number of the communicator, from 1 */
+	uint32_t ranks;                     /* of the group; 0: not known */
+	uint32_t rank, peer; /* this process's in the group; the root, or the other side;
+	                        GM_LOG_NO_RANK: none, or not known */
+	uint32_t dtype;      /* c10::ScalarType; GM_LOG_NO_DTYPE: not known */
+	int16_t device;      /* of CUDA; -1: not known */
+	bool borrowed;       /* the stack is that of the thread that waits in backward() */
+};
+
 /* What a tensor was called that lay in a block, at one moment of the program: before event
  * `event`. */
 enum gm_named_kind {
@@ -264,6 +300,10 @@ void gm_log_writer_mark(struct gm_log_writer *writer, const struct gm_log_mark *
 
 /* Before the event it names is appended; `mark` is filled in here. */
 void gm_log_writer_amp(struct gm_log_writer *writer, const struct gm_log_amp *amp);
+
+/* At any place: its time says when it was. */
+void gm_log_writer_collective(
+        struct gm_log_writer *writer, const struct gm_log_collective *collective);
 
 /* Before the event it names is appended; their events ascend. */
 void gm_log_writer_name(struct gm_log_writer *writer, const struct gm_log_name *name);
@@ -348,6 +388,10 @@ void gm_log_mark(const struct gm_log *log, size_t index, struct gm_log_mark *ret
 /* What torch.amp did, in the order in which it was recorded. */
 size_t gm_log_amp_count(const struct gm_log *log);
 void gm_log_amp(const struct gm_log *log, size_t index, struct gm_log_amp *ret_amp);
+/* Each thread's in their order. */
+size_t gm_log_collective_count(const struct gm_log *log);
+void gm_log_collective(
+        const struct gm_log *log, size_t index, struct gm_log_collective *ret_collective);
 /* Names, in the order of the moments at which they were read. */
 size_t gm_log_name_count(const struct gm_log *log);
 void gm_log_name(const struct gm_log *log, size_t index, struct gm_log_name *ret_name);

@@ -697,6 +697,19 @@ void gm_log_amp(const struct gm_log *log, size_t index, struct gm_log_amp *ret_a
 	                                          : (struct gm_log_amp){0};
 }
 
+size_t gm_log_collective_count(const struct gm_log *log)
+{
+	return log->tables.collectives.count;
+}
+
+void gm_log_collective(
+        const struct gm_log *log, size_t index, struct gm_log_collective *ret_collective)
+{
+	*ret_collective = index < log->tables.collectives.count
+	                          ? log->tables.collectives.items[index]
+	                          : (struct gm_log_collective){0};
+}
+
 size_t gm_log_name_count(const struct gm_log *log)
 {
 	return log->tables.names.count;

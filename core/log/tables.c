@@ -21,6 +21,7 @@ void gm_tables_deinit(struct gm_tables *tables)
 	gm_array_deinit(&tables->passes);
 	gm_array_deinit(&tables->marks);
 	gm_array_deinit(&tables->amps);
+	gm_array_deinit(&tables->collectives);
 	gm_array_deinit(&tables->names);
 	gm_array_deinit(&tables->counters);
 	gm_array_deinit(&tables->extents);
@@ -204,6 +205,33 @@ static bool read_amp(struct gm_tables *tables, struct gm_cursor *cursor)
 	return gm_array_push(&tables->amps, amp);
 }
 
+static bool read_collective(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	gm_get_varint(cursor); /* its number: makes equal ones differ */
+	struct gm_log_collective collective = {.time_ns = gm_get_varint(cursor)};
+	collective.thread = gm_get_varint(cursor);
+	collective.kind = gm_get_u32(cursor);
+	collective.python_stack = get_id(cursor, tables->python_stacks.count);
+	collective.borrowed = gm_get_u32(cursor) & 1;
+	collective.group = gm_get_u32(cursor);
+	collective.ranks = gm_get_u32(cursor);
+	collective.rank = gm_get_u32(cursor) - 1;
+	collective.peer = gm_get_u32(cursor) - 1;
+	collective.dtype = gm_get_u32(cursor) - 1;
+	int64_t device = gm_unzigzag(gm_get_varint(cursor));
+	if (device < -1 || device > INT16_MAX)
+		cursor->bad = true;
+	collective.device = (int16_t)device;
+	collective.count = gm_get_varint(cursor);
+	collective.send = gm_get_varint(cursor);
+	collective.receive = gm_get_varint(cursor);
+	collective.send_bytes = gm_get_varint(cursor);
+	collective.receive_bytes = gm_get_varint(cursor);
+	if (cursor->bad || !gm_collective_kind_name(collective.kind))
+		return true; /* of a later minor version: a kind that is not known is left out */
+	return gm_array_push(&tables->collectives, collective);
+}
+
 static bool read_name(struct gm_tables *tables, struct gm_cursor *cursor)
 {
 	uint64_t before =
@@ -279,6 +307,7 @@ const char *gm_tables_read(struct gm_tables *tables, const struct gm_chunk_heade
 	        [GM_CHUNK_TENSORS] = read_tensor,
 	        [GM_CHUNK_AMP] = read_amp,
 	        [GM_CHUNK_NAMES] = read_name,
+	        [GM_CHUNK_COLLECTIVES] = read_collective,
 	        [GM_CHUNK_COUNTERS] = read_counter,
 	};
 	read_record read = header->type < GM_CHUNK_TYPE_COUNT ? readers[header->type] : NULL;

@@ -55,6 +55,7 @@ struct gm_tables {
 	GM_ARRAY(struct gm_log_pass) passes;
 	GM_ARRAY(struct gm_log_mark) marks;
 	GM_ARRAY(struct gm_log_amp) amps;
+	GM_ARRAY(struct gm_log_collective) collectives;
 	GM_ARRAY(struct gm_log_name) names;
 	GM_ARRAY(int64_t) extents; /* sizes and strides */
 	GM_ARRAY(struct gm_tensor_entry) tensors;

@@ -42,6 +42,7 @@ enum table {
 	TENSORS,
 	AMPS,
 	NAMES,
+	COLLECTIVES,
 	TABLE_COUNT,
 };
 
@@ -61,6 +62,7 @@ static const uint16_t table_chunks[TABLE_COUNT] = {
         GM_CHUNK_TENSORS,
         GM_CHUNK_AMP,
         GM_CHUNK_NAMES,
+        GM_CHUNK_COLLECTIVES,
 };
 
 struct gm_log_writer {
@@ -516,6 +518,32 @@ void gm_log_writer_amp(struct gm_log_writer *writer, const struct gm_log_amp *am
 		at = gm_put_varint(at, bits);
 	}
 	intern(writer, AMPS, at);
+}
+
+void gm_log_writer_collective(
+        struct gm_log_writer *writer, const struct gm_log_collective *collective)
+{
+	uint8_t *at = record(writer, RECORD_MAX);
+	if (!at)
+		return;
+	at = gm_put_varint(at, writer->tables[COLLECTIVES].count); /* each is its own */
+	at = gm_put_varint(at, collective->time_ns);
+	at = gm_put_varint(at, collective->thread);
+	at = gm_put_varint(at, collective->kind);
+	at = gm_put_varint(at, collective->python_stack);
+	at = gm_put_varint(at, collective->borrowed);
+	at = gm_put_varint(at, collective->group);
+	at = gm_put_varint(at, collective->ranks);
+	at = gm_put_varint(at, (uint32_t)(collective->rank + 1)); /* 0: none */
+	at = gm_put_varint(at, (uint32_t)(collective->peer + 1));
+	at = gm_put_varint(at, (uint32_t)(collective->dtype + 1));
+	at = gm_put_varint(at, gm_zigzag(collective->device));
+	at = gm_put_varint(at, collective->count);
+	at = gm_put_varint(at, collective->send);
+	at = gm_put_varint(at, collective->receive);
+	at = gm_put_varint(at, collective->send_bytes);
+	at = gm_put_varint(at, collective->receive_bytes);
+	intern(writer, COLLECTIVES, at);
 }
 
 void gm_log_writer_name(struct gm_log_writer *writer, const struct gm_log_name *name)

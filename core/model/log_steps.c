@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/phase.h"
+
 size_t gm_log_step_frames(
         void *context, uint32_t stack, struct gm_step_frame *ret_frames, size_t max)
 {
@@ -26,6 +28,19 @@ size_t gm_log_step_frames(
 		};
 	}
 	return count;
+}
+
+enum gm_phase gm_log_stack_phase(const struct gm_log *log, uint32_t stack)
+{
+	enum { FRAMES_MAX = 512 };
+	struct gm_step_frame frames[FRAMES_MAX];
+	size_t count = gm_log_step_frames((void *)(uintptr_t)log, stack, frames, FRAMES_MAX);
+	enum gm_phase phase = GM_PHASE_OTHER;
+	for (size_t i = count; i-- > 0;) {
+		phase = gm_phase_around(phase, &frames[i], i + 1 < count ? &frames[i + 1] : NULL);
+		phase = gm_phase_within(phase, gm_frame_phase(&frames[i]));
+	}
+	return phase;
 }
 
 struct gm_steps *gm_log_steps_create(const struct gm_log *log)

@@ -103,6 +103,24 @@ bool gm_frame_leaves_optimizer(const struct gm_step_frame *frame, const struct g
 	       strcmp(gm_plain_name(frame->name), "step") != 0;
 }
 
+enum gm_phase gm_phase_around(
+        enum gm_phase proven, const struct gm_step_frame *frame, const struct gm_step_frame *outer)
+{
+	bool leaves =
+	        proven == GM_PHASE_OPTIMIZER && outer && gm_frame_leaves_optimizer(frame, outer);
+	return leaves ? GM_PHASE_OTHER : proven;
+}
+
+enum gm_phase gm_phase_within(enum gm_phase around, enum gm_phase own)
+{
+	/* A module that runs within the backward pass runs again, for a checkpoint. */
+	if (own == GM_PHASE_FORWARD && around == GM_PHASE_BACKWARD)
+		return GM_PHASE_RECOMPUTE;
+	if ((own && around == GM_PHASE_OTHER) || own == GM_PHASE_ZERO_GRAD)
+		return own;
+	return around;
+}
+
 bool gm_frame_generates(const struct gm_step_frame *frame)
 {
 	return strcmp(gm_plain_name(frame->name), "generate") == 0 &&

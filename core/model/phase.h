@@ -28,6 +28,11 @@ bool gm_frame_evaluates(const struct gm_step_frame *frame);
  * calls? */
 bool gm_frame_leaves_optimizer(
         const struct gm_step_frame *frame, const struct gm_step_frame *outer);
+/* The phase in which a frame runs that `outer` called (NULL: nobody), by what the frames around it
+ * prove; and the one in which what it calls runs, if the frame itself proves `own`. */
+enum gm_phase gm_phase_around(
+        enum gm_phase proven, const struct gm_step_frame *frame, const struct gm_step_frame *outer);
+enum gm_phase gm_phase_within(enum gm_phase around, enum gm_phase own);
 /* Is it a function that generates text with a model, pass by pass? */
 bool gm_frame_generates(const struct gm_step_frame *frame);
 

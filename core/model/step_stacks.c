@@ -192,17 +192,10 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 		summary->landmarks |= landmark;
 		candidate = candidate && !gm_frame_shuts(frame);
 		enum gm_phase phase = gm_frame_phase(frame);
-		if (summary->phase == GM_PHASE_OPTIMIZER && i + 1 < count &&
-		        gm_frame_leaves_optimizer(frame, &frames[i + 1]))
-			summary->phase = GM_PHASE_OTHER;
+		summary->phase = gm_phase_around(
+		        summary->phase, frame, i + 1 < count ? &frames[i + 1] : NULL);
 		summarise_use(summary, frame, phase, &calls);
-		/* A module that runs within the backward pass runs again, for a checkpoint. */
-		if (phase == GM_PHASE_FORWARD && summary->phase == GM_PHASE_BACKWARD)
-			summary->phase = GM_PHASE_RECOMPUTE;
-		else if (phase && summary->phase == GM_PHASE_OTHER)
-			summary->phase = phase;
-		else if (phase == GM_PHASE_ZERO_GRAD)
-			summary->phase = phase;
+		summary->phase = gm_phase_within(summary->phase, phase);
 		if (frame_loops(frame))
 			for (uint32_t j = 0; j < summary->count; j++)
 				if (depth > 0)

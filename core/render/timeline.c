@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/put.h"
+#include "render/collectives.h"
 #include "render/json.h"
 #include "render/text.h"
 #include "ask/recording/place.h"
@@ -285,7 +286,8 @@ void gm_render_shapes_text(const struct gm_shapes *shapes, FILE *out)
 }
 
 struct gm_error *gm_render_timeline_text(const struct gm_shapes *shapes,
-        const struct gm_column *columns, size_t count, const struct gm_style *style, FILE *out)
+        const struct gm_collectives *collectives, const struct gm_column *columns, size_t count,
+        const struct gm_style *style, FILE *out)
 {
 	if (shapes->device == SIZE_MAX || !count) {
 		fputs("The recording contains no allocations.\n", out);
@@ -302,6 +304,7 @@ struct gm_error *gm_render_timeline_text(const struct gm_shapes *shapes,
 	put_rulers(columns, count, out);
 	put_legend(columns, count, out);
 	gm_render_shapes_text(shapes, out);
+	gm_put_collectives_of_step(collectives, shapes->step, out);
 	return NULL;
 }
 
@@ -324,8 +327,9 @@ static json_t *shape_json(const struct gm_shapes *shapes, const struct gm_shape 
 	return value;
 }
 
-struct gm_error *gm_render_timeline_json(
-        const struct gm_shapes *shapes, const struct gm_column *columns, size_t count, FILE *out)
+struct gm_error *gm_render_timeline_json(const struct gm_shapes *shapes,
+        const struct gm_collectives *collectives, const struct gm_column *columns, size_t count,
+        FILE *out)
 {
 	json_t *value = json_object(), *all = json_array(), *found = json_array();
 	json_object_set_new(value, "device",
@@ -346,5 +350,7 @@ struct gm_error *gm_render_timeline_json(
 		json_array_append_new(found, shape_json(shapes, &shapes->items[i]));
 	json_object_set_new(value, "columns", all);
 	json_object_set_new(value, "shapes", found);
+	if (collectives)
+		json_object_set_new(value, "collectives", gm_json_collective_groups(collectives));
 	return gm_json_write(value, true, out);
 }

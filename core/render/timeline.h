@@ -2,6 +2,7 @@
 #ifndef GM_RENDER_TIMELINE_H
 #define GM_RENDER_TIMELINE_H
 
+#include "ask/collectives.h"
 #include "ask/timeline.h"
 #include "render/text.h"
 
@@ -13,8 +14,11 @@ size_t gm_plot_room(int columns);
 /* A line for each shape. */
 void gm_render_shapes_text(const struct gm_shapes *shapes, FILE *out);
 struct gm_error *gm_render_timeline_text(const struct gm_shapes *shapes,
-        const struct gm_column *columns, size_t count, const struct gm_style *style, FILE *out);
-struct gm_error *gm_render_timeline_json(
-        const struct gm_shapes *shapes, const struct gm_column *columns, size_t count, FILE *out);
+        const struct gm_collectives *collectives, const struct gm_column *columns, size_t count,
+        const struct gm_style *style, FILE *out);
+/* collectives NULL: they are left out. */
+struct gm_error *gm_render_timeline_json(const struct gm_shapes *shapes,
+        const struct gm_collectives *collectives, const struct gm_column *columns, size_t count,
+        FILE *out);
 
 #endif

@@ -208,6 +208,9 @@ void gm_spool_replay_pass(struct gm_spool_replay *replay, uint32_t thread, struc
 void gm_spool_replay_mark(struct gm_spool_replay *replay, uint32_t thread, struct gm_bytes payload);
 /* A GM_AGENT_AMP of the thread, before the event that follows it. */
 void gm_spool_replay_amp(struct gm_spool_replay *replay, uint32_t thread, struct gm_bytes payload);
+/* A GM_AGENT_COLLECTIVE of the thread. In collectives.c. */
+void gm_spool_replay_collective(
+        struct gm_spool_replay *replay, uint32_t thread, struct gm_bytes payload);
 /* What still waits is written, and what was left out is told. */
 void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary *summary);
 

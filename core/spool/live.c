@@ -184,6 +184,8 @@ static bool next_event(struct gm_spool_live *live, struct live_extent *extent)
 			gm_spool_replay_mark(live->replay, thread, record.payload);
 		else if (record.kind == GM_AGENT_AMP)
 			gm_spool_replay_amp(live->replay, thread, record.payload);
+		else if (record.kind == GM_AGENT_COLLECTIVE)
+			gm_spool_replay_collective(live->replay, thread, record.payload);
 	}
 	return extent->decoded;
 }

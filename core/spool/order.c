@@ -96,6 +96,9 @@ static bool advance(struct open_extent *extent, uint64_t beginning, struct gm_sp
 			gm_spool_replay_mark(replay, extent->cursor.event.thread, record.payload);
 		else if (record.kind == GM_AGENT_AMP)
 			gm_spool_replay_amp(replay, extent->cursor.event.thread, record.payload);
+		else if (record.kind == GM_AGENT_COLLECTIVE)
+			gm_spool_replay_collective(
+			        replay, extent->cursor.event.thread, record.payload);
 	}
 	return false;
 }

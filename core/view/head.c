@@ -121,7 +121,7 @@ static struct gm_error *set_shapes(struct gm_context *context, json_t *head)
 	struct printed json, text;
 	gm_try(gm_ask_shapes(context, &shapes));
 	gm_try(print_begin(&json));
-	gm_try(print_end(&json, gm_render_timeline_json(&shapes, NULL, 0, json.out)));
+	gm_try(print_end(&json, gm_render_timeline_json(&shapes, NULL, NULL, 0, json.out)));
 	gm_try(set_json(head, "timeline", &json));
 	gm_try(print_begin(&text));
 	gm_render_shapes_text(&shapes, text.out);

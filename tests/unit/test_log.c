@@ -78,6 +78,27 @@ static struct gm_event event_of(unsigned i)
 }
 
 /* A log with a bit of everything and `count` events. */
+/* Two equal calls are two. */
+static struct gm_log_collective collective_of(unsigned i)
+{
+	return (struct gm_log_collective){.time_ns = i ? 1700000000000000001u : 0,
+	        .thread = 4712,
+	        .count = i ? 1u << 20 : 0,
+	        .send = i ? 0x7f0000000200 : 0,
+	        .receive = i ? UINT64_MAX : 0,
+	        .send_bytes = i ? 1u << 21 : 0,
+	        .receive_bytes = i ? UINT64_MAX : 0,
+	        .kind = i ? GM_COLLECTIVE_RECEIVE : GM_COLLECTIVE_ALL_REDUCE,
+	        .python_stack = i ? 1 : 0,
+	        .group = i ? 3 : 0,
+	        .ranks = i ? 1024 : 0,
+	        .rank = i ? 1023 : GM_LOG_NO_RANK,
+	        .peer = i ? 0 : GM_LOG_NO_RANK,
+	        .dtype = i ? 15 : GM_LOG_NO_DTYPE,
+	        .device = i ? 7 : -1,
+	        .borrowed = i != 0};
+}
+
 static void write_rich(unsigned count)
 {
 	struct gm_log_writer *writer = create();
@@ -105,6 +126,10 @@ static void write_rich(unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		const struct gm_event event = event_of(i);
 		assert_int_equal(gm_log_writer_event(writer, &event), i);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		const struct gm_log_collective call = collective_of(i < 2 ? i : 1);
+		gm_log_writer_collective(writer, &call);
 	}
 	gm_log_writer_symbol(writer, 0x1234, name, file, 12);
 	gm_log_writer_gap(writer, "3 events lost: the disk was slow");
@@ -138,6 +163,31 @@ static void same_event(const struct gm_event *a, const struct gm_event *b)
 	assert_int_equal(a->python_stack, b->python_stack);
 	assert_int_equal(a->native_stack, b->native_stack);
 	assert_int_equal(a->evidence, b->evidence);
+}
+
+static void same_collectives(const struct gm_log *log)
+{
+	assert_int_equal(gm_log_collective_count(log), 3);
+	for (unsigned i = 0; i < 3; i++) {
+		struct gm_log_collective got, want = collective_of(i < 2 ? i : 1);
+		gm_log_collective(log, i, &got);
+		assert_int_equal(got.time_ns, want.time_ns);
+		assert_int_equal(got.thread, want.thread);
+		assert_int_equal(got.count, want.count);
+		assert_int_equal(got.send, want.send);
+		assert_int_equal(got.receive, want.receive);
+		assert_int_equal(got.send_bytes, want.send_bytes);
+		assert_int_equal(got.receive_bytes, want.receive_bytes);
+		assert_int_equal(got.kind, want.kind);
+		assert_int_equal(got.python_stack, want.python_stack);
+		assert_int_equal(got.group, want.group);
+		assert_int_equal(got.ranks, want.ranks);
+		assert_int_equal(got.rank, want.rank);
+		assert_int_equal(got.peer, want.peer);
+		assert_int_equal(got.dtype, want.dtype);
+		assert_int_equal(got.device, want.device);
+		assert_int_equal(got.borrowed, want.borrowed);
+	}
 }
 
 static void what_was_written_is_read_back(void **state)
@@ -193,6 +243,7 @@ static void what_was_written_is_read_back(void **state)
 	assert_true(gm_log_counter(log, "sim.kernels_not_computed", &value));
 	assert_int_equal(value, 5);
 	assert_false(gm_log_counter(log, "nope", &value));
+	same_collectives(log);
 	gm_log_close(log);
 }
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "ask/recording/amp_copies.h"
+#include "ask/recording/by_address.h"
 #include "base/array.h"
-#include "base/search.h"
 
 uint8_t gm_amp_signs_of(struct gm_amp_signs *signs, const struct gm_log *log, uint32_t native_stack)
 {
@@ -39,53 +39,6 @@ uint8_t gm_amp_signs_of(struct gm_amp_signs *signs, const struct gm_log *log, ui
 			found |= GM_AMP_CONVERTS;
 	}
 	return signs->items[native_stack] = found;
-}
-
-/* Blocks by their addresses, and at one address in the order of their lives. */
-struct by_address {
-	uint64_t address;
-	uint32_t alloc, block;
-};
-
-static int compare(const void *a, const void *b)
-{
-	const struct by_address *x = a, *y = b;
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	return (x->alloc > y->alloc) - (x->alloc < y->alloc);
-}
-
-/* GM_NO_EVENT, of a block from before the record, sorts as the first. */
-static uint32_t order(uint32_t alloc)
-{
-	return alloc == GM_NO_EVENT ? 0 : alloc + 1;
-}
-
-static struct by_address *sort_blocks(const struct gm_amp *amp, size_t *ret_count)
-{
-	size_t count = gm_model_block_count(amp->model);
-	struct by_address *blocks = malloc((count + 1) * sizeof(*blocks));
-	for (size_t i = 0; blocks && i < count; i++) {
-		const struct gm_block *block = gm_model_block(amp->model, i);
-		blocks[i] = (struct by_address){block->address, order(block->alloc), (uint32_t)i};
-	}
-	if (blocks)
-		qsort(blocks, count, sizeof(*blocks), compare);
-	*ret_count = count;
-	return blocks;
-}
-
-/* The block at an address that was alive before an event; GM_NO_BLOCK: there is none. */
-static uint32_t block_before(const struct gm_amp *amp, const struct by_address *blocks,
-        size_t count, uint64_t address, uint32_t event)
-{
-	const struct by_address wanted = {.address = address, .alloc = order(event)};
-	size_t behind = gm_partition_point(count, i, compare(&blocks[i], &wanted) < 0);
-	if (!behind || blocks[behind - 1].address != address || !event)
-		return GM_NO_BLOCK;
-	uint32_t found = blocks[behind - 1].block;
-	return gm_block_live_after(gm_model_block(amp->model, found), event - 1) ? found
-	                                                                         : GM_NO_BLOCK;
 }
 
 /* The block that a cast allocates: the thread's next one. */
@@ -161,9 +114,8 @@ static bool read_casts(struct gm_amp *amp, const struct gm_categories *categorie
         struct parameters *parameters, struct gm_amp_signs *signs)
 {
 	const struct gm_log *log = gm_model_log(amp->model);
-	size_t block_count;
-	struct by_address *blocks = sort_blocks(amp, &block_count);
-	bool good = blocks != NULL;
+	struct gm_by_address blocks;
+	bool good = gm_by_address_init(&blocks, amp->model) == NULL; /* else: no memory */
 	for (size_t i = 0; good && i < gm_log_amp_count(log); i++) {
 		struct gm_log_amp cast;
 		gm_log_amp(log, i, &cast);
@@ -176,15 +128,15 @@ static bool read_casts(struct gm_amp *amp, const struct gm_categories *categorie
 		amp->autocast = true;
 		amp->has_casts = true;
 		count_cast(amp, copy);
-		uint32_t source = block_before(amp, blocks, block_count, (uint64_t)cast.values[0],
-		        gm_model_block(amp->model, copy)->alloc);
+		uint32_t source = gm_block_at_address(
+		        &blocks, (uint64_t)cast.values[0], gm_model_block(amp->model, copy)->alloc);
 		bool leaf = source != GM_NO_BLOCK &&
 		            (gm_categories_of(categories, source) == GM_CATEGORY_PARAMETER ||
 		                    end_of(amp, signs, copy) == GM_AMP_BY_CACHE);
 		if (leaf)
 			good = add_copy(amp, parameters, signs, source, copy);
 	}
-	free(blocks);
+	gm_by_address_deinit(&blocks);
 	return good;
 }
 

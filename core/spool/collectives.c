@@ -1,0 +1,102 @@
+/* Collectives: what the agent noted of a call of NCCL. A call goes into the log when it is read, as
+ * its time says where it belongs. */
+#include "spool/internal.h"
+#include "spool/replay_state.h"
+
+/* ncclDataType_t (nccl.h) as c10::ScalarType. PyTorch calls NCCL with uint8 for bool too
+ * (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp). */
+static const struct {
+	uint8_t dtype, bytes;
+} types[] = {
+        {1, 1},  /* int8 */
+        {0, 1},  /* uint8 */
+        {3, 4},  /* int32 */
+        {28, 4}, /* uint32 */
+        {4, 8},  /* int64 */
+        {29, 8}, /* uint64 */
+        {5, 2},  /* float16 */
+        {6, 4},  /* float32 */
+        {7, 8},  /* float64 */
+        {15, 2}, /* bfloat16 */
+        {24, 1}, /* float8_e4m3 */
+        {23, 1}, /* float8_e5m2 */
+};
+enum { TYPES = sizeof(types) / sizeof(types[0]) };
+
+/* How many times its elements a call sends and receives on this rank (nccl.h). */
+static void find_bytes(struct gm_log_collective *call, uint64_t bytes)
+{
+	uint64_t all, ranks = call->ranks ? call->ranks : 1;
+	bool root = call->rank == call->peer;
+	if (__builtin_mul_overflow(bytes, ranks, &all))
+		all = UINT64_MAX;
+	switch ((enum gm_collective_kind)call->kind) {
+	case GM_COLLECTIVE_ALL_REDUCE:
+		call->send_bytes = call->receive_bytes = bytes;
+		break;
+	case GM_COLLECTIVE_REDUCE:
+		call->send_bytes = bytes;
+		call->receive_bytes = root ? bytes : 0;
+		break;
+	case GM_COLLECTIVE_BROADCAST:
+		call->send_bytes = root ? bytes : 0;
+		call->receive_bytes = root ? 0 : bytes;
+		break;
+	case GM_COLLECTIVE_ALL_GATHER:
+		call->send_bytes = bytes;
+		call->receive_bytes = all;
+		break;
+	case GM_COLLECTIVE_REDUCE_SCATTER:
+		call->send_bytes = all;
+		call->receive_bytes = bytes;
+		break;
+	case GM_COLLECTIVE_ALL_TO_ALL:
+		call->send_bytes = call->receive_bytes = all;
+		break;
+	case GM_COLLECTIVE_GATHER:
+		call->send_bytes = bytes;
+		call->receive_bytes = root ? all : 0;
+		break;
+	case GM_COLLECTIVE_SCATTER:
+		call->send_bytes = root ? all : 0;
+		call->receive_bytes = bytes;
+		break;
+	case GM_COLLECTIVE_SEND:
+		call->send_bytes = bytes;
+		break;
+	case GM_COLLECTIVE_RECEIVE:
+		call->receive_bytes = bytes;
+		break;
+	default:
+		break;
+	}
+}
+
+void gm_spool_replay_collective(
+        struct gm_spool_replay *replay, uint32_t thread, struct gm_bytes payload)
+{
+	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
+	struct gm_log_collective call = {.kind = gm_get_u32(&in), .thread = thread};
+	call.time_ns = gm_get_varint(&in);
+	call.python_stack = gm_spool_python_stack(replay->tables, gm_get_u32(&in));
+	call.borrowed = gm_get_u32(&in) & 1;
+	call.group = gm_get_u32(&in);
+	call.ranks = gm_get_u32(&in);
+	call.ranks -= call.ranks > 0;
+	call.rank = gm_get_u32(&in) - 1; /* 0: none, which is GM_LOG_NO_RANK */
+	uint32_t device = gm_get_u32(&in);
+	call.device = device > INT16_MAX ? -1 : (int16_t)((int)device - 1);
+	call.peer = gm_get_u32(&in) - 1;
+	uint32_t type = gm_get_u32(&in);
+	call.dtype = type < TYPES ? types[type].dtype : GM_LOG_NO_DTYPE;
+	call.count = gm_get_varint(&in);
+	call.send = gm_get_varint(&in);
+	call.receive = gm_get_varint(&in);
+	uint64_t bytes = 0;
+	if (in.bad || !gm_collective_kind_name(call.kind))
+		return;
+	if (type < TYPES && __builtin_mul_overflow(call.count, types[type].bytes, &bytes))
+		bytes = UINT64_MAX;
+	find_bytes(&call, bytes);
+	gm_log_writer_collective(replay->log, &call);
+}
