@@ -28,6 +28,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "agent/gradients.h"
 #include "agent/hook_entry.h"
 #include "agent/lookup.h"
 #include "agent/put.h"
@@ -187,6 +188,11 @@ static void put(enum gm_agent_amp kind, uint32_t number, const double *values, u
 	gm_agent_put(GM_AGENT_AMP, 0, bytes, (size_t)(end - bytes));
 }
 
+static void put_seen(enum gm_agent_amp kind, uint32_t number, const double *values, unsigned count)
+{
+	put(kind, number, values, count, NULL);
+}
+
 /* The found_inf that this thread's last call wrote to: the gradients of one optimizer take several
  * calls, one for each dtype and device. 0: it has been used since, so that a call is of another
  * check, though it be at the same address. */
@@ -218,6 +224,7 @@ void hook_unscale(const struct tensor *gradients, size_t count, struct tensor *f
 	double values[2] = {(double)count};
 	const struct gm_agent_registers at = gm_agent_caller();
 	put(GM_AGENT_AMP_CHECK, number, values, read_float(found_inf, &values[1]) ? 2 : 1, &at);
+	gm_agent_gradients_checked(&gradients->impl, count, found_inf->impl, number, put_seen);
 	gm_agent_leave();
 }
 

@@ -132,6 +132,13 @@ enum gm_agent_amp {
 	                        tracker after it */
 	GM_AGENT_AMP_CAST,   /* the thread's next allocation is of autocast's copy of a tensor:
 	                        address of that one's storage */
+	GM_AGENT_AMP_LOOKED, /* since 3.4: the gradients of a check that found something were
+	                        looked at: how many there are, how many could be read, how many of
+	                        these are not finite */
+	GM_AGENT_AMP_GRADIENT, /* since 3.4: a gradient of a check: its place in the check's list,
+	                          how many are in that, address of its data, elements,
+	                          c10::ScalarType; and where it was looked at, how many are not
+	                          finite, and how many of these NaN */
 };
 enum { GM_AGENT_AMP_VALUES = 8 /* at most */ };
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "ask/context.h"
+#include "ask/recording/amp_gradients.h"
 #include "ask/recording/amp_outcomes.h"
 #include "ask/recording/amp_tensors.h"
 #include "base/cleanup.h"
@@ -52,6 +53,8 @@ struct gm_error *gm_ask_amp(struct gm_context *context, struct gm_amp *ret_amp)
 	gm_try(gm_scaling_find(model, &amp.scaling));
 	struct gm_error *error = gm_amp_outcomes(model, &amp.scaling, &amp.steps, &amp.step_count);
 	if (!error)
+		error = gm_amp_find_not_finite(&amp);
+	if (!error)
 		error = gm_amp_find_tensors(&amp, categories);
 	if (error) {
 		gm_amp_deinit(&amp);
@@ -70,5 +73,7 @@ void gm_amp_deinit(struct gm_amp *amp)
 	free(amp->copies);
 	free(amp->gradients);
 	free(amp->releases);
+	free(amp->looked);
+	free(amp->not_finite);
 	*amp = (struct gm_amp){0};
 }

@@ -173,10 +173,16 @@ enum gm_amp_kind {
 	                     one was not finite (0: none was), where that is known */
 	GM_AMP_FOUND,     /* the host read what a check had found: 0, or not */
 	GM_AMP_SCALE,     /* the host read the scale */
-	GM_AMP_UPDATE, /* growth factor, backoff factor, growth interval; the scale and the growth
-	                  tracker after it, where they are known */
-	GM_AMP_CAST,   /* the next allocation of the thread is autocast's copy of a tensor whose
-	                  storage is at this address */
+	GM_AMP_UPDATE,   /* growth factor, backoff factor, growth interval; the scale and the growth
+	                    tracker after it, where they are known */
+	GM_AMP_CAST,     /* the next allocation of the thread is autocast's copy of a tensor whose
+	                    storage is at this address */
+	GM_AMP_LOOKED,   /* the gradients of a check that found something were looked at: how many
+	                    there are, how many could be read, how many of these are not finite */
+	GM_AMP_GRADIENT, /* one of a check's gradients: its place in the check's list, how many are
+	                    in that, address of its data, elements, c10::ScalarType; and where it
+	                    was looked at, how many elements are not finite, and how many of these
+	                    are NaN */
 	GM_AMP_COUNT,
 };
 enum { GM_LOG_AMP_VALUES = 8 };

@@ -25,6 +25,8 @@ enum gm_scaled_evidence {
 	GM_SCALED_EVIDENCE_COUNT,
 };
 
+enum { GM_SCALED_CHECKS = 8 }; /* at most; others of a call are left out */
+
 /* One call of GradScaler.step(), or gradients that were unscaled for none. */
 struct gm_scaled_step {
 	uint32_t step;         /* training step; 0: none */
@@ -36,6 +38,9 @@ struct gm_scaled_step {
 	bool found_known;   /* is it known whether a gradient was inf or NaN? */
 	bool found;         /* one was */
 	uint32_t gradients; /* how many were checked; 0: not known */
+	/* Numbers of its checks in the log, one for each device that has gradients. */
+	uint32_t checks[GM_SCALED_CHECKS];
+	uint32_t check_count;
 };
 
 /* One call of GradScaler.update(). */

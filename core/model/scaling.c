@@ -71,6 +71,12 @@ static struct gm_scaled_step begin_step(
 	};
 }
 
+static void add_check(struct gm_scaled_step *step, uint32_t number)
+{
+	if (number && step->check_count < GM_SCALED_CHECKS)
+		step->checks[step->check_count++] = number;
+}
+
 static void add_step(struct finding *finding, const struct gm_scaled_step *step, uint32_t number)
 {
 	if (!gm_array_push(&finding->steps, *step) || !gm_array_push(&finding->numbers, number))
@@ -194,6 +200,7 @@ static size_t take_found(struct finding *finding, size_t index, const struct gm_
 		struct gm_log_amp one;
 		gm_log_amp(finding->log, index + i, &one);
 		const struct check *check = find_check(finding, one.number);
+		add_check(&step, one.number);
 		if (check) {
 			step.gradients += check->step.gradients;
 			forget_check(finding, check);
@@ -237,6 +244,7 @@ static void settle(struct finding *finding, uint64_t mark, bool ended)
 			step.outcome = GM_SCALED_NOT_ASKED;
 			step.evidence = GM_SCALED_BY_RANGE;
 		}
+		add_check(&step, check->number);
 		add_step(finding, &step, check->number);
 	}
 	finding->waiting.count = 0;

@@ -170,6 +170,86 @@ static struct gm_error *put_steps(const struct gm_amp *amp, const struct gm_styl
 	return NULL;
 }
 
+static void put_tensor(const struct gm_amp *amp, uint32_t block, FILE *out)
+{
+	const struct gm_log *log = gm_model_log(amp->model);
+	const struct gm_block *about = gm_model_block(amp->model, block);
+	char text[GM_TENSOR_TEXT];
+	struct gm_event event = {0};
+	if (about->alloc == GM_NO_EVENT) {
+		fputs("a block from before the recording", out);
+		return;
+	}
+	gm_log_event(log, about->alloc, &event);
+	gm_put(out, "#%u %s", about->alloc, gm_text_tensor(log, event.tensor, text));
+}
+
+/* "layers.0.weight.grad", "gradient 3 of 8", with its block, shape and counts */
+static void put_gradient(
+        const struct gm_amp *amp, const struct gm_amp_gradient *gradient, FILE *out)
+{
+	if (gradient->name)
+		gm_put(out, "%s", gradient->name);
+	else
+		gm_put(out, "gradient %u of %u", gradient->index + 1, gradient->count);
+	fputs(" (", out);
+	if (gradient->block != GM_NO_BLOCK) {
+		put_tensor(amp, gradient->block, out);
+		fputs(", ", out);
+	}
+	gm_put(out, "%" PRIu64 " of %" PRIu64 " elements", gradient->not_finite,
+	        gradient->elements);
+	if (gradient->nan)
+		gm_put(out, ", %" PRIu64 " NaN", gradient->nan);
+	fputc(')', out);
+}
+
+/* In which parameter it came first, or why that is not known. */
+static void put_first(const struct gm_amp *amp, const struct gm_scaled_step *call, FILE *out)
+{
+	enum { GRADIENTS_SHOWN = 4 };
+	const struct gm_amp_looked *looked = &amp->looked[call - amp->scaling.steps];
+	const struct gm_amp_gradient *items = amp->not_finite + looked->first;
+	if (!looked->count && looked->read == 0 && call->gradients == 1) {
+		fputs("  It was the one gradient that the scaler checked.\n", out);
+		return;
+	}
+	if (!looked->looked) {
+		fputs("  In which parameter is not known: GradScaler keeps one value for all "
+		      "gradients, and gpumem copies nothing from a GPU.\n",
+		        out);
+		return;
+	}
+	if (!looked->count) {
+		if (looked->read == looked->gradients)
+			fputs("  All gradients are finite: the overflow is the simulated device's "
+			      "(--overflow-at).\n",
+			        out);
+		else
+			gm_put(out,
+			        "  In which parameter is not known: the simulated device computed "
+			        "%" PRIu64 " of the %" PRIu64
+			        " gradients, and GradScaler keeps one value for all.\n",
+			        looked->read, looked->gradients);
+		return;
+	}
+	fputs(looked->ordered ? "  It came first in " : "  It came in ", out);
+	for (size_t i = 0; i < looked->count && i < (looked->ordered ? 1 : GRADIENTS_SHOWN); i++) {
+		fputs(i ? ", " : "", out);
+		put_gradient(amp, &items[i], out);
+	}
+	if (!looked->ordered && looked->not_finite > GRADIENTS_SHOWN)
+		fputs(" and others; which was the first is not known", out);
+	else if (!looked->ordered && looked->not_finite > 1)
+		fputs("; which was the first is not known", out);
+	gm_put(out, ". Of %" PRIu64 " gradients %" PRIu64 " %s inf or NaN", looked->gradients,
+	        looked->not_finite, looked->not_finite == 1 ? "has" : "have");
+	if (looked->read < looked->gradients)
+		gm_put(out, ", and %" PRIu64 " could not be read",
+		        looked->gradients - looked->read);
+	fputs(".\n", out);
+}
+
 /* Why nothing changed. */
 static void put_skipped(const struct gm_amp *amp, FILE *out)
 {
@@ -191,6 +271,7 @@ static void put_skipped(const struct gm_amp *amp, FILE *out)
 			if (step->outcome == GM_AMP_STEP_SKIPPED)
 				fputs(": no parameter and no moment changed", out);
 			fputs(".\n", out);
+			put_first(amp, call, out);
 		}
 	}
 }
@@ -221,20 +302,6 @@ static void put_state(const struct gm_amp *amp, FILE *out)
 }
 
 /* ---- tensors ---- */
-
-static void put_tensor(const struct gm_amp *amp, uint32_t block, FILE *out)
-{
-	const struct gm_log *log = gm_model_log(amp->model);
-	const struct gm_block *about = gm_model_block(amp->model, block);
-	char text[GM_TENSOR_TEXT];
-	struct gm_event event = {0};
-	if (about->alloc == GM_NO_EVENT) {
-		fputs("a block from before the recording", out);
-		return;
-	}
-	gm_log_event(log, about->alloc, &event);
-	gm_put(out, "#%u %s", about->alloc, gm_text_tensor(log, event.tensor, text));
-}
 
 static void put_end(const struct gm_amp_parameter *parameter, FILE *out)
 {

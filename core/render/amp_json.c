@@ -42,6 +42,45 @@ static json_t *updated_json(enum gm_amp_outcome outcome)
 	}
 }
 
+static json_t *gradient_json(const struct gm_amp *amp, const struct gm_amp_gradient *gradient)
+{
+	const struct gm_log *log = gm_model_log(amp->model);
+	uint32_t made = gradient->block == GM_NO_BLOCK
+	                        ? GM_NO_EVENT
+	                        : gm_model_block(amp->model, gradient->block)->alloc;
+	struct gm_event event = {0};
+	json_t *value = json_object();
+	if (made != GM_NO_EVENT)
+		gm_log_event(log, made, &event);
+	json_object_set_new(value, "name", gm_json_string_or_null(gradient->name));
+	json_object_set_new(value, "index", json_integer(gradient->index));
+	json_object_set_new(value, "of", json_integer(gradient->count));
+	json_object_set_new(value, "block", gm_json_event_or_null(made));
+	json_object_set_new(value, "address", gm_json_address(gradient->address));
+	gm_json_set_tensor(value, log, event.tensor);
+	json_object_set_new(value, "elements", json_integer((json_int_t)gradient->elements));
+	json_object_set_new(value, "not_finite", json_integer((json_int_t)gradient->not_finite));
+	json_object_set_new(value, "nan", json_integer((json_int_t)gradient->nan));
+	return value;
+}
+
+/* null: the values could not be read, or nothing was found. */
+static json_t *looked_json(const struct gm_amp *amp, const struct gm_amp_looked *looked)
+{
+	if (!looked->looked)
+		return json_null();
+	json_t *value = json_object(), *items = json_array();
+	json_object_set_new(value, "gradients", json_integer((json_int_t)looked->gradients));
+	json_object_set_new(value, "read", json_integer((json_int_t)looked->read));
+	json_object_set_new(value, "not_finite", json_integer((json_int_t)looked->not_finite));
+	json_object_set_new(value, "ordered", json_boolean(looked->ordered));
+	for (size_t i = 0; i < looked->count; i++)
+		json_array_append_new(
+		        items, gradient_json(amp, &amp->not_finite[looked->first + i]));
+	json_object_set_new(value, "items", items);
+	return value;
+}
+
 static json_t *call_json(const struct gm_amp *amp, const struct gm_scaled_step *call)
 {
 	json_t *value = json_object();
@@ -53,6 +92,8 @@ static json_t *call_json(const struct gm_amp *amp, const struct gm_scaled_step *
 	json_object_set_new(value, "on_device", json_boolean(call->on_device));
 	json_object_set_new(
 	        value, "gradients", call->gradients ? json_integer(call->gradients) : json_null());
+	json_object_set_new(
+	        value, "not_finite", looked_json(amp, &amp->looked[call - amp->scaling.steps]));
 	json_object_set_new(value, "event", json_integer(call->event));
 	json_object_set_new(
 	        value, "place", site_json(gm_model_log(amp->model), call->python_stack));

@@ -22,6 +22,9 @@
 #define GM_SIM_ACCOUNT_VERSION 2
 #define GM_SIM_DEVICES_MAX 16
 #define GM_SIM_ACCOUNT_SYMBOL "gpumem_sim_account"
+/* bool (const void *address, uint64_t size): whether all bytes of a device's memory there were
+ * written, by copies, or by kernels that were computed from such. */
+#define GM_SIM_COMPUTED_SYMBOL "gpumem_sim_computed"
 
 struct gm_sim_device_account {
 	char profile[32]; /* NUL-terminated: "h100-80gb" or the size asked for */

@@ -51,4 +51,4 @@ def test_each_question_has_a_command_whose_output_says_the_answer(run_gdb, optio
 
 def test_the_page_has_the_questions_of_both_texts():
     counts = {name: len(questions) for name, _, _, questions in sections()}
-    assert len(counts) == 3 and counts["Mixed precision"] > 30 and sum(counts.values()) > 60, counts
+    assert len(counts) == 4 and counts["Mixed precision"] > 30 and sum(counts.values()) > 60, counts

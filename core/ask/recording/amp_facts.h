@@ -65,6 +65,26 @@ struct gm_amp_release {
 	enum gm_phase before, after; /* phases around the release in its step */
 };
 
+/* A gradient that was not finite when it was checked. */
+struct gm_amp_gradient {
+	uint32_t check;        /* number */
+	uint32_t index, count; /* its place in the list of the check, from 0; of how many */
+	uint32_t dtype;        /* c10::ScalarType */
+	uint64_t address;      /* of its data */
+	uint64_t elements, not_finite, nan;
+	uint32_t block; /* that begins there; GM_NO_BLOCK: it lies within one, or that is not known
+	                 */
+	const char *name; /* NULL: not known; the log's */
+};
+
+/* What is known of the gradients of a call of GradScaler.step(). */
+struct gm_amp_looked {
+	bool looked; /* the values of some could be read; false: of none */
+	uint64_t gradients, read, not_finite;
+	size_t first, count; /* in gm_amp.not_finite */
+	bool ordered; /* they are in the order in which backward made them; else in the scaler's */
+};
+
 struct gm_amp_bytes {
 	uint32_t event; /* the device's peak */
 	uint64_t allocated;
@@ -96,6 +116,8 @@ struct gm_amp {
 	struct gm_amp_release *releases;
 	size_t release_count;
 	struct gm_amp_bytes bytes;
+	struct gm_amp_looked *looked; /* of each of scaling.steps */
+	struct gm_amp_gradient *not_finite;
 };
 
 #endif

@@ -366,6 +366,14 @@ bool gm_sim_data_known(
 	return known;
 }
 
+/* For the agent, which looks it up (account.h). */
+GM_SIM_EXPORT bool gpumem_sim_computed(const void *address, uint64_t size)
+{
+	struct gm_sim_device *device = size ? gm_sim_device_of(address) : NULL;
+	bool unwritten = false;
+	return device && gm_sim_data_known(device, address, size, &unwritten);
+}
+
 void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size)
 {
 	PIECES(to, zero_piece(device, at, n))

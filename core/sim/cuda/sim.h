@@ -215,6 +215,7 @@ void gm_sim_data_stale(struct gm_sim_device *device, const void *at, uint64_t si
  * some were not at all. */
 bool gm_sim_data_known(
         struct gm_sim_device *device, const void *at, uint64_t size, bool *ret_unwritten);
+bool gpumem_sim_computed(const void *address, uint64_t size);
 /* Copies to the host without counting it as read back: true where any of it was written, else
  * nothing is done. */
 bool gm_sim_data_peek(struct gm_sim_device *device, void *to, const void *from, uint64_t size);

@@ -1,0 +1,238 @@
+/*
+ * The gradients that a check of GradScaler was given. The check says of all of them together
+ * whether one was not finite. Which ones that are, their values say, and the check leaves inf and
+ * NaN what they are. So where the host can read the values and the check has found something, each
+ * gradient is looked at: of CPU tensors, and on the simulated device of those that it has computed.
+ * Of a real GPU nothing is copied.
+ *
+ * A gradient has no name, but a place: the scaler gives those of an optimizer in the same order in
+ * each step. While names of tensors are to be read (names.h), the addresses of all gradients are
+ * noted, so that the names that are then found at these addresses say which parameter a place is
+ * of.
+ *
+ * A tensor's fields are read with the layouts that there are, and believed where dtype, sizes,
+ * storage and device agree.
+ */
+#include "agent/gradients.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "agent/lookup.h"
+#include "agent/spool.h"
+#include "agent/stacks/memory.h"
+#include "agent/state.h"
+#include "sim/account.h"
+#include "torch/layouts.h"
+
+enum {
+	LISTED_MAX = 4096, /* gradients of a check, one by one */
+	DIMENSIONS_MAX = 16,
+	CPU = 0,
+	CUDA = 1, /* c10::DeviceType */
+	HALF = 5,
+	FLOAT = 6,
+	DOUBLE = 7,
+	BFLOAT16 = 15, /* c10::ScalarType */
+};
+
+struct gradient {
+	uint64_t data, elements;
+	unsigned dtype, element; /* c10::ScalarType; bytes of an element */
+	int8_t device_type;
+	bool dense; /* the elements are one run of memory */
+};
+
+static unsigned element_of(unsigned dtype)
+{
+	return dtype == HALF || dtype == BFLOAT16 ? 2
+	       : dtype == FLOAT                   ? 4
+	       : dtype == DOUBLE                  ? 8
+	                                          : 0;
+}
+
+/* Its elements are one run of memory, whatever their order in it. */
+static bool is_dense(const uint64_t *sizes, const uint64_t *strides, uint64_t count, uint64_t numel)
+{
+	uint64_t last = 0, product = 1;
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t reach;
+		if (__builtin_mul_overflow(product, sizes[i], &product) || sizes[i] == 0 ||
+		        __builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) ||
+		        __builtin_add_overflow(last, reach, &last))
+			return false;
+	}
+	return product == numel && last + 1 == numel;
+}
+
+/* False: it is no tensor of floating-point numbers by this layout. */
+static bool read_with(
+        const struct gm_torch_layout *layout, uint64_t impl, struct gradient *ret_gradient)
+{
+	uint64_t storage, offset, numel, dimensions, start, bytes, end;
+	uint64_t sizes[DIMENSIONS_MAX], strides[DIMENSIONS_MAX];
+	int8_t device[2], storage_device[2];
+	uint16_t dtype;
+#define READ(address, value) gm_read_checked(address, &(value), sizeof(value))
+	if (!READ(impl + layout->tensor.storage, storage) ||
+	        !READ(impl + layout->tensor.storage_offset, offset) ||
+	        !READ(impl + layout->tensor.numel, numel) ||
+	        !READ(impl + layout->tensor.dtype, dtype) ||
+	        !READ(impl + layout->tensor.device, device) ||
+	        !READ(impl + layout->tensor.dimensions, dimensions) ||
+	        !READ(storage + layout->storage.data, start) ||
+	        !READ(storage + layout->storage.size_bytes, bytes) ||
+	        !READ(storage + layout->storage.device, storage_device))
+		return false;
+#undef READ
+	const uint64_t element = element_of(dtype);
+	if (!element || dimensions > DIMENSIONS_MAX || device[0] != storage_device[0] ||
+	        (device[0] != CPU && device[0] != CUDA) || numel == 0 ||
+	        __builtin_add_overflow(offset, numel, &end) ||
+	        __builtin_mul_overflow(end, element, &end) || end > bytes)
+		return false;
+	const size_t array = dimensions * sizeof(*sizes);
+	uint64_t sizes_at = impl + layout->tensor.sizes,
+	         strides_at = sizes_at + layout->tensor.inline_dimensions * sizeof(*sizes);
+	if (dimensions > layout->tensor.inline_dimensions) {
+		if (!gm_read_checked(sizes_at, &sizes_at, sizeof(sizes_at)))
+			return false;
+		strides_at = sizes_at + array;
+	}
+	if (!gm_read_checked(sizes_at, sizes, array) ||
+	        !gm_read_checked(strides_at, strides, array))
+		return false;
+	uint64_t product = 1;
+	for (uint64_t i = 0; i < dimensions; i++)
+		if (__builtin_mul_overflow(product, sizes[i], &product))
+			return false;
+	if (product != numel)
+		return false;
+	*ret_gradient = (struct gradient){.data = start + offset * element,
+	        .elements = numel,
+	        .dtype = dtype,
+	        .element = (unsigned)element,
+	        .device_type = device[0],
+	        .dense = is_dense(sizes, strides, dimensions, numel)};
+	return true;
+}
+
+static bool read_gradient(uint64_t impl, struct gradient *ret_gradient)
+{
+	const struct gm_torch_layout *row, *last = NULL;
+	for (size_t i = 0; (row = gm_torch_layout_at(i)); i++) {
+		bool same = last && memcmp(&last->tensor, &row->tensor, sizeof(row->tensor)) == 0 &&
+		            memcmp(&last->storage, &row->storage, sizeof(row->storage)) == 0;
+		if (!same && read_with(row, impl, ret_gradient))
+			return true;
+		last = row;
+	}
+	return false;
+}
+
+/* ---- values ---- */
+
+/* Whether a gradient's values are there for the host to read. */
+static bool can_read(const struct gradient *gradient)
+{
+	if (!gradient->dense)
+		return false;
+	if (gradient->device_type == CPU)
+		return true;
+	bool (*computed)(const void *, uint64_t);
+	void *found = gm_agent_lookup("libgpumem-sim.so", GM_SIM_COMPUTED_SYMBOL);
+	memcpy(&computed, &found, sizeof(found));
+	return computed && computed((const void *)(uintptr_t)gradient->data,
+	                           gradient->elements * gradient->element);
+}
+
+struct counts {
+	uint64_t not_finite, nan;
+};
+
+/* All bits of the exponent are set: inf where the fraction is 0, NaN else. */
+static struct counts count_values(const struct gradient *gradient)
+{
+	struct counts counts = {0};
+	const uint8_t *at = (const uint8_t *)(uintptr_t)gradient->data;
+	uint64_t exponent = gradient->dtype == HALF       ? 0x7c00
+	                    : gradient->dtype == BFLOAT16 ? 0x7f80
+	                    : gradient->dtype == FLOAT    ? 0x7f800000
+	                                                  : UINT64_C(0x7ff) << 52;
+	uint64_t magnitude = (UINT64_C(1) << (gradient->element * 8 - 1)) - 1;
+	for (uint64_t i = 0; i < gradient->elements; i++, at += gradient->element) {
+		uint64_t bits = 0;
+		memcpy(&bits, at, gradient->element);
+		bits &= magnitude;
+		counts.not_finite += bits >= exponent;
+		counts.nan += bits > exponent;
+	}
+	return counts;
+}
+
+/* What the check has found, where the host can read it; else nothing. */
+static bool has_found(uint64_t found_inf)
+{
+	struct gradient result;
+	float value;
+	if (!read_gradient(found_inf, &result) || result.dtype != FLOAT || !can_read(&result))
+		return false;
+	memcpy(&value, (const void *)(uintptr_t)result.data, sizeof(value));
+	return value != 0;
+}
+
+/* ---- records ---- */
+
+static void put_gradient(gm_agent_put_seen *put, uint32_t number, size_t index, size_t count,
+        const struct gradient *gradient, const struct counts *counts)
+{
+	const double values[] = {(double)index, (double)count, (double)gradient->data,
+	        (double)gradient->elements, gradient->dtype,
+	        counts ? (double)counts->not_finite : 0, counts ? (double)counts->nan : 0};
+	put(GM_AGENT_AMP_GRADIENT, number, values, counts ? 7 : 5);
+}
+
+/* All of them, for their names. */
+static void list_all(
+        const uint64_t *gradients, size_t count, uint32_t number, gm_agent_put_seen *put)
+{
+	for (size_t i = 0; i < count && i < LISTED_MAX; i++) {
+		struct gradient gradient;
+		if (read_gradient(gradients[i], &gradient))
+			put_gradient(put, number, i, count, &gradient, NULL);
+	}
+}
+
+static void look_at_all(
+        const uint64_t *gradients, size_t count, uint32_t number, gm_agent_put_seen *put)
+{
+	size_t read = 0, not_finite = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct gradient gradient;
+		if (!read_gradient(gradients[i], &gradient) || !can_read(&gradient))
+			continue;
+		const struct counts counts = count_values(&gradient);
+		read++;
+		if (counts.not_finite && not_finite++ < LISTED_MAX)
+			put_gradient(put, number, i, count, &gradient, &counts);
+	}
+	const double values[] = {(double)count, (double)read, (double)not_finite};
+	put(GM_AGENT_AMP_LOOKED, number, values, 3);
+}
+
+/* Are names wanted, and not read yet? */
+static bool to_be_named(void)
+{
+	const struct gm_agent_file_header *header = gm_agent_spool_header();
+	return header && gm_agent_setting_has("names", "1") &&
+	       atomic_load(&header->names) != GM_AGENT_NAMES_DONE;
+}
+
+void gm_agent_gradients_checked(const uint64_t *gradients, size_t count, uint64_t found_inf,
+        uint32_t number, gm_agent_put_seen *put)
+{
+	if (to_be_named())
+		list_all(gradients, count, number, put);
+	if (has_found(found_inf))
+		look_at_all(gradients, count, number, put);
+}
