@@ -16,6 +16,7 @@ from conftest import EXAMPLES, PYTHON, ROOT  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tests" / "tools"))
 import compare_snapshots  # noqa: E402
+import view_picture  # noqa: E402
 
 PROGRAMS = Path(__file__).parent / "programs"
 FIGURES = Path(__file__).parent / "data" / "real_gpu"
@@ -112,12 +113,20 @@ def test_the_peak_is_that_of_info(opened, recording, run_gpumem):
     assert opened.evaluate(STATE, shown["peak_event"])["allocated"] == told["peak_allocated"]
 
 
-def test_the_picture_in_the_documents_is_the_one_that_is_made(recordings, run, run_gpumem, tmp_path):
-    """tests/tools/view_picture.py makes it anew."""
+@pytest.fixture
+def gpt(recordings, run):
     version = run([PYTHON, "-c", "import importlib.metadata as m; print(m.version('torch'))"]).check().out.strip()
-    told = (ROOT / "scripts" / "requirements.txt").read_text()
-    if f"torch=={version}" not in told:
-        pytest.skip(f"the picture is of another PyTorch than {version}")
-    made = tmp_path / "made.svg"
-    run_gpumem("view", recordings[GPT], "--svg", made).check()
-    assert made.read_text() == (ROOT / "docs" / "view-gpt.svg").read_text()
+    if f"torch=={version}" not in (ROOT / "scripts" / "requirements.txt").read_text():
+        pytest.skip(f"the pictures are of another PyTorch than {version}")
+    return recordings[GPT]
+
+
+def test_the_svg_in_the_documents_is_the_one_that_is_made(gpt, run_gpumem, tmp_path):
+    """tests/tools/view_picture.py makes it anew."""
+    run_gpumem("view", gpt, "--svg", tmp_path / "made.svg").check()
+    assert (tmp_path / "made.svg").read_text() == (ROOT / "docs" / "view-gpt.svg").read_text()
+
+
+def test_the_png_in_the_documents_shows_what_is_recorded(gpt, gpumem):
+    """tests/tools/view_picture.py makes it anew."""
+    assert view_picture.told(ROOT / "docs" / "view-gpt.png") == view_picture.shown(gpt, gpumem)

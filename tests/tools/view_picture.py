@@ -1,20 +1,92 @@
-"""view_picture.py PAGE.html OUT.png [MOMENT]: a picture of a page of `gpumem view`, for the documents, by Debian's Chromium.
+"""view_picture.py: makes docs/view-gpt.png and docs/view-gpt.svg anew, from a recording of examples/gpt.py that it makes.
 
-MOMENT is what stands behind # in the page's address: event=2814&block=2649. docs/view-gpt.png is of examples/gpt.py:
+view_picture.py FILE OUT.png: the page of another recording. The page is shown at its peak, with the largest block there, of several the oldest.
 
-    gpumem run --sim -o gpt.gpumem -- python examples/gpt.py
-    gpumem view gpt.gpumem
-    view_picture.py gpt.gpumem.html docs/view-gpt.png 'event=2814&block=2649'
+The PNG is by Debian's Chromium; in it (a chunk of text) is what it shows, as the commands say it. tests/e2e/test_view_programs.py holds
+both files to what is recorded today.
 """
 
+import json
+import shutil
+import subprocess
 import sys
+import tempfile
+import zlib
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 from browser import Opened, browser  # noqa: E402
 
+GPUMEM = ROOT / "build" / "bin" / "gpumem"
+KEY = b"gpumem"
+
+
+def ask(*words, gpumem=GPUMEM):
+    return json.loads(subprocess.run([gpumem, *words, "--json"], check=True, capture_output=True).stdout)
+
+
+def shown(recording, gpumem=GPUMEM):
+    """What the picture of a recording shows."""
+    peak = ask("blocks", recording, "--at-peak", gpumem=gpumem)
+    block = max(peak["blocks"], key=lambda block: (block["size"], -block["allocated"]))
+    return {
+        "events": ask("info", recording, gpumem=gpumem)["events"],
+        "peak": peak["event"],
+        "by_category": peak["by_category"],
+        "block": block["allocated"],
+        "size": block["size"],
+    }
+
+
+def chunk(kind, data):
+    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+
+
+def told(png):
+    """What a PNG of ours says that it shows."""
+    data, at = png.read_bytes(), 8
+    while at < len(data):
+        length, kind = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
+        if kind == b"tEXt" and data[at + 8 :].startswith(KEY + b"\0"):
+            return json.loads(data[at + 8 + len(KEY) + 1 : at + 8 + length])
+        at += 12 + length
+    return None
+
+
+def picture(recording, out):
+    facts = shown(recording)
+    page = recording.with_name(recording.name + ".html")
+    subprocess.run([GPUMEM, "view", recording, "-o", page], check=True)
+    moment = f"#event={facts['peak']}&block={facts['block']}"
+    with browser() as chromium, Opened(chromium, page.resolve(), moment, viewport={"width": 1280, "height": 900}) as opened:
+        opened.wait("title => document.querySelector('#card h2').textContent.startsWith(title)", f"Block #{facts['block']},")
+        opened.wait_for_timeout(500)  # the last frame
+        png = opened.screenshot()
+    head = 8 + 25  # the signature and IHDR
+    out.write_bytes(png[:head] + chunk(b"tEXt", KEY + b"\0" + json.dumps(facts).encode()) + png[head:])
+
+
+def main():
+    if len(sys.argv) == 3:
+        picture(Path(sys.argv[1]), Path(sys.argv[2]))
+        return
+    if len(sys.argv) != 1:
+        sys.exit(__doc__)
+    folder = Path(tempfile.gettempdir()) / "gpumem-pictures"  # the page shows it, so it says nothing of this machine
+    folder.mkdir(mode=0o700)
+    try:
+        (folder / ".venv").symlink_to(ROOT / ".venv")
+        (folder / "examples").mkdir()
+        shutil.copy(ROOT / "examples" / "gpt.py", folder / "examples")
+        recording = folder / "gpt.gpumem"
+        program = [".venv/bin/python", "-W", "ignore", "examples/gpt.py"]
+        subprocess.run([GPUMEM, "run", "--sim", "-o", recording, "--", *program], check=True, cwd=folder)
+        picture(recording, ROOT / "docs" / "view-gpt.png")
+        subprocess.run([GPUMEM, "view", recording, "--svg", ROOT / "docs" / "view-gpt.svg"], check=True)
+    finally:
+        shutil.rmtree(folder)
+
+
 if __name__ == "__main__":
-    page, out, moment = Path(sys.argv[1]), sys.argv[2], "".join(sys.argv[3:])
-    with browser() as chromium, Opened(chromium, page.resolve(), f"#{moment}", viewport={"width": 1280, "height": 900}) as shown:
-        shown.wait_for_timeout(500)  # the last frame
-        shown.screenshot(path=out)
+    main()
