@@ -74,6 +74,6 @@ function sort(root) {
   const waiting = [root];
   for (let at = waiting.pop(); at; at = waiting.pop()) {
     at.children.sort((a, b) => b.bytes - a.bytes || (a.title < b.title ? -1 : 1));
-    waiting.push(...at.children);
+    for (const one of at.children) waiting.push(one);
   }
 }

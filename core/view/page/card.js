@@ -38,7 +38,7 @@ export async function blockFacts(recording, block) {
 function stackList(frames) {
   return make(
     "ol",
-    { class: "stack" },
+    { class: "stack", tabindex: "0" },
     ...frames.map((frame) => make("li", { class: isLibrary(frame.file) ? "library" : null }, `${frame.file}:${frame.line} in ${frame.function}`)),
   );
 }

@@ -3,11 +3,11 @@
 // A moment is an event: the state after it. The sums of a moment are those by category, and last what is allocated and
 // in no block (blocks from before the recording).
 
+import { categoryBands } from "./bands.js";
 import { countUpTo } from "./search.js";
 
 const BUCKET = 64; // events of a bucket of the finest level, as core/view/device.h has it
 const FACTOR = 4; // buckets that one of the next level has
-const CHECKPOINT = 1024;
 export const NEVER = 0xffffffff;
 
 export class Device {
@@ -18,6 +18,7 @@ export class Device {
     this.categories = head.categories;
     this.width = head.categories.length + 1;
     this.kept = new Map();
+    this.bands = new Map(); // by what they are told by
     this.detailed = false; // the blocks are there
   }
 
@@ -88,24 +89,8 @@ export class Device {
     }
     this.kept.delete("block.life");
     Object.assign(this, { alloc, end, size, category, site });
-    this.makeCheckpoints();
+    this.bands.set("category", categoryBands(this));
     this.detailed = true;
-  }
-
-  // The sums before each 1,024th event.
-  makeCheckpoints() {
-    const sums = new Float64Array(this.width);
-    this.checkpoints = new Float64Array((Math.floor(this.events / CHECKPOINT) + 1) * this.width);
-    for (let event = 0; event < this.events; event++) {
-      if (event % CHECKPOINT === 0) this.checkpoints.set(sums, (event / CHECKPOINT) * this.width);
-      this.apply(sums, event);
-    }
-  }
-
-  apply(sums, event) {
-    const block = this.eventBlock[event];
-    if (block > 0) sums[this.category[block - 1]] += this.size[block - 1];
-    else if (block < 0) sums[this.category[-block - 1]] -= this.size[-block - 1];
   }
 
   changeAt(changes, event) {
@@ -117,19 +102,8 @@ export class Device {
     return this.changeAt(this.reserved, event);
   }
 
-  // The sums before an event, without the rest.
-  sumsBefore(event) {
-    const first = Math.floor(event / CHECKPOINT);
-    const sums = this.checkpoints.slice(first * this.width, (first + 1) * this.width);
-    for (let i = first * CHECKPOINT; i < event; i++) this.apply(sums, i);
-    return sums;
-  }
-
   sumsAt(event) {
-    const sums = this.sumsBefore(event);
-    this.apply(sums, event);
-    sums[this.width - 1] = this.changeAt(this.rest, event);
-    return sums;
+    return this.bands.get("category").sumsAt(event);
   }
 
   allocatedAt(event) {

@@ -18,10 +18,11 @@ export function placeAt(view, plot, x, y) {
   const moment = plot.sample.moment[part];
   const band = plot.bandAt(part, plot.bytesAt(y));
   const place = { moment, band, block: -1 };
-  if (!band || !view.device.detailed || band.category >= view.device.categories.length) return place;
+  const { bands } = view;
+  if (!band || !bands || band.category === bands.width - 1) return place;
   let below = 0;
   view.device.eachLive(moment, (block) => {
-    if (view.device.category[block] !== band.category) return;
+    if (bands.of[block] !== band.category) return;
     if (band.above >= below && band.above < below + view.device.size[block]) place.block = block;
     below += view.device.size[block];
   });
@@ -29,15 +30,14 @@ export function placeAt(view, plot, x, y) {
 }
 
 export function placeWords(view, plot, place) {
-  const { device, runs } = view;
+  const { device, runs, bands } = view;
   const names = [...device.categories, "rest"];
-  const part = plot.partAt(plot.x(place.moment + 0.5));
   let text = `#${place.moment} ${runs.words(place.moment)}`;
   if (device.detailed) text += `: ${size(device.allocatedAt(place.moment))} allocated`;
   text += `, ${size(device.reservedAt(place.moment))} reserved`;
   if (!place.band) return text;
-  text += ` · ${words(names[place.band.category])}`;
-  if (part >= 0 && device.detailed) text += ` ${size(device.sumsAt(place.moment)[place.band.category])}`;
+  text += ` · ${bands ? bands.labels[place.band.category] : words(names[place.band.category])}`;
+  if (bands) text += ` ${size(bands.sumsAt(place.moment)[place.band.category])}`;
   if (place.block >= 0) {
     const site = view.recording.texts?.[device.site[place.block]];
     text += ` · block #${device.alloc[place.block]}, ${size(device.size[place.block])}${site ? `, ${shortSite(site)}` : ""}`;

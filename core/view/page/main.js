@@ -22,15 +22,17 @@ import { plural, size, visible } from "./text.js";
 const page = { frames: [], stateAt, blockFacts, placeAt, parseCondition };
 globalThis.gpumem = page;
 
-// The categories of the plot, from above.
-function bandsThere(device) {
+// What the plot is stacked by, from above: { text, colour }
+function legendOf({ device, bands }, palette) {
+  if (bands) return bands.legend(palette);
   const names = [...device.categories, "rest"];
-  return ORDER.filter((name) => device.levelSums[names.indexOf(name)]).reverse();
+  const there = ORDER.filter((name) => device.levelSums[names.indexOf(name)]).reverse();
+  return there.map((name) => ({ text: words(name), colour: palette.category(name) }));
 }
 
 function drawLegend(view, palette) {
   byId("legend").replaceChildren(
-    ...bandsThere(view.device).map((name) => make("li", {}, swatch(palette.category(name)), words(name))),
+    ...legendOf(view, palette).map(({ text, colour }) => make("li", {}, swatch(colour), text)),
     make("li", {}, make("span", { class: "reserved-line", "aria-hidden": "true" }), "reserved"),
   );
   const phases = [...new Set(view.runs.phase)].map((number) => view.runs.phases[number]);
@@ -41,7 +43,7 @@ function describe(view) {
   const { device, recording } = view;
   const { peak_event: peak, peak_allocated: bytes, name } = device.facts;
   return (
-    `Allocated bytes of ${name} over ${plural(recording.head.events, "event")}, by category.` +
+    `Allocated bytes of ${name} over ${plural(recording.head.events, "event")}, by ${view.by}.` +
     (peak === null ? "" : ` The peak is ${size(bytes)} at event ${peak}, ${view.runs.words(peak)}.`) +
     " Arrows pan and zoom, P goes to the peak, comma and point go by one event, Home shows all."
   );
@@ -52,6 +54,11 @@ function readHash(view) {
   const number = (name) => (words.has(name) && Number.isFinite(Number(words.get(name))) ? Number(words.get(name)) : null);
   if (number("from") !== null && number("to") > number("from")) view.setRange(number("from"), number("to"));
   view.setMoment(number("event") ?? view.device.facts.peak_event ?? 0);
+  const by = byId("bands");
+  if ([...by.options].some((one) => one.value === words.get("by"))) {
+    by.value = words.get("by");
+    by.dispatchEvent(new Event("change"));
+  }
   const block = number("block") === null ? -1 : view.device.blockOf(number("block"));
   if (block >= 0) view.setBlock(block);
 }
@@ -60,6 +67,7 @@ function writeHash(view) {
   const words = [`event=${view.moment}`];
   if (view.from > 0 || view.to < view.events) words.push(`from=${Math.floor(view.from)}`, `to=${Math.ceil(view.to)}`);
   if (view.block >= 0) words.push(`block=${view.device.alloc[view.block]}`);
+  if (view.by !== "category") words.push(`by=${view.by}`);
   history.replaceState(null, "", `#${words.join("&")}`);
 }
 
@@ -97,6 +105,17 @@ function takeButtons(view, palette, redraw) {
     byId("goto-text").reportValidity();
   });
   byId("goto-text").addEventListener("input", () => byId("goto-text").setCustomValidity(""));
+  byId("bands").addEventListener("change", async (event) => {
+    await view.recording.makeBands(event.target.value);
+    view.by = event.target.value;
+    view.changed("bands");
+    redraw();
+  });
+  byId("colours").addEventListener("change", (event) => {
+    document.documentElement.dataset.palette = event.target.value;
+    palette.read();
+    redraw();
+  });
   byId("theme").addEventListener("click", () => {
     const dark = getComputedStyle(document.documentElement).getPropertyValue("--dark").trim() === "1";
     document.documentElement.dataset.theme = dark ? "light" : "dark";
@@ -116,8 +135,7 @@ function pictureTitle(view) {
 
 function takePicture(view, plot, palette) {
   byId("picture").addEventListener("click", () => {
-    const legend = bandsThere(view.device).map((name) => ({ text: words(name), colour: palette.category(name) }));
-    savePicture(`${view.recording.fileName}.png`, plot, pictureTitle(view), legend);
+    savePicture(`${view.recording.fileName}.png`, plot, pictureTitle(view), legendOf(view, palette));
   });
 }
 
@@ -128,6 +146,7 @@ function takeDevices(view, redraw) {
   list.parentElement.hidden = recording.devices.length < 2;
   list.addEventListener("change", async () => {
     await recording.choose(recording.devices[list.value]);
+    await recording.makeBands(view.by);
     view.block = -1; // it is of the device before
     view.setMoment(recording.device.facts.peak_event ?? 0);
     redraw();

@@ -79,10 +79,11 @@ export class Plot {
     const { device, runs, from, to } = view;
     const { context, palette } = this;
     Object.assign(this, { from, to });
-    this.sample = takeSample(device, from, to, Math.ceil(this.areaWidth));
+    const { bands } = view;
+    this.sample = takeSample(device, bands, from, to, Math.ceil(this.areaWidth));
     this.reserved = reservedOf(device, this.sample);
     const names = [...device.categories, "rest"];
-    this.drawn = ORDER.map((name) => names.indexOf(name)).filter((number) => number >= 0);
+    this.drawn = bands?.order ?? ORDER.map((name) => names.indexOf(name)).filter((number) => number >= 0);
     this.top = (view.showReserved ? Math.max(device.facts.peak_allocated, device.facts.peak_reserved) : device.facts.peak_allocated) * 1.06 || 1;
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.font = "12px system-ui, sans-serif";
@@ -93,11 +94,11 @@ export class Plot {
     context.beginPath();
     context.rect(LEFT, 0, this.areaWidth, this.height);
     context.clip();
-    this.drawAreas(names);
+    this.drawAreas((band) => bands?.colour(palette, band) ?? palette.category(names[band]));
     if (view.showReserved) this.drawReserved();
     this.drawSteps(runs);
     this.drawPhases(runs);
-    if (view.block >= 0 && device.detailed) this.drawBlock(device, view.block);
+    if (view.block >= 0 && bands) this.drawBlock(device, bands, view.block);
     this.drawMarks(device, view);
     context.restore();
     this.drawEvents();
@@ -121,7 +122,7 @@ export class Plot {
     }
   }
 
-  drawAreas(names) {
+  drawAreas(colour) {
     const { context, sample } = this;
     const below = new Float64Array(sample.count);
     const floor = new Float64Array(sample.count);
@@ -134,7 +135,7 @@ export class Plot {
         below[part] += sum;
       }
       if (!any) continue;
-      context.fillStyle = this.palette.category(names[category]);
+      context.fillStyle = colour(category);
       context.beginPath();
       this.traceSteps(below, true);
       this.traceSteps(floor, false);
@@ -211,11 +212,10 @@ export class Plot {
   }
 
   // The block's own part of its band, over its life.
-  drawBlock(device, block) {
+  drawBlock(device, bands, block) {
     const { context, sample } = this;
-    const category = device.category[block];
-    const under = this.drawn.slice(0, this.drawn.indexOf(category));
-    const older = olderBlocks(device, block);
+    const under = this.drawn.slice(0, this.drawn.indexOf(bands.of[block]));
+    const older = olderBlocks(device, bands, block);
     for (let part = 0; part < sample.count; part++) {
       const moment = sample.moment[part];
       if (moment < device.alloc[block] || moment >= device.end[block]) continue;
@@ -290,11 +290,11 @@ export class Plot {
   }
 }
 
-// How many bytes the older blocks of a block's category have, by the moment.
-function olderBlocks(device, block) {
+// How many bytes the older blocks of a block's band have, by the moment.
+function olderBlocks(device, bands, block) {
   const older = [];
   device.eachLive(device.alloc[block], (number) => {
-    if (number < block && device.category[number] === device.category[block]) older.push(number);
+    if (number < block && bands.of[number] === bands.of[block]) older.push(number);
   });
   older.sort((a, b) => device.end[a] - device.end[b]);
   let left = older.reduce((sum, number) => sum + device.size[number], 0);

@@ -1,5 +1,6 @@
 // The recording of this page: what its columns say, put together.
 
+import { bandsBy } from "./bands.js";
 import { Columns } from "./columns.js";
 import { Device } from "./device.js";
 import { Runs } from "./runs.js";
@@ -36,6 +37,11 @@ export class Recording {
     this.frame = (number) => ({ file: this.texts[file[number]] || "?", function: this.texts[name[number]] || "?", line: line[number] });
     this.stacks = [[], ...(await this.numberLists("stacks"))];
     this.told = [[], ...(await this.numberLists("stacks.told"))];
+  }
+
+  // Makes the plot's bands of the device, where they are not there.
+  async makeBands(by) {
+    if (this.device.detailed && !this.device.bands.has(by)) this.device.bands.set(by, await bandsBy(this, by));
   }
 
   // A column of lists, each with its length before it.

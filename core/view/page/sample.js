@@ -22,13 +22,13 @@ class Sample {
   }
 }
 
-function fromLevels(device, from, to, parts) {
+function fromLevels(device, { width, levelSums }, from, to, parts) {
   const each = (to - from) / parts;
   let depth = 0;
   while (depth + 1 < device.levels.length && BUCKET * FACTOR ** (depth + 1) <= each) depth++;
   const level = device.levels[depth];
   const events = BUCKET * FACTOR ** depth;
-  const sample = new Sample(parts, device.width);
+  const sample = new Sample(parts, width);
   for (let part = 0; part < parts; part++) {
     const first = Math.floor((from + part * each) / events);
     const last = Math.min(Math.ceil((from + (part + 1) * each) / events), level.length);
@@ -36,23 +36,23 @@ function fromLevels(device, from, to, parts) {
     let best = level[first];
     for (let i = first + 1; i < last; i++) if (device.levelTotal[level[i]] > device.levelTotal[best]) best = level[i];
     const at = sample.add(from + part * each, device.levelMoment[best]) * sample.width;
-    for (let i = 0; i < sample.width; i++) sample.sums[at + i] = device.levelSums[i] ? device.levelSums[i][best] : 0;
+    for (let i = 0; i < sample.width; i++) sample.sums[at + i] = levelSums[i] ? levelSums[i][best] : 0;
   }
   return sample;
 }
 
 // One part an event where they are few, else the greatest moment of each of `parts`.
-function fromEvents(device, from, to, parts) {
+function fromEvents(device, bands, from, to, parts) {
   const first = Math.floor(from);
   const last = Math.min(Math.ceil(to), device.events);
   const each = Math.max(1, (to - from) / parts);
-  const sample = new Sample(Math.ceil((last - first) / each) + 2, device.width);
-  const sums = device.sumsBefore(first);
+  const sample = new Sample(Math.ceil((last - first) / each) + 2, bands.width);
+  const sums = bands.sumsBefore(first);
   let rest = countUpTo(device.rest.event, first);
   let part = -1;
   let best = -1;
   for (let event = first; event < last; event++) {
-    device.apply(sums, event);
+    bands.apply(sums, event);
     while (rest < device.rest.event.length && device.rest.event[rest] <= event) rest++;
     sums[sample.width - 1] = rest ? device.rest.bytes[rest - 1] : 0;
     let total = 0;
@@ -68,10 +68,11 @@ function fromEvents(device, from, to, parts) {
   return sample;
 }
 
-export function takeSample(device, from, to, parts) {
+// bands: what the sums are by; null: by category, of which the levels alone are there.
+export function takeSample(device, bands, from, to, parts) {
   const each = (to - from) / parts;
   const sample =
-    device.detailed && each < BUCKET ? fromEvents(device, from, to, parts) : fromLevels(device, from, to, parts);
+    bands && each < BUCKET ? fromEvents(device, bands, from, to, parts) : fromLevels(device, bands ?? device, from, to, parts);
   sample.start[sample.count] = Math.min(to, device.events);
   return sample;
 }

@@ -8,7 +8,13 @@ export class View {
     this.moment = null;
     this.block = -1;
     this.showReserved = true;
+    this.by = "category";
     this.listeners = [];
+  }
+
+  // What the plot is stacked by; null: the blocks are not there.
+  get bands() {
+    return this.device.bands.get(this.by) ?? this.device.bands.get("category") ?? null;
   }
 
   get device() {
