@@ -35,4 +35,4 @@ def rivals(figure):
 
 
 CONTENDERS = {"the page of gpumem view": ours("first"), "the page of trace_plot": rivals("first")}
-COMPARE = [("the page of gpumem view", "the page of trace_plot", "of trace_plot's (at most 0.25)")]
+COMPARE = [("the page of trace_plot", "the page of gpumem view", "times gpumem's (at least 4)")]
