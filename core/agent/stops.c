@@ -6,23 +6,19 @@
  * filter (stop_filter.h), those that the filter lets through. Judging takes no memory, no lock and
  * no call of the system.
  *
- * A program that the debugger starts is stopped at its first event by a signal (setting `stop`),
- * where it is traced: there the debugger finds these symbols.
+ * Of a program that the debugger starts it writes these variables before the program's first
+ * instruction, when the dynamic linker has loaded the agent. They are kept when the recording
+ * begins.
  */
 #include "agent/stops.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "agent/state.h"
 #include "agent/stop_filter.h"
 
 _Atomic uint64_t gpumem_agent_stops = UINT64_MAX;
-static _Atomic bool stops_first;
 
 GM_AGENT_EXPORT extern struct gm_stop_filter gpumem_agent_stop_filter;
 struct gm_stop_filter gpumem_agent_stop_filter;
@@ -53,24 +49,9 @@ void gm_agent_stops_found(void)
 
 void gm_agent_stops_begin(void)
 {
-	bool first = gm_agent_setting_has("stop", "first");
 	/* a debugger that came before the first event has said more */
-	bool armed = gpumem_agent_stop_filter.pid == gm_agent_pid();
-	atomic_store(&stops_first, first);
-	if (!armed)
-		atomic_store(&gpumem_agent_stops, first ? 0 : UINT64_MAX);
-}
-
-static bool is_traced(void)
-{
-	char text[2048] = "";
-	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-	ssize_t size = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
-	if (fd >= 0)
-		close(fd);
-	text[size > 0 ? size : 0] = 0;
-	const char *tracer = strstr(text, "\nTracerPid:");
-	return tracer && atoi(tracer + sizeof("\nTracerPid:") - 1) > 0;
+	if (gpumem_agent_stop_filter.pid != gm_agent_pid())
+		atomic_store(&gpumem_agent_stops, UINT64_MAX);
 }
 
 /* ---- the filter ------------------------------------------------------------------------------ */
@@ -210,12 +191,6 @@ void gm_agent_stops_see(
 	        .python = stacks->python,
 	        .native = stacks->native,
 	        .tensor = event->tensor};
-	if (!atomic_exchange(&stops_first, false)) {
-		if (gpumem_agent_stop_filter.pid != gm_agent_pid() || passes_filter(event, stacks))
-			gpumem_agent_at_event(&here);
-		return;
-	}
-	atomic_store(&gpumem_agent_stops, UINT64_MAX);
-	if (is_traced())
-		raise(SIGTRAP);
+	if (gpumem_agent_stop_filter.pid != gm_agent_pid() || passes_filter(event, stacks))
+		gpumem_agent_at_event(&here);
 }

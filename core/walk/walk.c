@@ -174,7 +174,7 @@ static struct gm_error *write_filter(struct gm_walk *walk, bool active)
 	gm_try(next_generation(walk));
 	if (walk->every || !gm_walk_compile(walk, filter))
 		filter->count = 0;
-	filter->pid = walk->every ? 0 : (uint32_t)walk->pid;
+	filter->pid = (uint32_t)walk->pid;
 	filter->generation = walk->generation;
 	filter->least = walk->seen > SLACK ? walk->seen - SLACK : 0;
 	filter->most = walk->seen + SLACK;

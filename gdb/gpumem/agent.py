@@ -16,7 +16,6 @@ from .calls import Calls
 from .library import Failure, Walk, agent_library, as_json
 from .session import Log, session
 
-NEVER = (1 << 64) - 1  # no number of an event
 ROOM = 16384  # for a path, and for the settings
 PRELOAD, SETTINGS = "LD_PRELOAD", "GPUMEM_AGENT"
 
@@ -67,11 +66,6 @@ class Preload:
         text = settings_text(self.folder, devices, on_oom).replace(self.folder, template, 1)
         set_variable(PRELOAD, f"{agent}:{others}" if others else agent)
         set_variable(SETTINGS, text)
-        self.text = text
-
-    def stop_at_first(self, on):
-        """Whether the programs that gdb starts stop at their first event, by a signal."""
-        set_variable(SETTINGS, self.text + (";stop=first" if on else ""))
 
     def is_in(self, pid):
         """Whether the process was started with it."""
@@ -289,14 +283,6 @@ class AgentRecording:
         self.stopped = bool((self.events and events >= self.events) or (self.step and step >= self.step))
         return self.stopped
 
-    def has_begun(self):
-        """Of a program that was to stop at its first event: is it behind that? (Until then the agent waits for event 0.)"""
-        if debugger.process_id() != self.pid or not self.log.is_there:
-            return False
-        session().library.set_process(self.pid)
-        stops = session().library.agent_function("gpumem_agent_stops")
-        return bool(stops) and int.from_bytes(gdb.selected_inferior().read_memory(stops, 8).tobytes(), "little") == NEVER
-
     def aim(self, events, step):
         """For so many events, or that step, whichever is not 0."""
         self.events, self.step, self.stopped = events, step, False
@@ -341,8 +327,11 @@ class AgentRecording:
             self.arm()
             gdb.execute("continue")
         finally:
-            self.events = self.step = 0
-            self.arm()
+            self.aim_no_more()
+
+    def aim_no_more(self):
+        self.events = self.step = 0
+        self.arm()
 
     # --- out of memory ---
 

@@ -111,6 +111,9 @@ class Waiting:
             agent.load(pid, log, self.devices, stops)
         current.use_log(log)
         current.recording = agent.AgentRecording(pid, log)
+        if self.condition:
+            current.recording.aim(**self.condition)
+            current.recording.arm()
         watches().begin(current.recording)
         if self.on_oom == "stop":
             current.recording.stop_at_oom(tell_account)

@@ -173,6 +173,18 @@ def test_step_and_until_come_to_the_events_to_which_breakpoints_come(run_gdb):
     assert shown["agent"] == shown["breakpoint"] and all(len(lines) == 1 for lines in shown["agent"]), shown
 
 
+def test_until_a_step_and_next_event_stop_as_conditions_do(run_gdb):
+    """No signal is told: gdb shows the event alone."""
+    program = EXAMPLES / "amp.py"
+    aims = ["gpumem until step=2", "gpumem until size>1MiB", "gpumem next-event 2"]
+    gdb = run_gdb(["gpumem record --engine agent", *aims], program)
+    first = run_gdb(["gpumem record --engine agent", "gpumem next-event 4"], program)
+    assert "#3  " in first[1]
+    for shown in (*gdb.sections[1:], first[1]):
+        lines = [line for line in shown.splitlines() if line and not re.match(r"\[|Using host|warning|gpumem sim|This GDB", line)]
+        assert len(lines) == 1 and re.match(r" *#\d+  ", lines[0]), shown
+
+
 @pytest.mark.long
 def test_step_goes_on_from_where_the_program_stands_and_leaves_no_stop_behind(run_gdb, stops):
     commands = ["set breakpoint pending on", "tbreak sigtimedwait", "run", RECORD, "gpumem step", "gpumem step 2", "continue", "gpumem info --json"]

@@ -49,29 +49,27 @@ def why_not(aim):
     return f"the program ended before {aim}"
 
 
-def started_by_agent():
-    """Starts the program, which the agent stops at its first event. Returns False if it stopped elsewhere, or ended."""
-    waiting.preload.stop_at_first(True)
-    try:
-        gdb.execute("run")
-    finally:
-        waiting.preload.stop_at_first(False)
-    recording = session().recording
-    return recording is not None and recording.has_begun()
-
-
 def go_on_by_agent(events, step, watch):
     """The same as go_on() for a program that the agent records: for a number or a step it stops at each event, and is
     examined; for a condition where that may hold."""
     started = session().recording is None
     if watch is not None:
         return until_held(watch, started)
-    if started and not started_by_agent():
-        return False
+    if started:
+        # told to the recording as it begins
+        waiting.condition = {"events": events, "step": step}
+        try:
+            gdb.execute("run")
+        finally:
+            waiting.condition = {}
     recording = session().recording
+    if recording is None:
+        return False
     before = 0 if started else recording.recorder.event_count()
-    recording.aim(before + events if events else 0, step)
-    if not (started and recording.is_met()):
+    if started:
+        recording.aim_no_more()
+    else:
+        recording.aim(before + events if events else 0, step)
         recording.go_on()
     if not recording.stopped or session().recording is not recording:
         return False
