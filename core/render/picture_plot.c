@@ -316,14 +316,14 @@ static void draw_phases(struct gm_picture_plot *plot)
 
 /* --- marks ------------------------------------------------------------------------------------ */
 
-/* A text beside a line at x, on a ground of its own, within the area. */
+/* A text beside a line at x, on a ground of its own; left of it where there is no room. */
 static void put_label(const struct gm_picture_plot *plot, double x, double y, const char *colour,
         const char *text)
 {
 	double width = 0;
 	for (const char *at = text; *at; at++)
 		width += GM_PICTURE_CHARACTER;
-	double left = fmin(x + 5, RIGHT - width - 2);
+	double left = x + 5 + width < RIGHT ? x + 5 : x - 5 - width;
 	fputs("<rect", plot->out);
 	gm_svg_set("x", left - 2, plot->out);
 	gm_svg_set("y", y - 12, plot->out);
