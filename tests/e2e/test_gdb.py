@@ -162,6 +162,18 @@ def test_completion_offers_words(run_gdb):
 
 
 @pytest.mark.every_debugger
+def test_completion_offers_options_and_blocks(run_gdb):
+    """Each question's own options; and of blocks those that are allocated, by their numbers."""
+    typed = ["complete gpumem events --", "complete gpumem blocks --w", "complete gpumem why #1"]
+    gdb = run_gdb(["complete gpumem why #", "gpumem record --engine agent", "gpumem until step=2", *typed, "gpumem blocks"], EXAMPLES / "amp.py")
+    assert gdb[0].strip() == ""
+    assert {"gpumem events --collectives", "gpumem events --from=", "gpumem events --json"} <= set(gdb[3].splitlines())
+    assert "gpumem blocks --where" in gdb[4]
+    numbers = re.findall(r"^ *#(1\d*) ", gdb[6], re.M)
+    assert numbers and {f"gpumem why #{number}" for number in numbers} <= set(gdb[5].splitlines())
+
+
+@pytest.mark.every_debugger
 def test_step_stops_at_the_next_event_and_shows_it(run_gdb, cpu_loop):
     gdb = run_gdb([RECORD, "tbreak Py_RunMain", "run", "gpumem step", "gpumem step 2", "gpumem step 1000000"], cpu_loop, sim=False)
     assert re.match(r"#0 +alloc ", [line for line in gdb["gpumem step"].splitlines() if line.startswith("#")][0])

@@ -1,9 +1,13 @@
 """Questions: commands that the core answers. This module only forwards them."""
 
+import json
+import re
+
 import gdb
 
 from ..command import Command, Usage, answer
-from ..library import Session, commands
+from ..library import Failure, Session, commands
+from ..session import session
 
 # who-holds and why take a variable, the others a file
 TAKES_NO_FILE = {"who-holds", "why", "retained", "amp", "zero", "doctor"}
@@ -20,13 +24,25 @@ def address(word):
         raise Usage(f"'{word}' is not an address: {error}") from None
 
 
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*=?")
+
+
+def live_blocks():
+    """The blocks that are allocated at the recording's end, as `#N`."""
+    if session().log is None:
+        return []
+    status, out, _ = session().ask(["blocks", "--json"])
+    blocks = json.loads(out).get("blocks", []) if status == 0 else []
+    return [f"#{block['allocated']}" for block in blocks if block["allocated"] is not None]
+
+
 class Question(Command):
-    words = ("--json", "--help")
 
     def __init__(self, name, text):
         self.name = name
         self.__doc__ = text
         self.file_argument = name not in TAKES_NO_FILE
+        self.words = tuple(sorted({"--help", *OPTION.findall(text)}))
         super().__init__()
 
     def run(self, arguments):
@@ -35,14 +51,25 @@ class Question(Command):
         answer([self.name, *arguments])
 
 
+    def complete(self, text, word):
+        typed = text.split(" ")[-1]
+        if self.name not in TAKES_BLOCK or not typed.startswith("#"):
+            return super().complete(text, word)
+        start = len(typed) - len(word or "")
+        try:
+            return [block[start:] for block in live_blocks() if block.startswith(typed)]
+        except (Failure, ValueError):
+            return []  # completion says nothing
+
+
 def install_questions(skip):
-    session = Session()
+    library = Session()
     for name, summary in commands():
         if name in skip:
             continue
-        status, text, _ = session.run(["help", name])
+        status, text, _ = library.run(["help", name])
         if status or not text:
             text = f"{summary}\n\nExample: gpumem {name}"
         # gdb lists commands by the first line of their help, so the summary comes before the usage
         Question(name, f"{summary[:1].upper()}{summary[1:]}.\n\n{text.strip()}")
-    session.close()
+    library.close()
