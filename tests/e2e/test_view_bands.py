@@ -90,7 +90,7 @@ def test_a_click_chooses_a_block_of_the_band_under_it(opened, recording, run_gpu
 def test_the_few_largest_have_a_colour_and_the_others_share_one(chromium, run_gpumem, tmp_path):
     trace = [entry("alloc", 1 << 20 | n << 16, 512 * (n + 1), (f"f{n}.py", 1, "f")) for n in range(40)]
     with Opened(chromium, view(run_gpumem, snapshot(tmp_path / "lines.pickle", trace)), "#by=line") as shown:
-        shown.wait("() => gpumem.view.bands.by === 'line'")
+        shown.wait("() => gpumem.view.bands?.by === 'line'")
         labels = shown.evaluate("gpumem.view.bands.labels")
         assert sorted(labels[:9]) == sorted(f"f{n}.py:1 in f" for n in range(31, 40)) and labels[9] == "31 others"
         assert shown.evaluate(SUMS, 39)["31 others"] == sum(512 * (n + 1) for n in range(31))
@@ -101,9 +101,9 @@ def test_the_few_largest_have_a_colour_and_the_others_share_one(chromium, run_gp
 def test_another_device_keeps_what_the_plot_is_stacked_by(chromium, run_gpumem, tmp_path):
     path = snapshot(tmp_path / "two.pickle", [entry("alloc", 4096, 512, ("a.py", 1, "f"))], [entry("alloc", 4096, 1024, ("b.py", 2, "g"))])
     with Opened(chromium, view(run_gpumem, path), "#by=line") as shown:
-        shown.wait("() => gpumem.view.bands.by === 'line'")
+        shown.wait("() => gpumem.view.bands?.by === 'line'")
         shown.locator("#device").select_option(label="cuda:1")
-        shown.wait("() => gpumem.recording.device.facts.name === 'cuda:1' && gpumem.view.bands.by === 'line'")
+        shown.wait("() => gpumem.recording.device.facts.name === 'cuda:1' && gpumem.view.bands?.by === 'line'")
         assert shown.evaluate(SUMS, 1) == {"b.py:2 in g": 1024}
         assert shown.said == []
 

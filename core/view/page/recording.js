@@ -52,10 +52,12 @@ export class Recording {
     return lists;
   }
 
+  // The device is another one once all of it is there: what is drawn meanwhile is of the one before.
   async choose(device) {
-    this.device = device;
+    this.wanted = device;
     if (!device.levels) await device.loadLevels();
     if (!device.detailed) await device.loadBlocks();
+    if (this.wanted === device) this.device = device;
   }
 
   // The frames of a stack, innermost first.
