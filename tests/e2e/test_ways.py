@@ -16,6 +16,7 @@ sys.path[:0] = [str(ROOT / "tests/e2e/ways"), str(ROOT / "gdb")]
 os.environ.setdefault("GPUMEM_LIBRARY", str(BUILD / "lib" / "libgpumem.so"))
 
 import table  # noqa: E402
+import truth  # noqa: E402
 
 from gpumem import library  # noqa: E402
 
@@ -111,6 +112,50 @@ def test_words_in_memory_that_was_given_back_or_is_not_in_use_hold_nothing(pytho
     finally:
         asked.session.close()
         held.end()
+
+
+def ask_among_old_words(python, env, folder, modules, seed):
+    """How many were asked, those whose answer says something that is wrong, and those that are only not complete."""
+    held = Held(python, [*modules, "planted"], {**env, "WAYS_OLD_WORDS": str(seed), "WAYS_MODULES": ",".join(modules)}, folder)
+    asked = Asked(held.facts, pid=held.facts["pid"])
+    count, false, short = 0, {}, {}
+    try:
+        for way in table.rows(modules):
+            if held.facts["skipped"].get(way.name):
+                continue
+            count += 1
+            answer = asked.ask(way.name)
+            wrong = table.wrong(way, answer, held.facts["python"])
+            expected = set(map(table.plain, table.expected_on(way, held.facts["python"])))
+            proven = {table.plain(holder["text"]) for holder in answer["holders"] if holder["class"] == "proven"}
+            listed = {table.plain(holder["text"]) for holder in answer["holders"]}
+            if (proven - expected and not way.some) or expected - listed or (wrong and answer["complete"]):
+                false[way.name] = wrong
+            elif wrong:
+                short[way.name] = wrong
+    finally:
+        asked.session.close()
+        held.end()
+    return count, false, short
+
+
+def test_old_words_anywhere_are_no_proven_holders(python, sim_env, tmp_path):
+    count, false, short = ask_among_old_words(python, sim_env(), tmp_path, ["native"], 1)
+    # which words lie where differs from run to run
+    assert len(false) <= 1, false
+    assert count > 20 and len(false) + len(short) <= 0.2 * count, short
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_old_words_among_all_ways_are_no_proven_holders(python, sim_env, tmp_path):
+    asked = [ask_among_old_words(python, sim_env(), tmp_path, table.MODULES, seed) for seed in range(10)]
+    count = sum(one[0] for one in asked)
+    false = [one[1] for one in asked if one[1]]
+    short = [one[2] for one in asked if one[2]]
+    truth.note("who-holds", "a process with old words", "ways", count, count - sum(map(len, false)), 0, false + short)
+    assert sum(map(len, false)) <= 0.001 * count, false
+    assert sum(map(len, short)) <= 0.02 * count, short
 
 
 def test_there_are_at_least_ninety_ways():

@@ -78,6 +78,13 @@ static void add_class(struct gm_native_owner **owner, const struct gm_class *cla
 	add_part(owner, part);
 }
 
+/* A vector, a map, a pointer, an optional: what a word of these is, their start tells. */
+static bool is_within(const struct gm_symbol *symbol)
+{
+	enum { CONTAINER = 64 }; /* bytes: std::unordered_map has 56 */
+	return symbol && symbol->function && symbol->offset >= CONTAINER;
+}
+
 /* The part that static data is; its name is the symbol's, which lives as long as the symbols do. */
 static struct gm_native_part static_part(struct gm_holders *graph, const struct gm_module *module,
         uint64_t address, enum gm_word_evidence *ret_sense)
@@ -96,7 +103,7 @@ static struct gm_native_part static_part(struct gm_holders *graph, const struct 
 	if (part.name && known_form(part.name, &part.form))
 		part.name = part.of = NULL;
 	else
-		*ret_sense = GM_WORD_READ;
+		*ret_sense = is_within(error ? NULL : &symbol) ? GM_WORD_UNKNOWN : GM_WORD_READ;
 	return part;
 }
 
@@ -108,14 +115,13 @@ struct gm_native_owner *gm_owner_static(struct gm_holders *graph, const struct g
 	        static_part(graph, module, address, ret_sense ? ret_sense : &none));
 }
 
-bool gm_owner_is_free_list(struct gm_holders *graph, uint64_t address)
+bool gm_owner_static_place(struct gm_holders *graph, uint64_t address, uint32_t *ret_place)
 {
 	struct gm_symbol symbol = {0};
-	struct gm_error *error =
+	_cleanup_error_ struct gm_error *error =
 	        gm_symbols_name_functions(graph->symbols, &address, 1, false, &symbol);
-	if (error)
-		gm_error_destroy(error);
-	return !error && symbol.function && strstr(symbol.function, "free_list");
+	*ret_place = is_within(error ? NULL : &symbol) ? GM_OWNER_WITHIN : 0;
+	return error || !symbol.function || !strstr(symbol.function, "free_list");
 }
 
 /* Are all words from `first` to `last` tensors? An empty at::Tensor is one too. */
@@ -266,12 +272,14 @@ void gm_owner_take_parts(
 		return;
 	const struct gm_native_owner *stack =
 	        owned ? search->chunks.items[best.chunks[best.count - 1]].stack : NULL;
-	enum gm_word_evidence none;
-	if (query->kind == GM_OWNER_STATIC)
+	enum gm_word_evidence of_static;
+	if (query->kind == GM_OWNER_STATIC) {
 		add_part(&query->native,
 		        static_part(search->graph,
 		                gm_symbols_module_at(search->graph->symbols, query->address),
-		                query->address, &none));
-	else if (query->kind == GM_OWNER_STACK && stack)
+		                query->address, &of_static));
+		if (of_static == GM_WORD_UNKNOWN)
+			query->sense = of_static;
+	} else if (query->kind == GM_OWNER_STACK && stack)
 		add_part(&query->native, stack->parts[0]);
 }

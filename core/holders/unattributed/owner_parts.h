@@ -11,8 +11,12 @@ void gm_owner_take_parts(
  * `ret_sense` may be NULL. */
 struct gm_native_owner *gm_owner_static(struct gm_holders *graph, const struct gm_module *module,
         uint64_t address, enum gm_word_evidence *ret_sense);
-/* Is it one of CPython's static lists of freed objects (up to 3.9: Objects/dictobject.c:
- * keys_free_list and others)? */
-bool gm_owner_is_free_list(struct gm_holders *graph, uint64_t address);
+/*
+ * What a word of static data is: 0, or GM_OWNER_WITHIN where it is far within a large variable, of
+ * which nobody knows whether it refers to anything (an array, an object with members that are not
+ * set). false: one of CPython's static lists of freed objects (up to 3.9: Objects/dictobject.c:
+ * keys_free_list and others).
+ */
+bool gm_owner_static_place(struct gm_holders *graph, uint64_t address, uint32_t *ret_place);
 
 #endif

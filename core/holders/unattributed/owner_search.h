@@ -14,6 +14,7 @@ enum {
 	GM_OWNER_MAX_LEVELS = 8,
 	GM_OWNER_MANY = 64,         /* words: of so many there are always some that are not known */
 	GM_OWNER_INTERPRETER = 1,   /* a static: Python's own, as what it runs at exit */
+	GM_OWNER_WITHIN = 2,        /* a static: a large one, and the word is not at its start */
 	GM_OWNER_MAX_BRANCHES = 32, /* words that lead to one chunk */
 	GM_OWNER_IS_CLASS = 40, /* the least rank of a way that ends at an object of which only the
 	                           class is known */
@@ -34,8 +35,9 @@ struct gm_owner_query {
 /* A chunk of heap on the way from a word to its owner, and what refers to it. */
 struct gm_owner_holder {
 	enum gm_owner_kind kind; /* GM_OWNER_NONE: another chunk */
-	uint32_t number;  /* of a chunk, or of a vertex; of a static: GM_OWNER_INTERPRETER or 0 */
-	uint64_t address; /* of the word */
+	uint32_t number;         /* of a chunk, or of a vertex; of a static: GM_OWNER_INTERPRETER,
+	                            GM_OWNER_WITHIN or 0 */
+	uint64_t address;        /* of the word */
 };
 
 struct gm_owner_chunk {

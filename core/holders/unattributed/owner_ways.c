@@ -12,7 +12,10 @@
 #include "holders/heap/heap.h"
 #include "torch/names.h"
 
-enum { MAX_REACHED = 512 }; /* chunks that one way is sought through */
+enum {
+	MAX_REACHED = 512, /* chunks that one way is sought through */
+	WITHIN = 7,        /* three chunks farther, and more */
+};
 
 /* Of several Python objects that lead to it these tell most: DDP's Reducer, which its Logger knows
  * too; a module of TorchScript, which lists of its parameters know. */
@@ -76,8 +79,9 @@ static bool is_end(const struct gm_owner_chunk *chunk)
 	return chunk->class && strstr(chunk->class->linkage_name, GM_TORCH_NCCL_GROUP_CLASS);
 }
 
-/* The fewest chunks; what runs at exit before other variables, whose heap may have old words; of a
- * static variable far away it is likely that old words lead to it. */
+/* The fewest chunks, and a Python object before a variable; what runs at exit before other
+ * variables, whose heap may have old words; of a static variable far away it is likely that old
+ * words lead to it, and of a word within a large one that it is old itself. */
 static unsigned rank_of(
         const struct gm_owner_search *search, const struct gm_owner_holder *holder, uint32_t count)
 {
@@ -88,7 +92,8 @@ static unsigned rank_of(
 		return rank + !is_known_object(search->graph, holder) +
 		       is_unreferred(search->graph, holder);
 	case GM_OWNER_STATIC:
-		return rank + (holder->number != GM_OWNER_INTERPRETER) + (far ? 30 : 0);
+		return rank + (holder->number != GM_OWNER_INTERPRETER) + (far ? 30 : 0) +
+		       (holder->number == GM_OWNER_WITHIN ? WITHIN : 0);
 	case GM_OWNER_CLASS:
 		return rank +
 		       (is_end(&search->chunks.items[holder->number]) ? 0 : GM_OWNER_IS_CLASS);

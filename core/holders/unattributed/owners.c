@@ -136,7 +136,7 @@ static bool place_word(struct gm_owner_search *search, uint64_t address,
 	/* zeroed data is in a mapping without a name */
 	if (gm_symbols_module_at(graph->symbols, address)) {
 		ret->kind = GM_OWNER_STATIC;
-		return !gm_owner_is_free_list(graph, address);
+		return gm_owner_static_place(graph, address, &ret->number);
 	}
 	if (gm_is_stack(graph, search->stacks, mapping, address)) {
 		enum gm_stack_part part =

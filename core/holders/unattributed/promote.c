@@ -94,10 +94,13 @@ size_t gm_graph_promote_candidates(struct gm_holders *graph, const uint32_t *tar
 		if (!gm_graph_refcount(graph, targets[t], &refcount) || refcount <= found)
 			continue;
 		uint64_t missing = refcount - found;
+		/* of two guesses, a live frame's and another's, none is the better one */
+		bool owned = tally.owned == missing &&
+		             (tally.on_stacks == 0 || tally.named == tally.owned);
 		bool stacks = tally.owned + tally.on_stacks == missing;
-		bool named = tally.owned != missing && !stacks && tally.named == missing;
-		bool read = tally.owned != missing && !stacks && !named && tally.read == missing;
-		if (tally.owned != missing && !stacks && !named && !read)
+		bool named = !owned && !stacks && tally.named == missing;
+		bool read = !owned && !stacks && !named && tally.read == missing;
+		if (!owned && !stacks && !named && !read)
 			continue;
 		for (size_t i = 0; i < unattributed_list->items.count; i++) {
 			const struct gm_unattributed *unattributed =
