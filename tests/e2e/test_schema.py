@@ -18,6 +18,8 @@ RARE = {
     "python_refused", "number", "counts",
 }  # fmt: skip
 
+COLLECTIVES = ROOT / "tests" / "e2e" / "programs" / "collectives.py"
+
 # CUDA's own call, found in the preloaded library.
 TAKES = """
 import ctypes, sys
@@ -72,7 +74,7 @@ hold(net.kept, {"same": net.kept[0]})
 
 
 OPTIONAL = {"owner", "forward", "blocks", "tree", "request", "pause", "by_module", "allocated_blocks", "allocator", "python_refused",
-            "by_named_kind", ("events", "name"), ("export", "name")}  # fmt: skip
+            "by_named_kind", ("events", "name"), ("export", "name"), ("timeline", "collectives")}  # fmt: skip
 
 
 def validator(question):
@@ -96,6 +98,9 @@ def files(tmp_path_factory, run_gpumem):
         run_gpumem("run", *simulated, "-o", made[name], "--", PYTHON, EXAMPLES / f"{name}.py").check(status)
     script = folder / "snapshot.py"
     script.write_text(SNAPSHOT)
+    made["collectives"] = folder / "collectives.gpumem"
+    simulated = ("--sim=h100-80gbx2", "--rank=0", "--world=2", "-o", made["collectives"])
+    run_gpumem("run", *simulated, "--", PYTHON, COLLECTIVES, folder / "told", 3).check()
     made["snapshot"] = folder / "snapshot.pickle"
     run_gpumem("run", "--sim", "--no-record", "--", PYTHON, script, made["snapshot"]).check()
     return made
@@ -143,6 +148,8 @@ def answers(files, run_gpumem, sim_env, tmp_path_factory):
         ask("segments", path, "--request=1GiB")
         for number in sorted({answer["block"] for question, words, answer in asked if question == "events" and words[1] == path and answer["block"]})[:40]:
             ask("why", path, f"#{number}")
+    ask("events", files["collectives"], "--collectives")
+    ask("zero", files["collectives"])
     ask("oom", files["oom"])
     message = folder / "message"
     message.write_text(
