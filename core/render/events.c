@@ -2,6 +2,7 @@
 
 #include "base/put.h"
 #include "render/answers.h"
+#include "render/names.h"
 #include "render/tensor.h"
 #include "render/text.h"
 #include "ask/recording/place.h"
@@ -38,6 +39,10 @@ struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t fr
 		char tensor[GM_TENSOR_TEXT];
 		if (event.tensor)
 			gm_put(out, "  %s", gm_text_tensor(log, event.tensor, tensor));
+		char named[GM_NAMES_TEXT] = "";
+		const uint32_t block = gm_model_event_block(model, n);
+		if (block != GM_NO_BLOCK && *gm_text_names(model, block, named))
+			gm_put(out, "  %s", named);
 		const char *names[8];
 		size_t ranges = gm_model_ranges(model, n, names, 8);
 		for (size_t i = 0; i < ranges; i++)

@@ -103,6 +103,9 @@ def test_events_and_exports_by_lines_say_the_name_of_their_block(run_gpumem, tra
     for event, row in zip(events, rows, strict=True):
         assert row["name"] == (event["name"] or "")
         assert event["block"] not in names or event["name"] == names[event["block"]]
+    lines = run_gpumem("events", log).check().out.splitlines()
+    for event, line in zip(events, lines, strict=True):
+        assert event["name"] is None or f"  {event['name']}" in line
     assert {event["name"] for event in events if event["action"] == "free_requested"} > {None}
 
 
