@@ -1,6 +1,6 @@
 /*
  * The question `peak`: what was allocated when the allocated bytes first reached their maximum, and
- * the next peak.
+ * the other peak of a training step.
  */
 #ifndef GM_ASK_PEAK_H
 #define GM_ASK_PEAK_H
@@ -8,7 +8,7 @@
 #include "ask/blocks.h"
 
 /*
- * The next peak: a training step has two, one where backward begins, which grows with the batch,
+ * A training step has two peaks, one where backward begins, which grows with the batch,
  * and one in the optimizer, which does not. Which of them is the higher one decides what helps.
  */
 struct gm_secondary_peak {

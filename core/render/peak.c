@@ -61,8 +61,8 @@ static void put_sums(
 	fputc('\n', out);
 }
 
-/* "the next peak: 315.2 MiB at #202 in step 3 (optimizer), 92.8 MiB lower" and what a larger batch
- * does to both */
+/* "the peak of the optimizer's step: 315.2 MiB at #202 in step 3 (optimizer), 92.8 MiB lower" and
+ * what a larger batch does to both */
 static void put_secondary_peak(
         const struct gm_blocks *blocks, const struct gm_secondary_peak *secondary, FILE *out)
 {
@@ -72,8 +72,10 @@ static void put_secondary_peak(
 	uint64_t gap = blocks->allocated > secondary->allocated
 	                       ? blocks->allocated - secondary->allocated
 	                       : 0;
-	gm_put(out, "the next peak: %s at #%u", gm_text_size(secondary->allocated, size),
-	        secondary->event);
+	gm_put(out, "the peak of %s: %s at #%u",
+	        secondary->phase == GM_PHASE_OPTIMIZER ? "the optimizer's step"
+	                                               : "forward and backward",
+	        gm_text_size(secondary->allocated, size), secondary->event);
 	if (secondary->step)
 		gm_put(out, " in step %u", secondary->step);
 	gm_put(out, " (%s), %s lower\n", gm_phase_name(secondary->phase), gm_text_size(gap, less));
