@@ -4,7 +4,8 @@ In step 3 the gradient behind the second layer is so large that it overflows: th
 inf, those of the third, whose gradients backward has made before, do not.
 
     build/bin/gpumem run --devices cpu --names -o overflow.gpumem -- .venv/bin/python examples/amp_overflow.py
-    build/bin/gpumem amp overflow.gpumem
+
+Then `build/bin/gpumem amp overflow.gpumem` says it.
 """
 
 import torch

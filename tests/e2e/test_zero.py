@@ -541,9 +541,11 @@ def test_odd_attributes_of_fsdp1_give_an_answer(run_gpumem, plain, shapes):
     run_gpumem("zero", pid).check()
 
 
-def test_a_recording_is_refused(run_gpumem):
-    run = run_gpumem("zero", PROGRAM).check(2)
-    assert run.err.startswith(f"gpumem: zero: '{PROGRAM}' is not a core dump: ")
+def test_a_file_that_is_neither_a_recording_nor_a_core_is_refused(run_gpumem):
+    run = run_gpumem("zero", PROGRAM).check(3)
+    assert run.err.startswith(f"gpumem: {PROGRAM}: not a gpumem recording: ")
+    run = run_gpumem("zero", PROGRAM, __file__).check(3)  # several are cores
+    assert run.err.startswith(f"gpumem: {PROGRAM}: offset 0x0: it is not an ELF file")
 
 
 @pytest.mark.long
