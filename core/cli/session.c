@@ -224,6 +224,25 @@ static void put_learned(const struct gm_learned_layout *learned, FILE *err)
 
 /* --- commands --------------------------------------------------------------------------------- */
 
+/* What is told of a file's end behind the answer. */
+static void put_end(const struct gm_context *context, FILE *err)
+{
+	const struct gm_log *log = context->log;
+	uint64_t end;
+	if (gm_log_truncated(log, &end))
+		gm_put(err,
+		        "gpumem: %s: the file is truncated at byte %" PRIu64
+		        ": the answer covers only the part before\n",
+		        gm_log_path(log), end);
+	else if (!gm_log_event_count(log) && !gm_log_closed(log) && !context->log_imported &&
+	         !context->log_live)
+		gm_put(err,
+		        "gpumem: %s: the recording has no events yet and is not closed: the "
+		        "program "
+		        "still runs, the recorder was killed, or the file was cut\n",
+		        gm_log_path(log));
+}
+
 static struct gm_error *run_command(gpumem_session *session, const struct gm_command *command,
         int argc, const char *const *argv, FILE *out, FILE *err, int *ret_status)
 {
@@ -268,13 +287,8 @@ static struct gm_error *run_command(gpumem_session *session, const struct gm_com
 		gm_error_destroy(error);
 		error = ended;
 	}
-	uint64_t end;
-	if (!error && session->context.shell && session->context.log &&
-	        gm_log_truncated(session->context.log, &end))
-		gm_put(err,
-		        "gpumem: %s: the file is truncated at byte %" PRIu64
-		        ": the answer covers only the part before\n",
-		        gm_log_path(session->context.log), end);
+	if (!error && session->context.shell && session->context.log)
+		put_end(&session->context, err);
 	struct gm_pause pause = gm_context_last_pause(&session->context);
 	if (pause.state == GM_PAUSED && isatty(fileno(err)))
 		gm_put(err, "gpumem: process %d was paused for %.2f s\n", session->context.pid,
