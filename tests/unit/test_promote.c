@@ -73,7 +73,8 @@ static bool is_owned(const struct gm_unattributed *unattributed)
 }
 
 /* The rule, one set of words after the other: what somebody owns; with what lies on stacks; what is
- * known by name; what was read. The first that has as many words as references are missing. */
+ * known by name; what was read. The first that has as many words as references are missing; but
+ * what somebody owns without a name is no better than what lies on a stack. */
 static bool of_set(int set, const struct gm_unattributed *unattributed)
 {
 	switch (set) {
@@ -93,6 +94,20 @@ static bool is_candidate(const struct gm_unattributed *unattributed, uint32_t ta
 	return unattributed->vertex == target && unattributed->class == GM_PLAUSIBLE;
 }
 
+static bool has_other_guess(const struct words *words, uint32_t target)
+{
+	bool unknown = false, on_stack = false;
+	for (size_t i = 0; i < words->unattributed_list.items.count; i++) {
+		const struct gm_unattributed *unattributed =
+		        &words->unattributed_list.items.items[i];
+		if (!is_candidate(unattributed, target))
+			continue;
+		unknown |= is_owned(unattributed) && unattributed->sense == GM_WORD_UNKNOWN;
+		on_stack |= unattributed->owner == GM_OWNER_STACK;
+	}
+	return unknown && on_stack;
+}
+
 static int chosen_set(const struct words *words, uint32_t target)
 {
 	for (int set = 0; set < 4 && words->process.uncounted[target]; set++) {
@@ -103,7 +118,8 @@ static int chosen_set(const struct words *words, uint32_t target)
 			if (is_candidate(unattributed, target) && of_set(set, unattributed))
 				count += unattributed->words;
 		}
-		if (count == words->process.uncounted[target])
+		if (count == words->process.uncounted[target] &&
+		        !(set == 0 && has_other_guess(words, target)))
 			return set;
 	}
 	return -1;

@@ -7,8 +7,9 @@
  * they are those of which it is known what they are there, if these are as many; or those of them
  * that stand in a structure which was read (a vector's item, a slot of a TorchScript object, a
  * variable), not anywhere in an object of a known class: such objects have words that were never
- * set. Else nothing is decided. A word in memory of which nothing is known but whose it is stays a
- * guess: counts alone have been wrong there.
+ * set. Where a live frame has a word too, words of which it is not known what they are there
+ * are no better than it. Else nothing is decided. A word in memory of which nothing is known but
+ * whose it is stays a guess: counts alone have been wrong there.
  */
 #include "holders/unattributed/promote.h"
 
