@@ -63,7 +63,9 @@ static struct gm_error *ask_recording(struct gm_context *context, bool json, FIL
 {
 	const struct gm_style style = {context->columns, context->colors};
 	struct gm_collectives collectives;
-	gm_try(gm_ask_collectives(context, &collectives));
+	struct gm_model *model;
+	gm_try(gm_context_model(context, &model));
+	gm_try(gm_collectives_find(model, &collectives)); /* without blocks: it shows sums */
 	struct gm_error *error = json ? gm_render_collective_groups_json(&collectives, out)
 	                              : gm_render_collective_groups_text(&collectives, &style, out);
 	gm_collectives_deinit(&collectives);

@@ -202,23 +202,16 @@ static struct gm_error *put_block(struct database *database, const struct gm_mod
 static struct gm_error *put_names(
         struct database *database, const struct gm_model *model, size_t block)
 {
-	struct gm_block_name few[GM_BLOCK_NAMES_FEW];
-	_cleanup_free_ struct gm_block_name *many = NULL;
-	const struct gm_block_name *names = few;
-	size_t count = gm_model_names(model, block, few, GM_BLOCK_NAMES_FEW);
-	if (count > GM_BLOCK_NAMES_FEW) {
-		if (!(many = calloc(count, sizeof(*many))))
-			return &gm_error_no_memory;
-		size_t all = gm_model_names(model, block, many, count);
-		count = all < count ? all : count;
-		names = many;
-	}
-	for (size_t i = 0; i < count; i++) {
+	_cleanup_(gm_all_names_deinit) struct gm_all_names names;
+	if (!gm_model_all_names(model, block, &names))
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < names.count; i++) {
+		const struct gm_block_name *one = &names.items[i];
 		bind_number(database->name, 1, block);
-		bind_text(database->name, 2, names[i].name);
-		bind_text(database->name, 3, gm_named_kind_name(names[i].kind));
-		bind_number(database->name, 4, names[i].offset);
-		bind_number(database->name, 5, names[i].size);
+		bind_text(database->name, 2, one->name);
+		bind_text(database->name, 3, gm_named_kind_name(one->kind));
+		bind_number(database->name, 4, one->offset);
+		bind_number(database->name, 5, one->size);
 		gm_try(step(database, database->name));
 	}
 	return NULL;

@@ -13,6 +13,13 @@ struct gm_block_name {
 	uint64_t offset, size; /* bytes of the tensor in the block */
 };
 
+/* All names of one block. Made in place: `items` may be `few`. */
+struct gm_all_names {
+	struct gm_block_name few[GM_BLOCK_NAMES_FEW], *many;
+	const struct gm_block_name *items;
+	size_t count;
+};
+
 /* A name of the log's that is a block's. */
 struct gm_named_block {
 	uint32_t block;

@@ -387,6 +387,28 @@ size_t gm_model_names(
 	return gm_block_names_of(&model->names, model->log, block, ret_names, max);
 }
 
+bool gm_model_all_names(const struct gm_model *model, size_t block, struct gm_all_names *ret_names)
+{
+	ret_names->many = NULL;
+	ret_names->items = ret_names->few;
+	ret_names->count = gm_model_names(model, block, ret_names->few, GM_BLOCK_NAMES_FEW);
+	if (ret_names->count <= GM_BLOCK_NAMES_FEW)
+		return true;
+	ret_names->many = calloc(ret_names->count, sizeof(*ret_names->many));
+	if (!ret_names->many)
+		return false;
+	/* with room for more of them it finds more that are the same */
+	size_t all = gm_model_names(model, block, ret_names->many, ret_names->count);
+	ret_names->count = all < ret_names->count ? all : ret_names->count;
+	ret_names->items = ret_names->many;
+	return true;
+}
+
+void gm_all_names_deinit(struct gm_all_names *names)
+{
+	free(names->many);
+}
+
 bool gm_model_has_names(const struct gm_model *model)
 {
 	return gm_log_name_count(model->log) > 0;

@@ -55,6 +55,9 @@ void gm_model_stacks(
  * many there are; at most `max` are told. */
 size_t gm_model_names(
         const struct gm_model *model, size_t block, struct gm_block_name *ret_names, size_t max);
+/* All of them. False: no memory. Freed by gm_all_names_deinit() in either case. */
+bool gm_model_all_names(const struct gm_model *model, size_t block, struct gm_all_names *ret_names);
+void gm_all_names_deinit(struct gm_all_names *names);
 /* Were names read? Blocks of other iterations have none all the same. */
 bool gm_model_has_names(const struct gm_model *model);
 /* The loops around those, the innermost first; at most `max`. */

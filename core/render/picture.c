@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "ask/recording/place.h"
 #include "base/put.h"
 #include "render/answers.h"
 #include "render/picture_plot.h"
@@ -130,15 +131,9 @@ static bool put_gaps(const struct gm_picture *picture, double y, FILE *out)
 	return true;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
-}
-
 static void put_name(const struct gm_picture *picture, FILE *out)
 {
-	const char *name = base_name(gm_log_path(gm_model_log(picture->model)));
+	const char *name = gm_place_base_name(gm_log_path(gm_model_log(picture->model)));
 	fputs("<title>", out);
 	gm_svg_text(FULL, out, "%s", name);
 	fputs("</title>\n", out);

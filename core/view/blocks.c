@@ -1,5 +1,4 @@
 /* The columns of a device's blocks, in the order of their allocations. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ask/recording/tree.h"
@@ -195,19 +194,12 @@ static void destroy_driven(struct gm_driven **driven)
 static struct gm_error *put_names(
         const struct looking *looking, size_t index, struct gm_view_columns *columns)
 {
-	struct gm_block_name few[GM_BLOCK_NAMES_FEW];
-	_cleanup_free_ struct gm_block_name *many = NULL;
-	const struct gm_block_name *names = few;
-	size_t count = gm_model_names(looking->model, index, few, GM_BLOCK_NAMES_FEW);
-	if (count > GM_BLOCK_NAMES_FEW) {
-		if (!(many = calloc(count, sizeof(*many))))
-			return &gm_error_no_memory;
-		gm_model_names(looking->model, index, many, count);
-		names = many;
-	}
-	gm_view_put(columns, count);
-	for (size_t i = 0; i < count; i++)
-		gm_view_put(columns, gm_view_text(looking->tables, names[i].name));
+	_cleanup_(gm_all_names_deinit) struct gm_all_names names;
+	if (!gm_model_all_names(looking->model, index, &names))
+		return &gm_error_no_memory;
+	gm_view_put(columns, names.count);
+	for (size_t i = 0; i < names.count; i++)
+		gm_view_put(columns, gm_view_text(looking->tables, names.items[i].name));
 	return NULL;
 }
 

@@ -23,15 +23,47 @@
 #include "base/cleanup.h"
 #include "base/search.h"
 
+/* ---- records ---- */
+
+static bool are_numbers(const struct gm_log_amp *record)
+{
+	for (uint32_t i = 0; i < record->count; i++)
+		if (!(record->values[i] >= 0 && record->values[i] < 9007199254740992.0)) /* 2^53 */
+			return false;
+	return true;
+}
+
+/* Was it looked at too? Else it says only which one it is. */
+static bool has_counts(const struct gm_log_amp *record)
+{
+	return record->count >= 7;
+}
+
+/* Its block and its name are left out. False: it is no gradient, or a record that was damaged. */
+static bool read_gradient(const struct gm_log_amp *record, struct gm_amp_gradient *ret_gradient)
+{
+	const double *values = record->values;
+	if (record->kind != GM_AMP_GRADIENT || record->count < 5 || !are_numbers(record) ||
+	        values[0] > UINT32_MAX || values[1] > UINT32_MAX || values[4] > UINT32_MAX)
+		return false;
+	*ret_gradient = (struct gm_amp_gradient){.check = record->number,
+	        .index = (uint32_t)values[0],
+	        .count = (uint32_t)values[1],
+	        .dtype = (uint32_t)values[4],
+	        .address = (uint64_t)values[2],
+	        .elements = (uint64_t)values[3],
+	        .not_finite = has_counts(record) ? (uint64_t)values[5] : 0,
+	        .nan = has_counts(record) ? (uint64_t)values[6] : 0,
+	        .block = GM_NO_BLOCK};
+	return true;
+}
+
 /* ---- names ---- */
 
 /* What stands at a place of the scaler's list. */
 struct place {
-	uint32_t index, count, dtype;
-	uint64_t elements;
-	uint64_t address;
+	struct gm_amp_gradient gradient;
 	uint64_t updates; /* of the scale before it: the iteration */
-	uint32_t check;
 	bool ambiguous;
 };
 
@@ -42,7 +74,8 @@ struct names {
 
 static int by_place(const void *a, const void *b)
 {
-	const struct place *x = a, *y = b;
+	const struct gm_amp_gradient *x = &((const struct place *)a)->gradient,
+	                             *y = &((const struct place *)b)->gradient;
 	if (x->count != y->count)
 		return x->count < y->count ? -1 : 1;
 	if (x->dtype != y->dtype)
@@ -67,11 +100,6 @@ static int by_data(const void *a, const void *b)
 	return (first > second) - (first < second);
 }
 
-static bool is_gradient(const struct gm_log_amp *record)
-{
-	return record->kind == GM_AMP_GRADIENT && record->count >= 5;
-}
-
 /* One place each: the newest, which says whether it is ambiguous. */
 static void keep_newest(struct names *names)
 {
@@ -84,7 +112,8 @@ static void keep_newest(struct names *names)
 		struct place *newest = kept ? &names->places.items[kept - 1] : NULL;
 		if (!newest || by_place(newest, place) != 0)
 			names->places.items[kept++] = *place;
-		else if (newest->updates == place->updates && newest->check != place->check)
+		else if (newest->updates == place->updates &&
+		         newest->gradient.check != place->gradient.check)
 			newest->ambiguous = true;
 	}
 	names->places.count = kept;
@@ -110,16 +139,9 @@ static bool read_names(struct names *names, const struct gm_log *log)
 		struct gm_log_amp record;
 		gm_log_amp(log, i, &record);
 		updates += record.kind == GM_AMP_UPDATE;
-		if (!is_gradient(&record) || record.event > moment)
-			continue;
-		const struct place place = {.index = (uint32_t)record.values[0],
-		        .count = (uint32_t)record.values[1],
-		        .dtype = (uint32_t)record.values[4],
-		        .elements = (uint64_t)record.values[3],
-		        .address = (uint64_t)record.values[2],
-		        .updates = updates,
-		        .check = record.number};
-		if (!gm_array_push(&names->places, place))
+		struct place place = {.updates = updates};
+		if (record.event <= moment && read_gradient(&record, &place.gradient) &&
+		        !gm_array_push(&names->places, place))
 			return false;
 	}
 	keep_newest(names);
@@ -129,17 +151,14 @@ static bool read_names(struct names *names, const struct gm_log *log)
 static const char *name_of(
         const struct names *names, const struct gm_log *log, const struct gm_amp_gradient *gradient)
 {
-	const struct place wanted = {.index = gradient->index,
-	        .count = gradient->count,
-	        .dtype = gradient->dtype,
-	        .elements = gradient->elements};
+	const struct place wanted = {.gradient = *gradient};
 	const struct place *place = names->places.count
 	                                    ? bsearch(&wanted, names->places.items,
 	                                              names->places.count, sizeof(wanted), by_place)
 	                                    : NULL;
 	if (!place || place->ambiguous)
 		return NULL;
-	const struct gm_log_name at = {.address = place->address},
+	const struct gm_log_name at = {.address = place->gradient.address},
 	                         *found = bsearch(&at, names->gradients.items,
 	                                 names->gradients.count, sizeof(at), by_data);
 	return found ? gm_log_string(log, found->name) : NULL;
@@ -161,19 +180,6 @@ struct finding {
 	GM_ARRAY(struct gm_amp_gradient) items;
 };
 
-static bool is_number(double value)
-{
-	return value >= 0 && value < 9007199254740992.0; /* 2^53 */
-}
-
-static bool read_record(const struct gm_log_amp *record)
-{
-	for (uint32_t i = 0; i < record->count; i++)
-		if (!is_number(record->values[i]))
-			return false;
-	return true;
-}
-
 static int by_check(const void *a, const void *b)
 {
 	const struct seen *x = a, *y = b;
@@ -188,10 +194,12 @@ static bool find_seen(struct finding *finding)
 	for (size_t i = 0; i < gm_log_amp_count(log); i++) {
 		struct gm_log_amp record;
 		gm_log_amp(log, i, &record);
-		bool is_one = (record.kind == GM_AMP_LOOKED && record.count >= 3) ||
-		              (is_gradient(&record) && record.count >= 7);
+		struct gm_amp_gradient gradient;
+		bool is_one = record.kind == GM_AMP_LOOKED
+		                      ? record.count >= 3 && are_numbers(&record)
+		                      : has_counts(&record) && read_gradient(&record, &gradient);
 		const struct seen seen = {record.number, i};
-		if (is_one && read_record(&record) && !gm_array_push(&finding->seen, seen))
+		if (is_one && !gm_array_push(&finding->seen, seen))
 			return false;
 	}
 	if (finding->seen.count)
@@ -243,14 +251,9 @@ static int by_block(const void *a, const void *b)
 
 static bool take_gradient(struct finding *finding, const struct gm_log_amp *record)
 {
-	struct gm_amp_gradient gradient = {.check = record->number,
-	        .index = (uint32_t)record->values[0],
-	        .count = (uint32_t)record->values[1],
-	        .dtype = (uint32_t)record->values[4],
-	        .address = (uint64_t)record->values[2],
-	        .elements = (uint64_t)record->values[3],
-	        .not_finite = (uint64_t)record->values[5],
-	        .nan = (uint64_t)record->values[6]};
+	struct gm_amp_gradient gradient;
+	if (!read_gradient(record, &gradient))
+		return true;
 	gradient.block = gm_block_at_address(&finding->blocks, gradient.address,
 	        record->event < GM_NO_EVENT ? (uint32_t)record->event : GM_NO_EVENT - 1);
 	gradient.name = name_of(&finding->names, gm_model_log(finding->amp->model), &gradient);
@@ -305,9 +308,12 @@ struct gm_error *gm_amp_find_not_finite(struct gm_amp *amp)
 	amp->looked = calloc(amp->scaling.step_count + 1, sizeof(*amp->looked));
 	if (!amp->looked)
 		return &gm_error_no_memory;
-	gm_try(gm_by_address_init(&finding.blocks, amp->model));
-	bool good = read_names(&finding.names, gm_model_log(amp->model)) && find_seen(&finding);
-	for (size_t i = 0; good && i < amp->scaling.step_count; i++)
+	bool good = find_seen(&finding);
+	/* most recordings have none: then nothing is sorted for them */
+	if (good && finding.seen.count)
+		good = !gm_by_address_init(&finding.blocks, amp->model) && /* else: no memory */
+		       read_names(&finding.names, gm_model_log(amp->model));
+	for (size_t i = 0; good && finding.seen.count && i < amp->scaling.step_count; i++)
 		good = take_call(&finding, i);
 	gm_by_address_deinit(&finding.blocks);
 	gm_array_deinit(&finding.seen);

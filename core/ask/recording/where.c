@@ -1,7 +1,6 @@
 #include "ask/recording/where.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ask/recording/place.h"
@@ -77,20 +76,12 @@ static enum gm_truth judge_labels(
 static enum gm_truth judge_names(
         const struct gm_model *model, uint32_t block, const struct gm_clause *clause)
 {
-	struct gm_block_name few[GM_BLOCK_NAMES_FEW];
-	_cleanup_free_ struct gm_block_name *many = NULL;
-	const struct gm_block_name *names = few;
+	_cleanup_(gm_all_names_deinit) struct gm_all_names names;
 	bool any = false;
-	size_t count = gm_model_names(model, block, few, GM_BLOCK_NAMES_FEW);
-	if (count > GM_BLOCK_NAMES_FEW) {
-		if (!(many = calloc(count, sizeof(*many))))
-			return GM_UNKNOWN;
-		size_t all = gm_model_names(model, block, many, count);
-		count = all < count ? all : count;
-		names = many;
-	}
-	for (size_t i = 0; i < count; i++)
-		any |= gm_name_fits(names[i].name, clause);
+	if (!gm_model_all_names(model, block, &names))
+		return GM_UNKNOWN;
+	for (size_t i = 0; i < names.count; i++)
+		any |= gm_name_fits(names.items[i].name, clause);
 	return gm_compare_several(gm_model_has_names(model), any, clause);
 }
 
