@@ -364,10 +364,43 @@ def change(words):
 """
 
 
+# behind each Block the heap has the addresses of free blocks' Blocks that were given back: malloc took their first two words
+GIVEN_BACK = """
+held = []
+
+def change(allocator):
+    import ctypes, struct
+    tables, block = allocator.tables, allocator.block
+    def copy(s, record, at, known):
+        one = struct.pack("<Q", at)
+        own = next(a for a in s.active if struct.pack("<Q", a) in s.bodies[record])
+        body = s.bodies[record].replace(struct.pack("<Q", own), struct.pack("<Q", at))
+        body = body.replace(struct.pack("<Q", s.known[own]["size"]), struct.pack("<Q", known["size"]))
+        held.append(ctypes.create_string_buffer(bytes([77] * 16) + body[16:] + bytes(512), len(body) + 512))
+        return ctypes.addressof(held[-1])
+    def told(row, *sets):
+        tables(row, *sets)
+        for s in sets:
+            free = {at: known for at, known in s.known.items() if known["state"] == "inactive"}
+            record = s.records[0]
+            copies = [copy(s, record, at, known) for at, known in free.items()]
+            assert copies and all(c % 16 == 0 for c in copies)
+            # read() is of the process: what lies behind is put into what was read
+            for record in s.bodies:
+                body = s.bodies[record][: allocator.usable(record) // 8 * 8]
+                s.bodies[record] = (body + struct.pack(f"<{len(copies)}Q", *copies)).ljust(256, b"\\0")[:256]
+    allocator.tables = told
+"""
+
+
 @pytest.mark.parametrize(
     "name, change",
-    [("allocator", LETS_GO), ("words", LARGER_PIECES)],
-    ids=["a thread lets go of memory while the probe looks", "pieces of heap larger than asked for"],
+    [("allocator", LETS_GO), ("allocator", GIVEN_BACK), ("words", LARGER_PIECES)],
+    ids=[
+        "a thread lets go of memory while the probe looks",
+        "blocks that were given back lie behind others",
+        "pieces of heap larger than asked for",
+    ],
 )
 def test_what_chance_does_to_the_probe_changes_nothing(name, change, layouts, tmp_path, run_gpumem):
     (tmp_path / "sitecustomize.py").write_text(CHANGED.format(name=name, change=change))

@@ -218,33 +218,37 @@ def tables(row, first, second):
     row.say_there("hash.lookups", lambda: [s.device + active for s in (first, second)], "<B")
     for s in (first, second):
         s.records = blocks(s, active)
-        s.bodies = {record: read(record, SPAN) for record in s.records}
+    # behind a Block is what the heap has there, by chance a Block that was given back
+    row.span = min(usable(record) for s in (first, second) for record in s.records) // 8 * 8
+    for s in (first, second):
+        s.bodies = {record: read(record, row.span) for record in s.records}
 
 
 def word(s, record, offset):
-    return struct.unpack_from("<Q", s.bodies[record], offset)[0] if 0 <= offset <= SPAN - 8 else None
+    body = s.bodies[record]
+    return struct.unpack_from("<Q", body, offset)[0] if 0 <= offset <= len(body) - 8 else None
 
 
 def block(row, first, second):
-    inside = range(0, SPAN - 8, 8)
+    inside = range(0, row.span - 7, 8)
     row.find(
         "block.address", inside, lambda o, s: sorted(word(s, r, o) or 0 for r in s.records) == sorted(s.active), first, second
     )
     address_at = row["block.address"]
     for s in (first, second):
-        add_free(s, address_at)
+        add_free(row, s, address_at)
 
     def of(s, record):
         return s.known[word(s, record, address_at)]
 
     def told(name, truth, step=8, form="<Q", all_blocks=True):
         def agrees(o, s):
-            if not 0 <= o <= SPAN - 8:
+            if not 0 <= o <= row.span - 8:
                 return False
             among = s.bodies if all_blocks else s.records
             return all(struct.unpack_from(form, s.bodies[r], o)[0] == truth(of(s, r)) for r in among)
 
-        row.find(f"block.{name}", range(0, SPAN - 8, step), agrees, first, second)
+        row.find(f"block.{name}", range(0, row.span - 7, step), agrees, first, second)
         row.say_there(f"block.{name}", lambda: second.records, form)
 
     told("size", lambda b: b["size"])
@@ -256,17 +260,22 @@ def block(row, first, second):
     uses_and_device(row, of, first, second)
 
 
-def add_free(s, address_at):
-    """The free blocks too: neighbours of active ones, by whichever words lead to them."""
+def add_free(row, s, address_at):
+    """The free blocks too: neighbours of active ones, by whichever words lead to them and back. What lies behind a Block in
+    the heap does not lead to one: it may be a Block that was given back, whose first words are malloc's by now."""
+    whole = f"<{row.span // 8}Q"
     have = {word(s, r, address_at) for r in s.bodies}
     pending = list(s.bodies)
     while pending:
-        for candidate in struct.unpack(f"<{SPAN // 8}Q", s.bodies[pending.pop()]):
+        record = pending.pop()
+        for candidate in struct.unpack_from(whole, s.bodies[record]):
             if candidate % 16 or candidate < 1 << 20 or candidate in s.bodies:
                 continue
-            data = read(candidate, SPAN)
-            at = struct.unpack_from("<Q", data, address_at)[0] if len(data) == SPAN else 0
-            if at in have or at not in s.known or struct.pack("<Q", s.known[at]["size"]) not in data:
+            data = read(candidate, row.span)
+            at = struct.unpack_from("<Q", data, address_at)[0] if len(data) == row.span else 0
+            if at in have or at not in s.known:
+                continue
+            if not {record, s.known[at]["size"]} <= set(struct.unpack_from(whole, data)):
                 continue
             s.bodies[candidate] = data
             have.add(at)
@@ -290,19 +299,19 @@ def neighbours(row, of, address_at, first, second):
             by_address[0] = 0
             return all(word(s, r, o) == by_address.get(beside(s, of(s, r), forward), -1) for r in s.bodies)
 
-        row.find(f"block.{name}", range(0, SPAN - 8, 8), agrees, first, second)
+        row.find(f"block.{name}", range(0, row.span - 7, 8), agrees, first, second)
         row.say_there(f"block.{name}", lambda: second.records)
 
 
 def uses_and_device(row, of, first, second):
     def agrees(o, s):
-        if o > SPAN - 40:
+        if o > row.span - 40:
             return False
         values = {r: table(r + o, HASH, 24, 8) for r in s.records}
         used = {of(s, r)["address"] for r, v in values.items() if v}
         return s.used.data_ptr() in used and all((v is not None or not value(r + o)) and len(v or []) <= 1 for r, v in values.items())
 
-    row.find("block.stream_uses", range(0, SPAN - 40, 8), agrees, first, second)
+    row.find("block.stream_uses", range(0, row.span - 40, 8), agrees, first, second)
     row.say_there("block.stream_uses", lambda: second.records)
     allocated = row["block.allocated"]
     # the byte behind `allocated`: 1 of every block that is not an expandable segment's hole
@@ -343,7 +352,7 @@ def pools(row, first, second):
         inside = [word(s, r, o) or 0 for r in of_kind(s, "small") + of_kind(s, "large")]
         return len(set(inside)) == 2 and all(s.device <= p < s.device + DEVICE_BYTES for p in inside)
 
-    row.find("block.pool", range(0, SPAN - 8, 8), agrees, first, second)
+    row.find("block.pool", range(0, row.span - 7, 8), agrees, first, second)
     pool_at = row["block.pool"]
     for name in ("small", "large"):
         at = lambda s, name=name: {word(s, r, pool_at) - s.device for r in of_kind(s, name)}
