@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -409,6 +410,54 @@ def test_what_chance_does_to_the_probe_changes_nothing(name, change, layouts, tm
     assert "verified on the live objects of a probe" in done.out
     both = [re.search(r"\[torch\]\n(?:(?!end|\[).*\n)+", file.read_text())[0] for file in (tmp_path / "told", layouts)]
     assert both[0] == both[1] and both[0].count("field ") > 100
+
+
+TUNABLES = {  # glibc's, which shape the heap; "perturb" fills what is given back
+    "perturb": (0, 0x55, 0xA5, 1, 255),
+    "tcache_count": (0, 1, 7, 127),
+    "mxfast": (0, 128, 160),
+    "mmap_threshold": (64 << 10, 128 << 10, 32 << 20),
+    "arena_max": (1, 8),
+    "top_pad": (0, 128 << 10, 4 << 20),
+    "trim_threshold": (0, 128 << 10),
+}
+
+
+def learned_on_a_heap(seed, tmp_path, run_gpumem):
+    """All layouts of this Python, from a probe whose heap is made by `seed`."""
+    chance = random.Random(seed)
+    told = {f"glibc.malloc.{name}": chance.choice(values) for name, values in TUNABLES.items() if chance.random() < 0.6}
+    more = {
+        "GLIBC_TUNABLES": ":".join(f"{name}={number}" for name, number in told.items()),
+        "PYTHONHASHSEED": str(seed),
+        "PYTHONMALLOC": chance.choice(("pymalloc", "pymalloc", "malloc")),
+        "PYTHONPATH": str(Path(__file__).parent / "programs/stirred"),
+        "GPUMEM_TEST_SEED": str(seed),
+    }
+    out = tmp_path / f"told-{seed}"
+    done = run_gpumem("learn", PYTHON, "-o", out, env=environment(tmp_path, **more), timeout=400)
+    assert done.status == 0, (seed, more, done.out, done.err)
+    return out.read_text()
+
+
+def same_on_heaps(seeds, layouts, tmp_path, run_gpumem):
+    def of_torch(text):
+        return re.search(r"\[torch\]\n(?:(?!end|\[).*\n)+", text)[0]
+
+    known = of_torch(layouts.read_text())
+    assert known.count("field ") > 100
+    for seed in seeds:
+        assert of_torch(learned_on_a_heap(seed, tmp_path, run_gpumem)) == known, seed
+
+
+def test_what_the_heap_has_beside_an_object_changes_nothing(layouts, tmp_path, run_gpumem):
+    same_on_heaps(range(2), layouts, tmp_path, run_gpumem)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_what_many_heaps_have_beside_an_object_changes_nothing(layouts, tmp_path, run_gpumem):
+    same_on_heaps(range(2, 100), layouts, tmp_path, run_gpumem)
 
 
 def test_no_python_and_a_wrong_one_are_usage(run_gpumem, tmp_path):
