@@ -20,6 +20,8 @@
 struct options {
 	struct gm_context *context;
 	const char *out, *svg;
+	const char *other; /* compared with; NULL: nothing */
+	bool has_loop;
 	struct gm_picture_options picture;
 };
 
@@ -52,6 +54,7 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 		        gm_parse_number(argument, 0, INT16_MAX, &options->picture.device),
 		        "--device");
 	default:
+		options->has_loop = true;
 		return gm_target_option(options->context, key, argument);
 	}
 }
@@ -60,7 +63,7 @@ static struct gm_error *put_page(
         const struct options *options, FILE *out, struct gm_view_written *written)
 {
 	struct gm_view_account account;
-	gm_try(gm_view_write(options->context, out, &account));
+	gm_try(gm_view_write(options->context, options->other, out, &account));
 	written->events = account.events;
 	written->blocks = account.blocks;
 	written->devices = account.devices;
@@ -91,7 +94,7 @@ static struct gm_error *write_file(
 	gm_try(gm_whole_file_open(path, 0666, GM_WHOLE_FILE_ANY, &file));
 	int descriptor = dup(file.fd);
 	FILE *out = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
-	struct gm_view_written written = {.path = path};
+	struct gm_view_written written = {.path = path, .compared = options->other};
 	struct gm_error *error = NULL;
 	if (out)
 		error = options->svg ? put_picture(options, out, &written)
@@ -123,6 +126,13 @@ static struct gm_error *check(const struct options *options)
 	if (options->picture.has_device && !options->svg)
 		return gm_error_create(
 		        GM_USAGE, "--device: only with --svg: the page has all devices");
+	if (options->other && options->svg)
+		return gm_error_create(
+		        GM_USAGE, "--svg: the picture has one recording: compare two in a page");
+	if (options->other && options->has_loop)
+		return gm_error_create(GM_USAGE,
+		        "--loop: only with one FILE: two are compared by the steps that `gpumem "
+		        "diff` finds");
 	return NULL;
 }
 
@@ -134,9 +144,11 @@ static struct gm_error *run(
 	struct gm_model *model;
 	_cleanup_free_ char *beside = NULL;
 	struct gm_error *error = gm_arguments_parse(&gm_command_view, argc, argv, option_table,
-	        handle, &options, 1, false, out, &arguments);
+	        handle, &options, 2, false, out, &arguments);
 	if (error || arguments.help)
 		return error;
+	if (arguments.positional_count == 2)
+		options.other = arguments.positional[1];
 	gm_try(check(&options));
 	gm_try(gm_arguments_take_file(&arguments, context, 0));
 	gm_try(gm_context_model(context, &model));
@@ -146,7 +158,8 @@ static struct gm_error *run(
 		return &gm_error_no_memory;
 	}
 	path = path ? path : beside;
-	if (gm_same_file(context->log_path, path))
+	if (gm_same_file(context->log_path, path) ||
+	        (options.other && gm_same_file(options.other, path)))
 		return gm_error_create(GM_USAGE,
 		        "%s: this is the recording itself, which would be lost: name another file",
 		        path);
@@ -159,7 +172,7 @@ static struct gm_error *run(
 const struct gm_command gm_command_view = {
         .name = "view",
         .summary = "writes a recording as a page for the browser, which needs no network",
-        .usage = "FILE [-o OUT | --svg=OUT [--device=N]] [--json]\n"
+        .usage = "FILE [OTHER] [-o OUT | --svg=OUT [--device=N]] [--json]\n"
                  "Writes one HTML file, which opens from disk in any browser and asks nothing of "
                  "the network: the\n"
                  "allocated bytes over the events, by category, with steps, phases, peak and "
@@ -167,13 +180,17 @@ const struct gm_command gm_command_view = {
                  "the lines and blocks at a chosen moment, as tables, flame graph and segments; a "
                  "search by the\n"
                  "conditions of blocks --where; a block's life and stacks, and the peak in words.\n"
+                 "With OTHER, another run or another rank, the page compares both: OTHER's "
+                 "memory over the plot, step\n"
+                 "by step, and the differences that `gpumem diff FILE OTHER` tells.\n"
                  "Without -o the page is FILE.html, beside FILE. docs/view.md shows it; "
                  "docs/view-format.md has\n"
                  "the format of its data.\n"
                  "With --svg it writes a picture of the plot instead, of one device, for reports: "
                  "it needs no browser.\n"
                  "\n"
-                 "Example: gpumem view run.gpumem -o run.html",
+                 " Example: gpumem view run.gpumem -o run.html\n"
+                 " Example: gpumem view before.gpumem after.gpumem -o both.html",
         .shell = true,
         .gdb = true,
         .run = run,

@@ -14,6 +14,7 @@ struct gm_view_written {
 	uint64_t events, blocks, devices; /* that are in it: of a page all of the recording */
 	bool picture;                     /* else a page */
 	uint64_t columns;                 /* of a picture */
+	const char *compared;             /* the other recording of a page, NULL: none */
 };
 
 struct gm_error *gm_render_view_text(const struct gm_view_written *written, FILE *out);

@@ -5,6 +5,7 @@
 #ifndef GM_VIEW_DEVICE_H
 #define GM_VIEW_DEVICE_H
 
+#include "ask/recording/buckets.h"
 #include "model/categories.h"
 #include "model/model.h"
 #include "view/column.h"
@@ -13,6 +14,9 @@
 /* The events of a bucket of the levels. Coarser levels are the page's to make. */
 enum { GM_VIEW_BUCKET = 64 };
 
+/* The columns `PREFIX.level.…` and `PREFIX.reserved.…`. */
+void gm_view_levels(
+        const struct gm_buckets *buckets, const char *prefix, struct gm_view_columns *columns);
 /* The columns `dN.…`, N being the number of the device in the model. */
 struct gm_error *gm_view_device_levels(const struct gm_model *model, size_t device,
         const struct gm_categories *categories, struct gm_view_columns *columns);

@@ -190,11 +190,13 @@ static json_t *make_head(const struct gm_model *model)
 	return head;
 }
 
-static void write_runs(const struct gm_model *model, struct gm_view_columns *columns)
+void gm_view_runs(const struct gm_model *model, const char *prefix, struct gm_view_columns *columns)
 {
-	static const char *const names[] = {"run.first", "run.step", "run.phase"};
+	static const char *const names[] = {"first", "step", "phase"};
 	for (int which = 0; which < 3; which++) {
-		gm_view_column_begin(columns, names[which], GM_VIEW_DIFFERENCES);
+		char name[64];
+		snprintf(name, sizeof(name), "%s.%s", prefix, names[which]);
+		gm_view_column_begin(columns, name, GM_VIEW_DIFFERENCES);
 		for (size_t i = 0; i < gm_model_run_count(model); i++) {
 			struct gm_model_run run = gm_model_run(model, i);
 			gm_view_put(columns, which == 0   ? run.first
@@ -226,6 +228,6 @@ struct gm_error *gm_view_head(
 	gm_view_column_begin(columns, "head", GM_VIEW_JSON);
 	gm_view_put_bytes(columns, text, strlen(text));
 	gm_view_column_end(columns);
-	write_runs(model, columns);
+	gm_view_runs(model, "run", columns);
 	return NULL;
 }

@@ -8,5 +8,8 @@
 
 struct gm_error *gm_view_head(
         struct gm_context *context, const struct gm_model *model, struct gm_view_columns *columns);
+/* The columns `PREFIX.first`, `.step` and `.phase`. */
+void gm_view_runs(
+        const struct gm_model *model, const char *prefix, struct gm_view_columns *columns);
 
 #endif

@@ -22,10 +22,11 @@ struct gm_view_account {
 	uint64_t devices; /* those with events */
 };
 
-/* Writes the page of the context's recording. Whether `out` took it all is the caller's to see.
+/* Writes the page of the context's recording; `other`: the path of another one that it is compared
+ * with, NULL: none, which is read on its own. Whether `out` took it all is the caller's to see.
  * Beside the model it needs memory for a fortieth of what that needs, and for each distinct stack.
  */
-struct gm_error *gm_view_write(
-        struct gm_context *context, FILE *out, struct gm_view_account *ret_account);
+struct gm_error *gm_view_write(struct gm_context *context, const char *other, FILE *out,
+        struct gm_view_account *ret_account);
 
 #endif

@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from browser import FOLDER, Opened  # noqa: E402
-from pages import CARD, snapshot, view  # noqa: E402
+from pages import CARD, entry, snapshot, view  # noqa: E402
 from view_page import opened, page, recording  # noqa: E402, F401
 
 from conftest import note_of_set_up  # noqa: E402
@@ -45,6 +45,17 @@ def test_axe_finds_nothing_in_a_page_without_events_and_with_a_banner(axe, chrom
     for path in (cut, snapshot(tmp_path / "none.pickle", [])):
         with Opened(chromium, view(run_gpumem, path)) as shown:
             shown.evaluate(axe)
+            assert shown.evaluate(RUN) == []
+
+
+def test_axe_finds_nothing_in_a_page_that_compares(axe, chromium, recording, run_gpumem, tmp_path):
+    other = snapshot(tmp_path / "other.pickle", [entry("alloc", 4096, 1 << 26), entry("alloc", 1 << 30, 512)])
+    run_gpumem("view", recording, other, "-o", tmp_path / "both.html").check()
+    for theme in ("light", "dark"):
+        with Opened(chromium, tmp_path / "both.html", color_scheme=theme) as shown:
+            shown.evaluate(axe)
+            shown.evaluate("gpumem.tabs.choose('compare')")
+            assert shown.locator("#compare table").count() > 2
             assert shown.evaluate(RUN) == []
 
 

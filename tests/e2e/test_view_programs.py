@@ -139,3 +139,10 @@ def test_the_svg_in_the_documents_is_the_one_that_is_made(gpt, run_gpumem, tmp_p
 def test_the_png_in_the_documents_shows_what_is_recorded(gpt, gpumem):
     """tests/tools/view_picture.py makes it anew."""
     assert view_picture.told(ROOT / "docs" / "view-gpt.png") == view_picture.shown(gpt, gpumem)
+
+
+def test_the_png_of_two_recordings_shows_what_is_recorded(gpt, gpumem, run_gpumem, tmp_path):
+    """tests/tools/view_picture.py makes it anew."""
+    other = tmp_path / "bf16.gpumem"
+    run_gpumem("run", "--sim", "-o", other, "--", PYTHON, "-W", "ignore", EXAMPLES / "gpt.py", "bf16", cwd=tmp_path).check()
+    assert view_picture.told(ROOT / "docs" / "view-compare.png") == view_picture.compared(gpt, other, gpumem)

@@ -1,4 +1,5 @@
-"""view_picture.py: makes docs/view-gpt.png and docs/view-gpt.svg anew, from a recording of examples/gpt.py that it makes.
+"""view_picture.py: makes docs/view-gpt.png, docs/view-gpt.svg and docs/view-compare.png anew, from recordings of examples/gpt.py that it
+makes.
 
 view_picture.py FILE OUT.png: the page of another recording. The page is shown at its peak, with the largest block there, of several the oldest.
 
@@ -24,6 +25,16 @@ KEY = b"gpumem"
 
 def ask(*words, gpumem=GPUMEM):
     return json.loads(subprocess.run([gpumem, *words, "--json"], check=True, capture_output=True).stdout)
+
+
+def compared(one, other, gpumem=GPUMEM):
+    """What the picture of two recordings shows: both peaks, and the differences by category."""
+    told = subprocess.run([gpumem, "diff", one, other, "--json"], capture_output=True).stdout  # exit status 1: they differ
+    told = json.loads(told)
+    return {
+        "peaks": [[file["allocated"], file["event"]] for file in told["files"]],
+        "by_category": {group["key"]: group["bytes"] for group in told["tables"][0]["groups"]},
+    }
 
 
 def shown(recording, gpumem=GPUMEM):
@@ -62,9 +73,21 @@ def picture(recording, out):
     with browser() as chromium, Opened(chromium, page.resolve(), moment, viewport={"width": 1280, "height": 900}) as opened:
         opened.wait("title => document.querySelector('#card h2').textContent.startsWith(title)", f"Block #{facts['block']},")
         opened.wait_for_timeout(500)  # the last frame
-        png = opened.screenshot()
+        keep(opened.screenshot(), facts, out)
+
+
+def keep(png, facts, out):
     head = 8 + 25  # the signature and IHDR
     out.write_bytes(png[:head] + chunk(b"tEXt", KEY + b"\0" + json.dumps(facts).encode()) + png[head:])
+
+
+def picture_of_both(one, other, out):
+    page = one.with_name("both.html")
+    subprocess.run([GPUMEM, "view", one, other, "-o", page], check=True)
+    with browser() as chromium, Opened(chromium, page.resolve(), viewport={"width": 1280, "height": 900}) as opened:
+        opened.evaluate("gpumem.tabs.choose('compare')")
+        opened.wait_for_timeout(500)  # the last frame
+        keep(opened.screenshot(), compared(one, other), out)
 
 
 def main():
@@ -84,6 +107,9 @@ def main():
         subprocess.run([GPUMEM, "run", "--sim", "-o", recording, "--", *program], check=True, cwd=folder)
         picture(recording, ROOT / "docs" / "view-gpt.png")
         subprocess.run([GPUMEM, "view", recording, "--svg", ROOT / "docs" / "view-gpt.svg"], check=True)
+        other = folder / "gpt-bf16.gpumem"
+        subprocess.run([GPUMEM, "run", "--sim", "-o", other, "--", *program, "bf16"], check=True, cwd=folder)
+        picture_of_both(recording, other, ROOT / "docs" / "view-compare.png")
     finally:
         shutil.rmtree(folder)
 

@@ -35,6 +35,8 @@ export function placeWords(view, plot, place) {
   let text = `#${place.moment} ${runs.words(place.moment)}`;
   if (device.detailed) text += `: ${size(device.allocatedAt(place.moment))} allocated`;
   text += `, ${size(device.reservedAt(place.moment))} reserved`;
+  const other = view.other?.at(place.moment);
+  if (other) text += `, B ${size(other.bytes)}`;
   if (!place.band) return text;
   text += ` · ${bands ? bands.labels[place.band.category] : words(names[place.band.category])}`;
   if (bands) text += ` ${size(bands.sumsAt(place.moment)[place.band.category])}`;

@@ -1,5 +1,6 @@
 // The page: opens the recording, draws the plot first and unpacks the blocks behind it.
 
+import { Compare } from "./compare.js";
 import { byId, make } from "./dom.js";
 import { Flame } from "./flame.js";
 import { Memory } from "./memory.js";
@@ -34,6 +35,7 @@ function drawLegend(view, palette) {
   byId("legend").replaceChildren(
     ...legendOf(view, palette).map(({ text, colour }) => make("li", {}, swatch(colour), text)),
     make("li", {}, make("span", { class: "reserved-line", "aria-hidden": "true" }), "reserved"),
+    ...(view.other ? [make("li", {}, make("span", { class: "other-line", "aria-hidden": "true" }), `B: ${view.other.fileName}`)] : []),
   );
   const phases = [...new Set(view.runs.phase)].map((number) => view.runs.phases[number]);
   byId("phases").replaceChildren(...phases.map((name) => make("li", {}, swatch(palette.phase(name)), words(name))));
@@ -135,7 +137,8 @@ function pictureTitle(view) {
 
 function takePicture(view, plot, palette) {
   byId("picture").addEventListener("click", () => {
-    savePicture(`${view.recording.fileName}.png`, plot, pictureTitle(view), legendOf(view, palette));
+    const other = view.other ? [{ text: `B: ${visible(view.other.fileName)}`, colour: palette.get("other") }] : [];
+    savePicture(`${view.recording.fileName}.png`, plot, pictureTitle(view), [...legendOf(view, palette), ...other]);
   });
 }
 
@@ -158,7 +161,7 @@ async function main() {
   await recording.open();
   page.recording = recording;
   document.title = visible(`${recording.fileName} – gpumem`);
-  byId("title").textContent = visible(recording.fileName);
+  byId("title").textContent = visible(recording.other ? `A: ${recording.fileName}, B: ${recording.other.fileName}` : recording.fileName);
   byId("source").textContent = visible(recording.head.info.source);
   byId("facts").textContent = `${plural(recording.head.events, "event")}, ${plural(recording.head.info.steps, "step")}`;
   showBanner(recording);
@@ -185,7 +188,10 @@ async function main() {
   const table = new Table(view, palette);
   const flame = new Flame(view, table);
   const memory = new Memory(view, palette);
-  const tabs = new Tabs({ sums: () => showMoment(view, palette), table: () => table.show(), flame: () => flame.show(), memory: () => memory.show() });
+  const shows = { sums: () => showMoment(view, palette), table: () => table.show(), flame: () => flame.show(), memory: () => memory.show() };
+  const compare = new Compare(view, palette, (step) => goTo(view, `step ${step}`));
+  if (recording.other) shows.compare = () => compare.show();
+  const tabs = new Tabs(shows);
   const showViews = () => {
     if (view.moment === null || !view.device.detailed) return;
     showMomentTitle(view);
@@ -198,7 +204,7 @@ async function main() {
     showCard(view, palette);
     ask();
   };
-  Object.assign(page, { view, plot, table, flame, memory, tabs });
+  Object.assign(page, { view, plot, table, flame, memory, compare, tabs });
   showSummary(view);
   new ResizeObserver(() => (plot.resize(), ask())).observe(byId("plot"));
   plot.resize();

@@ -84,7 +84,8 @@ export class Plot {
     this.reserved = reservedOf(device, this.sample);
     const names = [...device.categories, "rest"];
     this.drawn = bands?.order ?? ORDER.map((name) => names.indexOf(name)).filter((number) => number >= 0);
-    this.top = (view.showReserved ? Math.max(device.facts.peak_allocated, device.facts.peak_reserved) : device.facts.peak_allocated) * 1.06 || 1;
+    const tops = [device.facts.peak_allocated, view.showReserved ? device.facts.peak_reserved : 0, view.other?.facts.peak_allocated ?? 0];
+    this.top = Math.max(...tops) * 1.06 || 1;
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.font = "12px system-ui, sans-serif";
     context.fillStyle = palette.get("surface");
@@ -96,6 +97,7 @@ export class Plot {
     context.clip();
     this.drawAreas((band) => bands?.colour(palette, band) ?? palette.category(names[band]));
     if (view.showReserved) this.drawReserved();
+    if (view.other) this.drawOther(view.other);
     this.drawSteps(runs);
     this.drawPhases(runs);
     if (view.block >= 0 && bands) this.drawBlock(device, bands, view.block);
@@ -164,6 +166,27 @@ export class Plot {
     context.beginPath();
     this.traceSteps(this.reserved, true);
     context.stroke();
+    context.lineWidth = 1;
+  }
+
+  // The other recording's allocated bytes, in a line with a rim, so that it is seen over all colours.
+  drawOther(other) {
+    const { context, palette } = this;
+    const parts = Math.ceil(this.areaWidth);
+    const heights = other.heights(this.from, this.to, parts);
+    context.beginPath();
+    for (let part = 0; part < parts && heights[part] === heights[part]; part++) {
+      const [x, y] = [LEFT + part, this.y(heights[part])];
+      context.lineTo(x, y);
+      context.lineTo(x + 1, y);
+    }
+    context.lineJoin = "round";
+    for (const [colour, width] of [["surface", 4], ["other", 1.5]]) {
+      context.strokeStyle = palette.get(colour);
+      context.lineWidth = width;
+      context.stroke();
+    }
+    context.lineJoin = "miter";
     context.lineWidth = 1;
   }
 

@@ -3,6 +3,7 @@
 import { bandsBy } from "./bands.js";
 import { Columns } from "./columns.js";
 import { Device } from "./device.js";
+import { Other } from "./other.js";
 import { Runs } from "./runs.js";
 import { isLibrary } from "./text.js";
 
@@ -21,6 +22,7 @@ export class Recording {
     this.devices = this.head.devices.map((facts) => new Device(this.columns, facts, this.head));
     this.device = this.devices.find((device) => device.facts.number === this.head.main) ?? this.devices[0] ?? null;
     if (this.device) await this.device.loadLevels();
+    this.other = await Other.open(this.columns, this.head, this.runs);
   }
 
   // All else.

@@ -15,11 +15,17 @@ export function grouped(number) {
   return String(number).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-// Controls, what turns the direction of text or cannot be seen, and ends of lines are shown as escapes.
-const ACTS = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
-const LINES = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+// Controls, what turns the direction of text or cannot be seen, and ends of lines are shown as escapes: as core/base/visible.c.
+const HIDDEN =
+  "\\x7f-\\x9f\\u00ad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ud800-\\udfff\\ufeff\\ufff9-\\ufffb" +
+  "\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e007f}";
+const ACTS = new RegExp(`[\\0-\\x1f${HIDDEN}]`, "gu");
+const LINES = new RegExp(`[\\0-\\x09\\x0b-\\x1f${HIDDEN}]`, "gu");
 
-const escaped = (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+function escaped(character) {
+  const code = character.codePointAt(0);
+  return code < 0x10000 ? `\\u${code.toString(16).padStart(4, "0")}` : `\\U${code.toString(16).padStart(8, "0")}`;
+}
 
 export function visible(text) {
   return String(text).replace(ACTS, escaped);
@@ -30,8 +36,8 @@ export function visibleLines(text) {
   return String(text).replace(LINES, escaped);
 }
 
-export function plural(count, word) {
-  return `${grouped(count)} ${word}${count === 1 ? "" : "s"}`;
+export function plural(count, word, several = `${word}s`) {
+  return `${grouped(count)} ${count === 1 ? word : several}`;
 }
 
 // A word of a command line, as a shell reads it back.

@@ -25,6 +25,12 @@ export class View {
     return this.recording.runs;
   }
 
+  // The other recording, where the plot has it: over the device that both are compared by; null: nothing.
+  get other() {
+    const { other, head } = this.recording;
+    return other?.alignment && this.device.facts.number === head.main ? other : null;
+  }
+
   get events() {
     return Math.max(1, this.recording.head.events);
   }
