@@ -20,7 +20,7 @@ function longestRise(numbers) {
   const before = new Int32Array(numbers.length);
   for (let i = 0; i < numbers.length; i++) {
     let low = 0;
-    for (let high = ends.length; low < high; ) {
+    for (let high = ends.length; low < high;) {
       const middle = (low + high) >> 1;
       if (numbers[ends[middle]] < numbers[i]) low = middle + 1;
       else high = middle;
@@ -36,7 +36,9 @@ function longestRise(numbers) {
 // Pairs of runs that are the same in both, in the order of both: [of one, of the other]
 export function pairRuns(one, other) {
   const places = new Map(keysOf(one).map((key, i) => [key, i]));
-  const both = keysOf(other).map((key, i) => [places.get(key), i]).filter(([place]) => place !== undefined);
+  const both = keysOf(other)
+    .map((key, i) => [places.get(key), i])
+    .filter(([place]) => place !== undefined);
   return longestRise(both.map(([place]) => place)).map((i) => both[i]);
 }
 

@@ -23,7 +23,10 @@ export class Bands {
 
   // { label, colour } of those that the plot has, from above.
   legend(palette) {
-    return [...this.order].reverse().filter((band) => this.levelSums[band]).map((band) => ({ text: this.labels[band], colour: this.colour(palette, band) }));
+    return [...this.order]
+      .reverse()
+      .filter((band) => this.levelSums[band])
+      .map((band) => ({ text: this.labels[band], colour: this.colour(palette, band) }));
   }
 
   apply(sums, event) {
@@ -75,7 +78,13 @@ export class Bands {
 
 export function categoryBands(device) {
   const names = [...device.categories, "rest"];
-  const bands = new Bands(device, "category", device.categories.map(words), device.category, ORDER.map((name) => names.indexOf(name)).filter((band) => band >= 0));
+  const bands = new Bands(
+    device,
+    "category",
+    device.categories.map(words),
+    device.category,
+    ORDER.map((name) => names.indexOf(name)).filter((band) => band >= 0),
+  );
   bands.levelSums = device.levelSums;
   return bands;
 }
@@ -122,7 +131,8 @@ function ranked(device, keys) {
 // From below: what stays, by bytes and how long they were there; then the others, and what is in no block.
 function steadyFirst(device, of, count, own) {
   const area = new Float64Array(count);
-  for (let block = 0; block < of.length; block++) area[of[block]] += device.size[block] * (Math.min(device.end[block], device.events) - device.alloc[block]);
+  for (let block = 0; block < of.length; block++)
+    area[of[block]] += device.size[block] * (Math.min(device.end[block], device.events) - device.alloc[block]);
   const order = Array.from({ length: count + 1 }, (_, band) => band);
   return order.sort((a, b) => (a < own && b < own ? area[b] - area[a] : a - b));
 }

@@ -28,7 +28,12 @@ function placer(recording, root) {
     for (const frame of recording.toldFrames(stack)) {
       const parent = at;
       at = child(parent, `${frame.file}\n${frame.line}\n${frame.function}`, () => {
-        const made = node("call", `${frame.function} ${baseName(frame.file)}:${frame.line}`, `${frame.file}:${frame.line} in ${frame.function}`, parent);
+        const made = node(
+          "call",
+          `${frame.function} ${baseName(frame.file)}:${frame.line}`,
+          `${frame.file}:${frame.line} in ${frame.function}`,
+          parent,
+        );
         made.library = frame.library;
         return made;
       });

@@ -53,14 +53,18 @@ export async function showCard(view, palette) {
   const ask = ++latest;
   const card = byId("card");
   if (view.block < 0 || !view.device.detailed) {
-    card.replaceChildren(make("h2", {}, "Block"), make("p", { class: "quiet" }, "Click a band of the plot, or a block of the list, for its life and stacks."));
+    card.replaceChildren(
+      make("h2", {}, "Block"),
+      make("p", { class: "quiet" }, "Click a band of the plot, or a block of the list, for its life and stacks."),
+    );
     return;
   }
-  const { recording, runs, device } = view;
+  const { recording, device } = view;
   const facts = await blockFacts(recording, view.block);
   if (ask !== latest) return; // another one was chosen meanwhile
   const go = (event) => make("button", { type: "button", class: "link", click: () => (view.setMoment(event), view.show(event)) }, `#${event}`);
-  const other = (block) => make("button", { type: "button", class: "link", click: () => (view.setBlock(block), view.show(device.alloc[block])) }, `#${device.alloc[block]}`);
+  const other = (block) =>
+    make("button", { type: "button", class: "link", click: () => (view.setBlock(block), view.show(device.alloc[block])) }, `#${device.alloc[block]}`);
   const rows = [
     ["tensor", facts.tensor],
     ["name", facts.name],
@@ -71,7 +75,13 @@ export async function showCard(view, palette) {
     [
       "released",
       facts.released
-        ? make("span", {}, "event ", go(facts.released.event), ` ${facts.released.words}, after ${plural(facts.released.event - facts.number, "event")}`)
+        ? make(
+            "span",
+            {},
+            "event ",
+            go(facts.released.event),
+            ` ${facts.released.words}, after ${plural(facts.released.event - facts.number, "event")}`,
+          )
         : "not before the end of the recording",
     ],
     ["operator", facts.operator],

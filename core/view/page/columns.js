@@ -40,8 +40,7 @@ function decodeNumbers(bytes, differences, Type) {
 export class Columns {
   constructor(root) {
     this.elements = new Map();
-    for (const element of root.querySelectorAll('script[type="application/x-gpumem-column"]'))
-      this.elements.set(element.dataset.name, element);
+    for (const element of root.querySelectorAll('script[type="application/x-gpumem-column"]')) this.elements.set(element.dataset.name, element);
   }
 
   has(name) {

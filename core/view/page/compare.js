@@ -25,7 +25,16 @@ function scrolled(label, ...children) {
 }
 
 function filesTable(files) {
-  const heads = [["run", ""], ["file", ""], ["peak", NUMBER], ["change", NUMBER], ["reserved", NUMBER], ["at", ""], ["events", NUMBER], ["steps", NUMBER]];
+  const heads = [
+    ["run", ""],
+    ["file", ""],
+    ["peak", NUMBER],
+    ["change", NUMBER],
+    ["reserved", NUMBER],
+    ["at", ""],
+    ["events", NUMBER],
+    ["steps", NUMBER],
+  ];
   const rows = files.map((file, i) => [
     "AB"[i],
     `${baseName(file.file)}${file.complete ? "" : " (not complete)"}`,
@@ -42,7 +51,14 @@ function filesTable(files) {
 function groupsTable({ by, groups }, palette) {
   const differ = groups.filter(({ bytes, blocks }) => bytes[0] !== bytes[1] || blocks[0] !== blocks[1]);
   if (!differ.length) return [make("p", {}, `By ${by}, both have the same at their peaks.`)];
-  const heads = [["change", NUMBER], ["A", NUMBER], ["B", NUMBER], ["blocks A", NUMBER], ["blocks B", NUMBER], [by === "line" ? "allocated at" : by, "site"]];
+  const heads = [
+    ["change", NUMBER],
+    ["A", NUMBER],
+    ["B", NUMBER],
+    ["blocks A", NUMBER],
+    ["blocks B", NUMBER],
+    [by === "line" ? "allocated at" : by, "site"],
+  ];
   // Without folders, where that leaves names apart.
   const times = new Map();
   for (const { key } of differ) times.set(shortSite(key), (times.get(shortSite(key)) ?? 0) + 1);
@@ -51,14 +67,9 @@ function groupsTable({ by, groups }, palette) {
     const told = times.get(shortSite(key)) > 1 ? key : shortSite(key);
     return make("span", { title: key.slice(0, LONGEST) }, told.slice(0, LONGEST));
   };
-  const rows = differ.slice(0, SHOWN).map(({ key, bytes, blocks }) => [
-    change(bytes[0], bytes[1]),
-    size(bytes[0]),
-    size(bytes[1]),
-    grouped(blocks[0]),
-    grouped(blocks[1]),
-    name(key),
-  ]);
+  const rows = differ
+    .slice(0, SHOWN)
+    .map(({ key, bytes, blocks }) => [change(bytes[0], bytes[1]), size(bytes[0]), size(bytes[1]), grouped(blocks[0]), grouped(blocks[1]), name(key)]);
   const title = `Differences at the peaks, by ${by}`;
   return [scrolled(title, table(title, heads, rows), more(differ.length, by))];
 }
@@ -66,16 +77,26 @@ function groupsTable({ by, groups }, palette) {
 function stepsTable([a, b], go) {
   const both = Math.min(a.steps.length, b.steps.length);
   if (!both) return [];
-  const heads = [["step", ""], ["peak A", NUMBER], ["peak B", NUMBER], ["change", NUMBER], ["kept A", NUMBER], ["kept B", NUMBER], ["change", NUMBER]];
-  const rows = a.steps.slice(0, Math.min(both, SHOWN)).map((one, i) => [
-    make("button", { type: "button", class: "link", click: () => go(one.step) }, String(one.step)),
-    size(one.peak),
-    size(b.steps[i].peak),
-    change(one.peak, b.steps[i].peak),
-    size(one.kept),
-    size(b.steps[i].kept),
-    change(one.kept, b.steps[i].kept),
-  ]);
+  const heads = [
+    ["step", ""],
+    ["peak A", NUMBER],
+    ["peak B", NUMBER],
+    ["change", NUMBER],
+    ["kept A", NUMBER],
+    ["kept B", NUMBER],
+    ["change", NUMBER],
+  ];
+  const rows = a.steps
+    .slice(0, Math.min(both, SHOWN))
+    .map((one, i) => [
+      make("button", { type: "button", class: "link", click: () => go(one.step) }, String(one.step)),
+      size(one.peak),
+      size(b.steps[i].peak),
+      change(one.peak, b.steps[i].peak),
+      size(one.kept),
+      size(b.steps[i].kept),
+      change(one.kept, b.steps[i].kept),
+    ]);
   return [scrolled("Steps", table("Steps", heads, rows), more(both, "step"))];
 }
 
@@ -114,7 +135,9 @@ export class Compare {
     if (this.shown === palette.cache) return;
     this.shown = palette.cache; // the tables do not depend on the moment
     const paths = diff.files.map((file) => shellWord(baseName(file.file))).join(" ");
-    byId("compare-words").textContent = diff.equal ? "Both have the same peak, the same groups at the peak and the same steps." : this.alignmentWords();
+    byId("compare-words").textContent = diff.equal
+      ? "Both have the same peak, the same groups at the peak and the same steps."
+      : this.alignmentWords();
     byId("compare").replaceChildren(
       filesTable(diff.files),
       ...diff.tables.flatMap((one) => groupsTable(one, palette)),

@@ -10,8 +10,7 @@ export function make(name, attributes, ...children) {
     else if (value === true) element.setAttribute(key, "");
     else if (value !== false && value !== null) element.setAttribute(key, value);
   }
-  for (const child of children)
-    if (child !== null) element.append(typeof child === "object" ? child : visible(child));
+  for (const child of children) if (child !== null) element.append(typeof child === "object" ? child : visible(child));
   return element;
 }
 

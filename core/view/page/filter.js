@@ -30,7 +30,7 @@ function wordCondition(word) {
 
 export function asCondition(text) {
   const searched = text.trim();
-  if (/[=<>~]/.test(searched) || /^(not\b|\()/.test(searched) && !/^\([\d*., ]*\)$/.test(searched)) return searched;
+  if (/[=<>~]/.test(searched) || (/^(not\b|\()/.test(searched) && !/^\([\d*., ]*\)$/.test(searched))) return searched;
   if (/^[[(][\d*., ]*[\])]$/.test(searched)) return `shape=${searched}`;
   const joined = searched.replace(/(\d) (?=[KMGT]i?B\b|B\b)/gi, "$1");
   return joined.split(/\s+/).filter(Boolean).map(wordCondition).join(" and ");

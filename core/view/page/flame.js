@@ -65,7 +65,12 @@ export class Flame {
     const kind = at.kind === "call" && !at.library ? "own" : at.kind === "call" ? "other" : at.kind;
     const element = make(
       "button",
-      { type: "button", class: `cell ${kind}`, title: this.words(at), click: () => (this.zoom(at), byId("flame").querySelector("[aria-current]")?.focus()) },
+      {
+        type: "button",
+        class: `cell ${kind}`,
+        title: this.words(at),
+        click: () => (this.zoom(at), byId("flame").querySelector("[aria-current]")?.focus()),
+      },
       at.text,
     );
     if (at === this.focus) element.setAttribute("aria-current", "true");

@@ -5,10 +5,18 @@ import { shortSite, size } from "./text.js";
 import { words } from "./palette.js";
 
 const KEYS = {
-  ArrowLeft: ["pan", -0.1], a: ["pan", -0.1], A: ["pan", -0.5],
-  ArrowRight: ["pan", 0.1], d: ["pan", 0.1], D: ["pan", 0.5],
-  ArrowUp: ["zoom", 0.7], w: ["zoom", 0.7], "+": ["zoom", 0.7],
-  ArrowDown: ["zoom", 1 / 0.7], s: ["zoom", 1 / 0.7], "-": ["zoom", 1 / 0.7],
+  ArrowLeft: ["pan", -0.1],
+  a: ["pan", -0.1],
+  A: ["pan", -0.5],
+  ArrowRight: ["pan", 0.1],
+  d: ["pan", 0.1],
+  D: ["pan", 0.5],
+  ArrowUp: ["zoom", 0.7],
+  w: ["zoom", 0.7],
+  "+": ["zoom", 0.7],
+  ArrowDown: ["zoom", 1 / 0.7],
+  s: ["zoom", 1 / 0.7],
+  "-": ["zoom", 1 / 0.7],
 };
 
 // The block at a place of the plot, and its words; null: nothing is there.
@@ -63,8 +71,7 @@ export function takeHands(view, plot, readout) {
     (event) => {
       event.preventDefault();
       const scale = event.deltaMode === 1 ? 16 : 1;
-      if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))
-        view.pan((event.deltaX || event.deltaY) * scale * perPixel());
+      if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) view.pan((event.deltaX || event.deltaY) * scale * perPixel());
       else view.zoom(Math.exp(Math.max(-400, Math.min(400, event.deltaY * scale)) * 0.0025), plot.eventAt(Math.max(LEFT, at(event).x)));
     },
     { passive: false },

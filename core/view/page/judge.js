@@ -116,7 +116,12 @@ async function judgeOf(clause, recording) {
     case "function":
       return once(await column("stack"), (stack) => {
         const frames = recording.stack(stack).slice(0, FRAMES_MOST);
-        return frames.length ? several(frames.some((frame) => frameFits(frame, clause)), clause) : UNKNOWN;
+        return frames.length
+          ? several(
+              frames.some((frame) => frameFits(frame, clause)),
+              clause,
+            )
+          : UNKNOWN;
       });
     case "operator":
     case "node": {
@@ -128,7 +133,13 @@ async function judgeOf(clause, recording) {
     default: {
       const lists = await device.lists(`block.${clause.fact}s`); // names, labels
       const fits = clause.fact === "name" ? nameFits : (label) => (clause.compare === "~" ? label.includes(clause.text) : label === clause.text);
-      return lists ? (block) => several(lists(block).some((text) => fits(texts[text], clause)), clause) : () => UNKNOWN;
+      return lists
+        ? (block) =>
+            several(
+              lists(block).some((text) => fits(texts[text], clause)),
+              clause,
+            )
+        : () => UNKNOWN;
     }
   }
 }

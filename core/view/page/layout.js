@@ -9,7 +9,7 @@ const MAP = 2;
 
 // What is mapped of an expandable segment is one segment a stretch.
 function addSegment(segments, one) {
-  for (const other of [...segments.values()]) {
+  for (const other of Array.from(segments.values())) {
     if (!one.mapped || !other.mapped || other.stream !== one.stream) continue;
     const below = other.address + other.size === one.address;
     if (!below && one.address + one.size !== other.address) continue;
@@ -21,7 +21,7 @@ function addSegment(segments, one) {
 
 function cut(segments, address, size) {
   const end = address + size;
-  for (const one of [...segments.values()]) {
+  for (const one of Array.from(segments.values())) {
     const oneEnd = one.address + one.size;
     if (one.address >= end || oneEnd <= address) continue;
     segments.delete(one.address);
@@ -33,7 +33,8 @@ function cut(segments, address, size) {
 function segmentsAt({ event: events, action, address, size, stream }, event) {
   const segments = new Map(); // by address
   for (let i = 0; i < events.length && events[i] <= event; i++) {
-    if (action[i] === ALLOC || action[i] === MAP) addSegment(segments, { address: address[i], size: size[i], stream: stream[i], mapped: action[i] === MAP });
+    if (action[i] === ALLOC || action[i] === MAP)
+      addSegment(segments, { address: address[i], size: size[i], stream: stream[i], mapped: action[i] === MAP });
     else if (action[i] === FREE) segments.delete(address[i]);
     else cut(segments, address[i], size[i]);
   }

@@ -52,13 +52,13 @@ function describe(view) {
 }
 
 function readHash(view) {
-  const words = new URLSearchParams(location.hash.slice(1));
-  const number = (name) => (words.has(name) && Number.isFinite(Number(words.get(name))) ? Number(words.get(name)) : null);
+  const parts = new URLSearchParams(location.hash.slice(1));
+  const number = (name) => (parts.has(name) && Number.isFinite(Number(parts.get(name))) ? Number(parts.get(name)) : null);
   if (number("from") !== null && number("to") > number("from")) view.setRange(number("from"), number("to"));
   view.setMoment(number("event") ?? view.device.facts.peak_event ?? 0);
   const by = byId("bands");
-  if ([...by.options].some((one) => one.value === words.get("by"))) {
-    by.value = words.get("by");
+  if ([...by.options].some((one) => one.value === parts.get("by"))) {
+    by.value = parts.get("by");
     by.dispatchEvent(new Event("change"));
   }
   const block = number("block") === null ? -1 : view.device.blockOf(number("block"));
@@ -66,11 +66,11 @@ function readHash(view) {
 }
 
 function writeHash(view) {
-  const words = [`event=${view.moment}`];
-  if (view.from > 0 || view.to < view.events) words.push(`from=${Math.floor(view.from)}`, `to=${Math.ceil(view.to)}`);
-  if (view.block >= 0) words.push(`block=${view.device.alloc[view.block]}`);
-  if (view.by !== "category") words.push(`by=${view.by}`);
-  history.replaceState(null, "", `#${words.join("&")}`);
+  const parts = [`event=${view.moment}`];
+  if (view.from > 0 || view.to < view.events) parts.push(`from=${Math.floor(view.from)}`, `to=${Math.ceil(view.to)}`);
+  if (view.block >= 0) parts.push(`block=${view.device.alloc[view.block]}`);
+  if (view.by !== "category") parts.push(`by=${view.by}`);
+  history.replaceState(null, "", `#${parts.join("&")}`);
 }
 
 // "#123": that block, or that event; "step 3"
@@ -145,7 +145,9 @@ function takePicture(view, plot, palette) {
 function takeDevices(view, redraw) {
   const { recording } = view;
   const list = byId("device");
-  list.replaceChildren(...recording.devices.map((device, i) => make("option", { value: i, selected: device === recording.device }, device.facts.name)));
+  list.replaceChildren(
+    ...recording.devices.map((device, i) => make("option", { value: i, selected: device === recording.device }, device.facts.name)),
+  );
   list.parentElement.hidden = recording.devices.length < 2;
   list.addEventListener("change", async () => {
     await recording.choose(recording.devices[list.value]);
@@ -213,7 +215,10 @@ async function main() {
   page.drawn = performance.now();
   await new Promise((done) => setTimeout(done)); // the browser paints
   // Where the browser has no memory for them the coarser levels are there all the same.
-  const failed = await recording.openBlocks().then(() => null, (error) => error);
+  const failed = await recording.openBlocks().then(
+    () => null,
+    (error) => error,
+  );
   if (failed) showProblem(`The blocks could not be unpacked (${visible(failed.message)}): the plot shows what is allocated, without blocks.`);
   let writing = 0;
   view.listen((what) => {

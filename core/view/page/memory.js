@@ -125,23 +125,44 @@ export class Memory {
     const readout = byId("memory-readout");
     if (!part) return (readout.textContent = "");
     const what =
-      part.state === "free" ? "free" : part.block < 0 ? "a block from before the recording" : `block #${device.alloc[part.block]}, ${words(device.categories[device.category[part.block]])}`;
+      part.state === "free"
+        ? "free"
+        : part.block < 0
+          ? "a block from before the recording"
+          : `block #${device.alloc[part.block]}, ${words(device.categories[device.category[part.block]])}`;
     readout.textContent = `${address(part.address)}: ${size(part.size)}, ${what}${part.state === "pending" ? ", released, waits for other streams" : ""}`;
   }
 
   showTable(state) {
     const number = "number";
-    const heads = [["segment", ""], ["size", number], ["used", number], ["free", number], ["largest free", number], ["free parts", number], ["stream", number]];
-    const rows = state.segments.slice(0, SHOWN).map((one) => [
-      make("button", { type: "button", class: "link", click: () => this.choose(one.address) }, `${address(one.address)}${one.mapped ? " (expandable)" : ""}`),
-      size(one.size),
-      size(one.used + one.pending),
-      one.holes ? size(one.free) : "",
-      one.holes ? size(one.largestFree) : "",
-      one.holes ? grouped(one.holes) : "",
-      one.stream ? String(one.stream) : "default",
-    ]);
+    const heads = [
+      ["segment", ""],
+      ["size", number],
+      ["used", number],
+      ["free", number],
+      ["largest free", number],
+      ["free parts", number],
+      ["stream", number],
+    ];
+    const rows = state.segments
+      .slice(0, SHOWN)
+      .map((one) => [
+        make(
+          "button",
+          { type: "button", class: "link", click: () => this.choose(one.address) },
+          `${address(one.address)}${one.mapped ? " (expandable)" : ""}`,
+        ),
+        size(one.size),
+        size(one.used + one.pending),
+        one.holes ? size(one.free) : "",
+        one.holes ? size(one.largestFree) : "",
+        one.holes ? grouped(one.holes) : "",
+        one.stream ? String(one.stream) : "default",
+      ]);
     const left = state.segments.length - rows.length;
-    byId("segments").replaceChildren(rows.length ? table("Segments", heads, rows) : "", left > 0 ? make("p", { class: "quiet" }, `and ${plural(left, "segment")} more`) : "");
+    byId("segments").replaceChildren(
+      rows.length ? table("Segments", heads, rows) : "",
+      left > 0 ? make("p", { class: "quiet" }, `and ${plural(left, "segment")} more`) : "",
+    );
   }
 }

@@ -56,7 +56,12 @@ export function showMoment(view, palette) {
   const number = "number";
   const categories = table(
     "By category",
-    [["category", ""], ["size", number], ["share", number], ["blocks", number]],
+    [
+      ["category", ""],
+      ["size", number],
+      ["share", number],
+      ["blocks", number],
+    ],
     state.categories
       .sort((a, b) => ORDER.indexOf(b.name) - ORDER.indexOf(a.name))
       .map((one) => [
@@ -68,20 +73,37 @@ export function showMoment(view, palette) {
   );
   const sites = table(
     "By line",
-    [["allocated at", "site"], ["size", number], ["share", number], ["blocks", number]],
+    [
+      ["allocated at", "site"],
+      ["size", number],
+      ["share", number],
+      ["blocks", number],
+    ],
     state.sites
       .slice(0, SHOWN)
-      .map((one) => [make("span", { title: one.text }, shortSite(one.text)), size(one.bytes), percent(one.bytes, state.allocated), grouped(one.blocks)]),
+      .map((one) => [
+        make("span", { title: one.text }, shortSite(one.text)),
+        size(one.bytes),
+        percent(one.bytes, state.allocated),
+        grouped(one.blocks),
+      ]),
   );
   const blocks = table(
     "Largest blocks",
-    [["block", ""], ["size", number], ["category", ""], ["allocated at", "site"]],
-    state.live.slice(0, SHOWN).map((block) => [
-      make("button", { type: "button", class: "link", "data-block": block, click: () => view.setBlock(block) }, `#${device.alloc[block]}`),
-      size(device.size[block]),
-      make("span", {}, swatch(palette.category(device.categories[device.category[block]])), words(device.categories[device.category[block]])),
-      shortSite(recording.texts[device.site[block]] || ""),
-    ]),
+    [
+      ["block", ""],
+      ["size", number],
+      ["category", ""],
+      ["allocated at", "site"],
+    ],
+    state.live
+      .slice(0, SHOWN)
+      .map((block) => [
+        make("button", { type: "button", class: "link", "data-block": block, click: () => view.setBlock(block) }, `#${device.alloc[block]}`),
+        size(device.size[block]),
+        make("span", {}, swatch(palette.category(device.categories[device.category[block]])), words(device.categories[device.category[block]])),
+        shortSite(recording.texts[device.site[block]] || ""),
+      ]),
   );
   byId("categories").replaceChildren(categories);
   byId("sites").replaceChildren(sites, more(state.sites.length, "line") ?? "");

@@ -56,7 +56,7 @@ export class Plot {
     const { start, count } = this.sample;
     if (x < LEFT || event < start[0] || event >= start[count]) return -1;
     let low = 0;
-    for (let high = count; high - low > 1; ) {
+    for (let high = count; high - low > 1;) {
       const middle = (low + high) >> 1;
       if (start[middle] <= event) low = middle;
       else high = middle;
@@ -181,7 +181,10 @@ export class Plot {
       context.lineTo(x + 1, y);
     }
     context.lineJoin = "round";
-    for (const [colour, width] of [["surface", 4], ["other", 1.5]]) {
+    for (const [colour, width] of [
+      ["surface", 4],
+      ["other", 1.5],
+    ]) {
       context.strokeStyle = palette.get(colour);
       context.lineWidth = width;
       context.stroke();

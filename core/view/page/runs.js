@@ -6,8 +6,7 @@ export class Runs {
   constructor(first, step, phase, phases) {
     Object.assign(this, { first, step, phase, phases });
     this.steps = []; // { step, first }
-    for (let i = 0; i < first.length; i++)
-      if (step[i] && step[i] !== this.steps.at(-1)?.step) this.steps.push({ step: step[i], first: first[i] });
+    for (let i = 0; i < first.length; i++) if (step[i] && step[i] !== this.steps.at(-1)?.step) this.steps.push({ step: step[i], first: first[i] });
     this.stepFirsts = Float64Array.from(this.steps, (one) => one.first);
   }
 

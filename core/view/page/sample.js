@@ -71,8 +71,7 @@ function fromEvents(device, bands, from, to, parts) {
 // bands: what the sums are by; null: by category, of which the levels alone are there.
 export function takeSample(device, bands, from, to, parts) {
   const each = (to - from) / parts;
-  const sample =
-    bands && each < BUCKET ? fromEvents(device, bands, from, to, parts) : fromLevels(device, bands ?? device, from, to, parts);
+  const sample = bands && each < BUCKET ? fromEvents(device, bands, from, to, parts) : fromLevels(device, bands ?? device, from, to, parts);
   sample.start[sample.count] = Math.min(to, device.events);
   return sample;
 }

@@ -15,7 +15,8 @@ const lifeOf = (device, block) => (device.end[block] === NEVER ? Infinity : devi
 // Columns: title, class, key to sort by, and what a cell shows.
 function blockColumns(view, palette, tensor) {
   const { device, runs, recording } = view;
-  const choose = (block) => make("button", { type: "button", class: "link", "data-block": block, click: () => view.setBlock(block) }, `#${device.alloc[block]}`);
+  const choose = (block) =>
+    make("button", { type: "button", class: "link", "data-block": block, click: () => view.setBlock(block) }, `#${device.alloc[block]}`);
   const category = (block) => device.categories[device.category[block]];
   const life = (block) => (lifeOf(device, block) === Infinity ? "to the end" : plural(lifeOf(device, block), "event"));
   return [
@@ -126,7 +127,11 @@ export class Table {
         this.show().then(() => byId("table").querySelectorAll("th button")[i].focus());
       };
       const arrow = order ? make("span", { "aria-hidden": "true" }, order === "ascending" ? " ▲" : " ▼") : null;
-      return make("th", { scope: "col", class: kind, "aria-sort": order }, make("button", { type: "button", class: "sort", click: sort }, title, arrow));
+      return make(
+        "th",
+        { scope: "col", class: kind, "aria-sort": order },
+        make("button", { type: "button", class: "sort", click: sort }, title, arrow),
+      );
     });
     const rows = this.ordered(columns, found.rows, this.room).map((row) =>
       make("tr", {}, ...columns.map(([, kind, , cell]) => make("td", { class: kind }, cell(row)))),
@@ -146,7 +151,8 @@ export class Table {
     byId("table-sums").textContent = `${text}.`;
     const at = this.moment === null ? "" : ` --at=${view.moment}`;
     const device = view.recording.devices.length > 1 && /^cuda:\d+$/.test(view.device.facts.name) ? ` --device=${view.device.facts.device}` : "";
-    byId("filter-command").textContent = filtered && at ? `gpumem blocks ${shellWord(view.recording.fileName)}${at}${device} --where ${shellWord(this.condition)}` : "";
+    byId("filter-command").textContent =
+      filtered && at ? `gpumem blocks ${shellWord(view.recording.fileName)}${at}${device} --where ${shellWord(this.condition)}` : "";
   }
 
   async save() {
@@ -154,7 +160,12 @@ export class Table {
     const [found, columns] = [await this.find(), await this.columns()];
     const name = `${view.recording.fileName}.${this.perLine ? "lines" : "blocks"}.csv`;
     const rows = this.ordered(columns, found.rows, Infinity);
-    if (this.perLine) saveCsv(name, ["allocated_at", "bytes", "blocks"], rows.map((site) => [view.recording.texts[site.site] || "unknown", site.bytes, site.blocks]));
+    if (this.perLine)
+      saveCsv(
+        name,
+        ["allocated_at", "bytes", "blocks"],
+        rows.map((site) => [view.recording.texts[site.site] || "unknown", site.bytes, site.blocks]),
+      );
     else saveCsv(name, BLOCK_HEADS, await blockRows(view, rows));
   }
 }
@@ -170,8 +181,18 @@ async function blockRows({ device, runs, recording: { texts } }, blocks) {
     for (const block of blocks) {
       const alloc = device.alloc[block];
       yield [
-        alloc, address(block), device.size[block], requested[block] || "", device.categories[device.category[block]], runs.stepAt(alloc),
-        runs.phaseAt(alloc), device.end[block] === NEVER ? "" : device.end[block], texts[tensor[block]], texts[name[block]], texts[operator[block]], texts[device.site[block]],
+        alloc,
+        address(block),
+        device.size[block],
+        requested[block] || "",
+        device.categories[device.category[block]],
+        runs.stepAt(alloc),
+        runs.phaseAt(alloc),
+        device.end[block] === NEVER ? "" : device.end[block],
+        texts[tensor[block]],
+        texts[name[block]],
+        texts[operator[block]],
+        texts[device.site[block]],
       ];
     }
   })();
