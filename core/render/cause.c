@@ -173,6 +173,19 @@ static void put_late(const struct gm_why *why, FILE *out)
 	}
 }
 
+/* By what it was released, and where. */
+static void put_release(const struct gm_why *why, FILE *out)
+{
+	if (why->cause.kind == GM_CAUSE_TEMPORARY)
+		fputs("freed as ", out);
+	put_cause(why, out);
+	if (gm_why_statement(why)->code) {
+		fputs(" at ", out);
+		put_statement(why, out);
+	}
+	put_step(why->cause.step, out);
+}
+
 static void put_sentence(const struct gm_why *why, FILE *out)
 {
 	const struct gm_block *block = &why->block;
@@ -195,14 +208,7 @@ static void put_sentence(const struct gm_why *why, FILE *out)
 		return;
 	}
 	fputs(why->cause.kind == GM_CAUSE_AUTOGRAD_RELEASE ? "; " : " and was ", out);
-	if (why->cause.kind == GM_CAUSE_TEMPORARY)
-		fputs("freed as ", out);
-	put_cause(why, out);
-	if (gm_why_statement(why)->code) {
-		fputs(" at ", out);
-		put_statement(why, out);
-	}
-	put_step(why->cause.step, out);
+	put_release(why, out);
 	put_late(why, out);
 	fputs(".", out);
 	if (block->free_requested == GM_NO_EVENT || block->free_completed == block->free_requested)
@@ -295,6 +301,11 @@ static struct gm_error *write_text(
 struct gm_error *gm_cause_sentence(const struct gm_why *why, char **ret_text)
 {
 	return write_text(put_sentence, why, ret_text);
+}
+
+struct gm_error *gm_cause_text(const struct gm_why *why, char **ret_text)
+{
+	return write_text(put_release, why, ret_text);
 }
 
 struct gm_error *gm_cause_held_until(const struct gm_why *why, char **ret_text)

@@ -4,6 +4,7 @@
 #include "ask/recording/tree.h"
 #include "base/cleanup.h"
 #include "render/names.h"
+#include "view/causes.h"
 #include "view/device.h"
 #include "view/sites.h"
 
@@ -11,6 +12,7 @@ struct looking {
 	const struct gm_model *model;
 	const struct gm_categories *categories;
 	struct gm_view_tables *tables;
+	struct gm_view_causes *causes;
 	bool names;
 };
 
@@ -159,6 +161,20 @@ static uint64_t take_name(const struct looking *looking, size_t index, const str
 	return gm_view_text(looking->tables, gm_text_names(looking->model, index, text));
 }
 
+static uint64_t take_cause(
+        const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	return gm_view_cause(looking->causes, (uint32_t)index);
+}
+
+static uint64_t take_collective(
+        const struct looking *looking, size_t index, const struct gm_block *block)
+{
+	uint32_t python, native;
+	gm_model_stacks(looking->model, block->alloc, &python, &native);
+	return gm_view_collective(looking->tables, native);
+}
+
 static const struct {
 	const char *name;
 	enum gm_view_form form;
@@ -183,7 +199,14 @@ static const struct {
         {"native", GM_VIEW_NUMBERS, take_native},
         {"work", GM_VIEW_NUMBERS, take_work},
         {"stream", GM_VIEW_NUMBERS, take_stream},
+        {"cause", GM_VIEW_NUMBERS, take_cause},
+        {"collective", GM_VIEW_NUMBERS, take_collective},
 };
+
+static void destroy_causes(struct gm_view_causes **causes)
+{
+	gm_view_causes_destroy(*causes);
+}
 
 static void destroy_driven(struct gm_driven **driven)
 {
@@ -239,8 +262,11 @@ struct gm_error *gm_view_device_blocks(const struct gm_model *model, size_t devi
         const struct gm_categories *categories, struct gm_view_tables *tables,
         struct gm_view_columns *columns, uint64_t *ret_blocks)
 {
-	const struct looking looking = {model, categories, tables, gm_model_has_names(model)};
 	uint64_t blocks = 0;
+	_cleanup_(destroy_causes) struct gm_view_causes *causes = NULL;
+	gm_try(gm_view_causes_create(model, tables, &causes));
+	const struct looking looking = {
+	        model, categories, tables, causes, gm_model_has_names(model)};
 	_cleanup_(destroy_driven) struct gm_driven *driven = NULL;
 	gm_try(gm_view_driven(model, device, &driven));
 	gm_view_descend(tables, driven);
@@ -264,5 +290,5 @@ struct gm_error *gm_view_device_blocks(const struct gm_model *model, size_t devi
 		gm_try(write_lists(&looking, device, "names", put_names, columns));
 	if (gm_model_has_labels(model))
 		gm_try(write_lists(&looking, device, "labels", put_labels, columns));
-	return NULL;
+	return gm_view_causes_write(causes, device, columns);
 }

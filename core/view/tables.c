@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/visible.h"
+#include "model/native_names.h"
 #include "render/json.h"
 #include "render/tensor.h"
 #include "view/calls.h"
@@ -36,7 +37,7 @@ struct gm_view_tables {
 	GM_ARRAY(struct tensor) tensors;
 	/* From numbers of the log, plus 1, to ours, plus 1. */
 	struct gm_map by_stack, by_frame, by_python_site, by_native_site, by_operator, by_node,
-	        by_tensor;
+	        by_collective, by_tensor;
 	/* Of Python and native stacks together: backward's work is told by its operator. */
 	struct gm_map by_borrowed_site;
 	bool no_memory;
@@ -72,6 +73,7 @@ void gm_view_tables_destroy(struct gm_view_tables *tables)
 	gm_map_deinit(&tables->by_borrowed_site);
 	gm_map_deinit(&tables->by_operator);
 	gm_map_deinit(&tables->by_node);
+	gm_map_deinit(&tables->by_collective);
 	gm_map_deinit(&tables->by_tensor);
 	free(tables);
 }
@@ -236,6 +238,39 @@ uint32_t gm_view_operator(struct gm_view_tables *tables, uint32_t native)
 uint32_t gm_view_node(struct gm_view_tables *tables, uint32_t native)
 {
 	return native_text(tables, &tables->by_node, native, gm_node_of);
+}
+
+static uint32_t collective_text(struct gm_view_tables *tables, uint32_t native)
+{
+	char name[GM_NATIVE_NAME_MAX], *text = NULL;
+	size_t count = 0, size;
+	const uint64_t *addresses = gm_log_native_stack(tables->log, native, &count);
+	FILE *out = open_memstream(&text, &size);
+	if (!out) {
+		tables->no_memory = true;
+		return 0;
+	}
+	for (size_t i = 0; i < count; i++) {
+		struct gm_native_place place;
+		gm_place_native(tables->log, addresses[i], &place);
+		if (place.function && gm_native_collective(place.function, name))
+			fprintf(out, "%s%s", ftell(out) ? " " : "", name);
+	}
+	tables->no_memory |= fclose(out) != 0;
+	uint32_t number = text ? gm_view_text(tables, text) : 0;
+	free(text);
+	return number;
+}
+
+uint32_t gm_view_collective(struct gm_view_tables *tables, uint32_t native)
+{
+	bool new;
+	uint64_t *number = native ? kept(tables, &tables->by_collective, native, &new) : NULL;
+	if (!number)
+		return 0;
+	if (new)
+		*number = collective_text(tables, native);
+	return (uint32_t)*number;
 }
 
 uint32_t gm_view_tensor(struct gm_view_tables *tables, uint32_t tensor)

@@ -27,6 +27,8 @@ uint32_t gm_view_site(struct gm_view_tables *tables, const struct gm_block *bloc
 uint32_t gm_view_operator(struct gm_view_tables *tables, uint32_t native);
 /* The class of the autograd node whose backward a native stack is in. */
 uint32_t gm_view_node(struct gm_view_tables *tables, uint32_t native);
+/* The collectives that a native stack is in, by their names in C++, with spaces between them. */
+uint32_t gm_view_collective(struct gm_view_tables *tables, uint32_t native);
 /* "(5000, 50000) float32" */
 uint32_t gm_view_tensor(struct gm_view_tables *tables, uint32_t tensor);
 

@@ -58,6 +58,10 @@ def by_place(groups, name):
     return sums
 
 
+def without_steps(sentence):
+    return re.sub(r" in step \d+", "", sentence)
+
+
 def check_cards(opened, recording, run_gpumem, most):
     """The cards of at most so many of the blocks that are alive at the peak have what `why` says; returns how many there were."""
     peak = next(device for device in run_gpumem("info", recording, "--json").json()["devices"] if device["events"])["peak_event"]
@@ -71,4 +75,7 @@ def check_cards(opened, recording, run_gpumem, most):
         assert (card["released"] or {"event": None})["event"] == (why["freed"] or {"n": None})["n"]
         assert card["stack"] == why["allocated"]["python"]
         assert card["releaseStack"] == (why["freed"] or {"python": []})["python"]
+        # the card says the step apart
+        assert bool(card["cause"]) == (why["freed"] is not None) and (card["cause"] or "") in without_steps(why["sentence"])
+        assert (card["kept"] or None) == (why["held_until"] and without_steps(why["held_until"]))
     return len(numbers)

@@ -109,6 +109,60 @@ def test_a_click_chooses_the_block_there_and_a_segment_can_be_shown_alone(opened
     opened.wait("() => new Set(gpumem.memory.places.map((one) => one.segment.address)).size > 1")
 
 
+ASKED = """async ([moment, bytes, stream]) => {
+    const { memory, view, tabs } = gpumem;
+    tabs.choose("memory");
+    view.setMoment(moment);
+    await memory.show();
+    document.getElementById("request-text").value = bytes;
+    document.getElementById("request-stream").value = stream;
+    document.querySelector("#request button").click();
+    const { holes, part, ...told } = memory.asks;
+    const { tooSmall: too_small, otherStream: other_stream, otherPool: other_pool } = holes;
+    return { ...told, at: part && memory.text(part.address), too_small, other_stream, other_pool, said: document.getElementById("request-answer").innerText };
+}"""
+
+
+def check_request(opened, path, event, size, stream, run_gpumem):
+    told = run_gpumem("segments", path, f"--at={event}", f"--request={size}", f"--stream={stream}", "--json").check().json()["request"]
+    shown = opened.evaluate(ASKED, [event, str(size), str(stream)])
+    assert {name: shown[name] for name in ("bytes", "rounded", "segment", "stream", "fits", "at")} == {
+        name: told[name] for name in ("bytes", "rounded", "segment", "stream", "fits", "at")
+    }
+    for kind in ("too_small", "other_stream", "other_pool"):
+        assert shown[kind] == {"count": told[kind]["holes"], "bytes": told[kind]["bytes"], "largest": told[kind]["largest"]}, kind
+    assert (told["at"] or "fits in no free part") in shown["said"]
+    return told
+
+
+def test_what_a_request_would_get_is_what_segments_says(opened, recording, run_gpumem):
+    found = []
+    for event in ten_moments(recording, run_gpumem)[2::3]:
+        for size in ("1", "1048576", "1048577", "3MiB", "9.5MiB", "10MiB", "400MiB"):
+            for stream in (0, 7):
+                found.append(check_request(opened, recording, event, size, stream, run_gpumem))
+    assert {one["fits"] for one in found} == {True, False}
+    assert all(any(one[kind]["holes"] for one in found) for kind in ("too_small", "other_stream", "other_pool"))
+    opened.evaluate("() => { document.getElementById('request-text').value = 'much'; document.querySelector('#request button').click(); }")
+    assert "is not a size" in opened.locator("#request-answer").inner_text()
+    opened.evaluate("() => { document.getElementById('request-text').value = ''; document.querySelector('#request button').click(); }")
+    assert opened.locator("#request-answer").inner_text() == "" and opened.said == []
+
+
+def test_addresses_above_what_a_number_holds(chromium, run_gpumem, tmp_path):
+    base = 0xFFFF_8000_0000_0000
+    trace = [entry("segment_alloc", base, 2 * MIB), entry("alloc", base + 512, 512), entry("alloc", base + 1536, 512)]
+    path = snapshot(tmp_path / "high.pickle", trace)
+    with Opened(chromium, view(run_gpumem, path)) as shown:
+        told = run_gpumem("segments", path, "--at=2", "--json").check().json()
+        layout = shown.evaluate(LAYOUT, 2)
+        texts = shown.evaluate("parts => parts.map((one) => gpumem.memory.text(one.address))", layout["segments"][0]["parts"])
+        assert texts == [part["address"] for part in told["segments"][0]["blocks"]] and len(texts) == 5
+        assert told["segments"][0]["address"] in shown.locator("#segments").inner_text()
+        assert check_request(shown, path, 2, "512", 0, run_gpumem)["fits"]
+        assert shown.said == []
+
+
 def test_a_recording_without_segments_says_so(chromium, run_gpumem, tmp_path):
     with Opened(chromium, view(run_gpumem, snapshot(tmp_path / "none.pickle", [entry("alloc", 4096, 512)]))) as shown:
         assert shown.evaluate(LAYOUT, 0)["segments"] == []

@@ -26,6 +26,7 @@ export async function blockFacts(recording, block) {
     name: texts[await column("name")],
     operator: texts[await column("operator")],
     site: texts[device.site[block]],
+    ...(await causeOf(recording, block)),
     allocated: { event: device.alloc[block], words: runs.words(device.alloc[block]) },
     released: end === NEVER ? null : { event: end, words: runs.words(end) },
     stack: recording.stack(await column("stack")),
@@ -33,6 +34,14 @@ export async function blockFacts(recording, block) {
     before: place > 0 ? same[place - 1] : -1,
     after: place + 1 < same.length ? same[place + 1] : -1,
   };
+}
+
+// By what it was released, and what kept it until then: null, where that is not known; the page has not all causes of all recordings.
+async function causeOf({ device, texts }, block) {
+  const number = (await device.column("block.cause", Uint32Array))[block];
+  if (!number) return { cause: null, kept: null };
+  const [text, kept] = [await device.column("cause.text", Uint32Array), await device.column("cause.kept", Uint32Array)];
+  return { cause: texts[text[number - 1]], kept: texts[kept[number - 1]] || null };
 }
 
 function stackList(frames) {
@@ -88,7 +97,9 @@ export async function showCard(view, palette) {
     ["allocated at", facts.site],
     ["address before", facts.before >= 0 ? make("span", {}, "block ", other(facts.before)) : null],
     ["address after", facts.after >= 0 ? make("span", {}, "block ", other(facts.after)) : null],
-    ["its cause", make("code", {}, `gpumem why ${shellWord(recording.fileName)} '#${facts.number}'`)],
+    ["cause", facts.cause],
+    ["kept by", facts.kept],
+    ["more of its life", make("code", {}, `gpumem why ${shellWord(recording.fileName)} '#${facts.number}'`)],
   ].filter(([, value]) => value);
   card.replaceChildren(
     make("h2", {}, `Block #${facts.number}, ${size(facts.size)}`),

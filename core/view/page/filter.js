@@ -2,7 +2,8 @@
 // "64MiB", "0x7f20", "conv") is written as a condition too, so that `gpumem blocks --where` answers the same.
 
 import { parseCondition } from "./condition.js";
-import { compileCondition, TRUE, UNKNOWN } from "./judge.js";
+import { compileCondition } from "./judge.js";
+import { TRUE, UNKNOWN } from "./truth.js";
 
 const CONTAINED_IN = ["name", "function", "line", "operator", "node", "label", "dtype", "category", "phase"];
 

@@ -1,14 +1,10 @@
 // Of which blocks a condition holds. A clause is false, true, or unknown where the recording does not have the fact; `and`,
 // `or` and `not` are those of Kleene's logic (core/model/condition.h).
 
-export const FALSE = 0;
-export const TRUE = 1;
-export const UNKNOWN = 2;
-const FRAMES_MOST = 1024;
+import { collectiveOf, moduleOf } from "./stacks.js";
+import { FALSE, several, TRUE, truth, UNKNOWN } from "./truth.js";
 
-const truth = (value) => (value ? TRUE : FALSE);
-// Of several frames or names of which `any` fits.
-const several = (any, clause) => truth(any === (clause.compare !== "!="));
+const FRAMES_MOST = 1024;
 
 const COMPARE = {
   "=": (a, b) => a === b,
@@ -123,6 +119,21 @@ async function judgeOf(clause, recording) {
             )
           : UNKNOWN;
       });
+    case "module":
+      return once(await column("stack"), (stack) => moduleOf(recording.stack(stack).slice(0, FRAMES_MOST), clause));
+    case "collective": {
+      const [stack, native, names] = [await column("stack"), await column("native", Uint8Array), await column("collective")];
+      const judge = (block) => {
+        const frames = recording.stack(stack[block]).slice(0, FRAMES_MOST);
+        return collectiveOf(frames, native[block] ? texts[names[block]].split(" ").filter(Boolean) : null, clause);
+      };
+      const known = new Map();
+      return (block) => {
+        const key = (stack[block] * texts.length + names[block]) * 2 + native[block];
+        if (!known.has(key)) known.set(key, judge(block));
+        return known.get(key);
+      };
+    }
     case "operator":
     case "node": {
       const native = await column("native", Uint8Array);

@@ -69,16 +69,25 @@ export class Layout {
 
   async load() {
     const { device } = this;
-    const address = async (name) => {
-      const [low, high] = [await device.column(`${name}.address.low`), await device.column(`${name}.address.high`)];
-      return Float64Array.from(low, (one, i) => high[i] * 2 ** 32 + one);
-    };
-    this.changes = { address: await address("segment") };
+    const parts = {};
+    for (const name of ["segment", "block", "before"])
+      parts[name] = [await device.column(`${name}.address.low`), await device.column(`${name}.address.high`)];
+    // A number has 53 bits: where addresses have more, they are counted from the lowest one.
+    const high = Object.values(parts).map(([, one]) => one);
+    const least = high.reduce((found, one) => one.reduce((a, b) => Math.min(a, b), found), Infinity);
+    this.high = high.some((one) => one.some((part) => part >= 2 ** 21)) ? least : 0;
+    const address = (name) => Float64Array.from(parts[name][0], (low, i) => (parts[name][1][i] - this.high) * 2 ** 32 + low);
+    this.changes = { address: address("segment") };
     for (const name of ["event", "action", "size", "stream"]) this.changes[name] = await device.column(`segment.${name}`);
-    this.blocks = { address: await address("block"), pending: await device.column("block.pending", Uint32Array) };
-    this.before = { address: await address("before") };
+    this.blocks = { address: address("block"), pending: await device.column("block.pending", Uint32Array) };
+    this.before = { address: address("before") };
     for (const name of ["size", "end", "pending"]) this.before[name] = await device.column(`before.${name}`);
     return this;
+  }
+
+  // The address of a place: "0x7f0000000000"
+  text(address) {
+    return `0x${(BigInt(address) + (BigInt(this.high) << 32n)).toString(16)}`;
   }
 
   // What has memory after an event: { address, size, state, block }

@@ -1,15 +1,16 @@
 // The view of segments: the memory that PyTorch got from CUDA at the moment, in the order of its addresses, as one strip in
 // several rows; and a table of the segments.
 
+import { parseBytes } from "./condition.js";
 import { byId, make, table } from "./dom.js";
 import { Layout } from "./layout.js";
 import { words } from "./palette.js";
+import { request } from "./request.js";
 import { grouped, plural, size } from "./text.js";
 
 const ROW = 26;
 const BAR = 20;
 const SHOWN = 500;
-const address = (number) => `0x${number.toString(16)}`;
 
 export class Memory {
   constructor(view, palette) {
@@ -20,6 +21,12 @@ export class Memory {
       if (part && part.block >= 0) view.setBlock(part.block);
     });
     this.canvas.addEventListener("pointermove", (event) => this.tell(this.partAt(event)));
+    byId("request").addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (!this.state) return;
+      this.ask();
+      this.draw();
+    });
     byId("memory-all").addEventListener("click", () => this.choose(null));
     new ResizeObserver(() => this.state && this.draw()).observe(this.canvas);
   }
@@ -41,6 +48,7 @@ export class Memory {
     if (ask !== this.asked) return;
     const state = layout.at(this.view.moment);
     this.state = state;
+    this.text = (address) => layout.text(address);
     if (!state.segments.some((one) => one.address === this.only)) this.only = null;
     byId("memory-sums").textContent = state.segments.length
       ? `${size(state.reserved)} reserved in ${plural(state.segments.length, "segment")}: ${size(state.allocated)} used, ` +
@@ -50,8 +58,40 @@ export class Memory {
     this.canvas.hidden = !state.segments.length;
     this.canvas.setAttribute("aria-label", byId("memory-sums").textContent);
     byId("memory-all").hidden = this.only === null;
+    this.ask();
     this.draw();
     this.showTable(state);
+  }
+
+  // What PyTorch would do with the request that is typed.
+  ask() {
+    const typed = byId("request-text").value.trim();
+    const bytes = typed ? parseBytes(typed) : 0;
+    const field = byId("request-text");
+    field.setAttribute("aria-invalid", String(bytes === null));
+    this.asks = bytes ? request(this.state, bytes, Number(byId("request-stream").value) || 0) : null;
+    byId("request-answer").replaceChildren(...this.answer(typed, bytes));
+  }
+
+  answer(typed, bytes) {
+    if (bytes === null) return [make("p", { class: "problem" }, `'${typed.slice(0, 100)}' is not a size: write it like 64MiB or 4096.`)];
+    if (!this.asks) return [];
+    const { rounded, segment, small, stream, fits, part, holes } = this.asks;
+    const on = stream ? `stream ${stream}` : "the default stream";
+    const begin = `A request of ${size(bytes)} (${grouped(bytes)} bytes, a block of ${grouped(rounded)}) on ${on}`;
+    if (fits) return [make("p", {}, `${begin} fits: it gets the free part at ${this.text(part.address)}, of ${size(part.size)}.`)];
+    const kinds = [
+      [holes.tooSmall, "too small"],
+      [holes.otherStream, "of another stream's segments"],
+      [holes.otherPool, small ? "in the large pool, and requests up to 1 MiB use the small one" : "in the small pool, for requests up to 1 MiB"],
+    ];
+    const told = kinds.filter(([one]) => one.count);
+    const items = told.map(([one, why]) =>
+      make("li", {}, `${plural(one.count, "part")} with ${size(one.bytes)}, the largest ${size(one.largest)}: ${why}`),
+    );
+    if (!items.length) items.push(make("li", {}, "there are none"));
+    const needs = `PyTorch would ask CUDA for a segment of ${size(segment)}. Whether the device has it, a recording does not say.`;
+    return [make("p", {}, `${begin} fits in no free part:`), make("ul", {}, ...items), make("p", {}, needs)];
   }
 
   // Bytes run from left to right and on in the next row; between segments is a gap of one pixel.
@@ -107,6 +147,10 @@ export class Memory {
       context.strokeStyle = palette.get("chosen");
       context.lineWidth = 2;
       context.strokeRect(x + 1, y + 1, Math.max(1, length - 2), BAR - 2);
+    } else if (part === this.asks?.part) {
+      context.strokeStyle = palette.get("link");
+      context.lineWidth = 2;
+      context.strokeRect(x + 1, y + 1, Math.max(1, length - 2), BAR - 2);
     } else if (length > 2) {
       context.fillStyle = palette.get("line");
       context.fillRect(x + length - 0.5, y, 0.5, BAR);
@@ -130,7 +174,7 @@ export class Memory {
         : part.block < 0
           ? "a block from before the recording"
           : `block #${device.alloc[part.block]}, ${words(device.categories[device.category[part.block]])}`;
-    readout.textContent = `${address(part.address)}: ${size(part.size)}, ${what}${part.state === "pending" ? ", released, waits for other streams" : ""}`;
+    readout.textContent = `${this.text(part.address)}: ${size(part.size)}, ${what}${part.state === "pending" ? ", released, waits for other streams" : ""}`;
   }
 
   showTable(state) {
@@ -150,7 +194,7 @@ export class Memory {
         make(
           "button",
           { type: "button", class: "link", click: () => this.choose(one.address) },
-          `${address(one.address)}${one.mapped ? " (expandable)" : ""}`,
+          `${this.text(one.address)}${one.mapped ? " (expandable)" : ""}`,
         ),
         size(one.size),
         size(one.used + one.pending),
