@@ -9,6 +9,7 @@
 
 #include "agent/agent.h"
 #include "agent/stacks/memory.h"
+#include "torch/new_tensor.h"
 
 /* What a hook's entry saves: the caller's registers, then the arguments. Laid out by the assembly
  * below. */
@@ -69,13 +70,11 @@ struct call {
 
 #define SEE __attribute__((used, visibility("hidden")))
 
-enum { GM_CALL_NEAR = 1 << 16 }; /* bytes of stack between a call and what it calls: some hundred */
-
 /* Is a call, with its caller's stack pointer and return address, still under way at `sp`? Its
  * return address stands where the call has put it, a little above. */
 static inline bool gm_call_is_under_way(uint64_t call_sp, uint64_t return_address, uint64_t sp)
 {
-	return sp < call_sp && call_sp - sp < GM_CALL_NEAR &&
+	return gm_new_tensor_is_near(call_sp, sp) &&
 	       gm_load(call_sp - sizeof(uint64_t)) == return_address;
 }
 

@@ -3,6 +3,13 @@
 #include "api/internal.h"
 #include "base/cleanup.h"
 #include "cli/session.h"
+#include "render/progress.h"
+
+static void call_back(void *context, enum gm_progress_kind kind, uint64_t done, uint64_t all)
+{
+	const gpumem_session *session = context;
+	session->progress_callback(session->progress_context, gm_text_progress(kind), done, all);
+}
 
 static struct gm_error *copy(const char *text, char **ret_copy)
 {
@@ -30,7 +37,9 @@ static struct gm_error *fill(gpumem_session *session, const struct gpumem_sessio
 	source->thread = options->thread;
 	source->no_pause = options->no_pause;
 	source->no_learn = options->no_learn;
-	session->progress = (struct gm_progress){options->progress, options->progress_context};
+	session->progress_callback = options->progress;
+	session->progress_context = options->progress_context;
+	session->progress = (struct gm_progress){call_back, session};
 	session->context.progress = options->progress ? &session->progress : NULL;
 	return NULL;
 }

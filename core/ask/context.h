@@ -56,7 +56,7 @@ struct gm_context {
 	bool shell;  /* asked in a shell: a question must name its FILE or --pid; false: in gdb */
 	int columns; /* width of the terminal; 0: no terminal, nothing is cut */
 	bool colors;
-	const struct gm_progress *progress; /* NULL: nobody is told how far something slow is */
+	const struct gm_progress *progress; /* NULL: nobody waits for something slow */
 
 	/* Opened on demand by the functions below; do not touch. */
 	int target_pid;         /* whose process the parts belong to */
@@ -119,6 +119,8 @@ struct gm_error *gm_context_torch(struct gm_context *context, struct gm_torch **
 /* The graph of references: made at the first question and good for all of one moment. */
 struct gm_error *gm_context_holders(struct gm_context *context, struct gm_holders **ret_holders);
 struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_log);
+/* Is the log that is open PyTorch's own trace, read from the target? */
+bool gm_context_log_is_trace(const struct gm_context *context);
 /* GM_CORRUPT: the file is cut, and what stands before tells of no allocation. */
 struct gm_error *gm_context_model(struct gm_context *context, struct gm_model **ret_model);
 /* The same, of such a file too: for who tells how much is there. */

@@ -58,10 +58,15 @@ static void refresh_log(struct gm_context *context)
 		        context); /* replaced by another recording, or gone bad: opening it says */
 }
 
+bool gm_context_log_is_trace(const struct gm_context *context)
+{
+	return context->log && context->opened_log && context->opened_log[0] == '\0';
+}
+
 /* Nothing was recorded by us, but perhaps by PyTorch itself, in the process that is asked about. */
 static struct gm_error *open_trace(struct gm_context *context, struct gm_log **ret_log)
 {
-	if (context->log && context->opened_log[0] == '\0' && !context->log_stale) {
+	if (gm_context_log_is_trace(context) && !context->log_stale) {
 		*ret_log = context->log;
 		return NULL;
 	}
@@ -70,8 +75,10 @@ static struct gm_error *open_trace(struct gm_context *context, struct gm_log **r
 	context->close_log = close_log;
 	gm_try(gm_trace_log(context, &context->log));
 	context->log_stale = false;
-	if (!(context->opened_log = strdup("")))
+	if (!(context->opened_log = strdup(""))) {
+		close_log(context);
 		return &gm_error_no_memory;
+	}
 	*ret_log = context->log;
 	return NULL;
 }

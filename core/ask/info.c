@@ -48,6 +48,8 @@ struct gm_error *gm_ask_info(struct gm_context *context, struct gm_info *ret_inf
 		return error;
 	const struct gm_log *log = gm_model_log(model);
 	struct gaps gaps = {0};
+	if (gm_context_log_is_trace(context))
+		add(&gaps, (struct gm_gap){.kind = GM_GAP_TRACE});
 	for (size_t i = 0; i < gm_log_gap_count(log); i++)
 		add(&gaps, (struct gm_gap){.kind = GM_GAP_RECORDED, .text = gm_log_gap(log, i)});
 	uint64_t offset;

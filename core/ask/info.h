@@ -6,7 +6,8 @@
 #include "model/model.h"
 
 enum gm_gap_kind {
-	GM_GAP_RECORDED,  /* text: what the recorder says of it */
+	GM_GAP_RECORDED, /* text: what the recorder says of it */
+	GM_GAP_TRACE, /* it is PyTorch's own trace: no times, and sizes from the requested ones */
 	GM_GAP_TRUNCATED, /* the file ends inside a chunk, at byte `counted` */
 	GM_GAP_FREES, /* `counted` blocks of a device, `bytes` in all, were freed whose allocation
 	                 is not in the recording */
@@ -26,7 +27,7 @@ struct gm_info {
 	const struct gm_model *model; /* the context's */
 	bool complete;
 	size_t gap_count;
-	struct gm_gap *gaps; /* owned: the recorder's own and what the model found */
+	struct gm_gap *gaps; /* owned: the recorder's own and what was found here */
 	bool closed;
 	/* Of the simulated device: all launches, those that computed nothing, bytes read that rest
 	 * on such. */

@@ -76,7 +76,7 @@ static void restore_signals(const struct sigaction before[SIGNAL_COUNT])
 
 static void show(void *line, uint64_t done, uint64_t all)
 {
-	gm_progress_show(line, "copying memory", done, all);
+	gm_progress_show(line, GM_PROGRESS_WRITING_CORE, done, all);
 }
 
 static struct gm_error *write_core(const struct request *request, const char *path, FILE *err,

@@ -5,14 +5,17 @@
 
 #include "base/put.h"
 #include "base/size.h"
+#include "render/progress.h"
 
 struct gm_progress_line gm_progress_begin(FILE *out)
 {
 	return (struct gm_progress_line){.out = isatty(fileno(out)) ? out : NULL, .percent = -1};
 }
 
-void gm_progress_show(struct gm_progress_line *line, const char *what, uint64_t done, uint64_t all)
+void gm_progress_show(
+        struct gm_progress_line *line, enum gm_progress_kind kind, uint64_t done, uint64_t all)
 {
+	const char *what = gm_text_progress(kind);
 	if (!what) {
 		gm_progress_end(line);
 		return;
@@ -24,9 +27,10 @@ void gm_progress_show(struct gm_progress_line *line, const char *what, uint64_t 
 	line->percent = percent;
 	char text[160], size[GM_SIZE_TEXT], total[GM_SIZE_TEXT];
 	int length =
-	        all ? snprintf(text, sizeof(text), "%.80s: %s of %s", what,
-	                      gm_text_size(done, size), gm_text_size(all, total))
-	            : snprintf(text, sizeof(text), "%.80s: %s", what, gm_text_size(done, size));
+	        all    ? snprintf(text, sizeof(text), "%.80s: %s of %s", what,
+	                         gm_text_size(done, size), gm_text_size(all, total))
+	        : done ? snprintf(text, sizeof(text), "%.80s: %s", what, gm_text_size(done, size))
+	               : snprintf(text, sizeof(text), "%.80s", what);
 	size_t width = line->width;
 	line->width = length > 0 ? (size_t)length : 0;
 	gm_put(line->out, "\r%s%*s", text, (int)(width > line->width ? width - line->width : 0),

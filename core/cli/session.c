@@ -136,9 +136,9 @@ void gm_session_set_shell(gpumem_session *session)
 	session->context.shell = true;
 }
 
-static void show_progress(void *context, const char *what, uint64_t done, uint64_t all)
+static void show_progress(void *context, enum gm_progress_kind kind, uint64_t done, uint64_t all)
 {
-	gm_progress_show(context, what, done, all);
+	gm_progress_show(context, kind, done, all);
 }
 
 void gpumem_session_show_progress(gpumem_session *session, int on)

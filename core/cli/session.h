@@ -33,7 +33,9 @@ struct gpumem_session {
 	char *core;                  /* the debugger's, NULL: none; owned */
 	char *log; /* the debugger's recording; a FILE argument stands for it in one command; owned
 	            */
-	struct gm_remote_process *remote; /* owned; NULL: none */
+	struct gm_remote_process *remote;           /* owned; NULL: none */
+	gpumem_progress_callback progress_callback; /* the library's user's; NULL: none */
+	void *progress_context;
 	bool library; /* of gpumem_session_open(): asks as a shell does, and runs questions only */
 	struct gm_session_source source;
 	char *notes; /* of the last question, NULL: none; owned */

@@ -155,8 +155,8 @@ static struct gm_error *put(struct unpacked *unpacked, const uint8_t *bytes, siz
 		        "right",
 		        unpacked->path);
 	if (unpacked->progress && unpacked->progress->show)
-		unpacked->progress->show(
-		        unpacked->progress->context, "decompressing the core", unpacked->length, 0);
+		unpacked->progress->show(unpacked->progress->context, GM_PROGRESS_UNPACKING_CORE,
+		        unpacked->length, 0);
 	return NULL;
 }
 
@@ -377,7 +377,7 @@ struct gm_error *gm_core_unpack(int *fd, const char *path, const struct gm_progr
 	if (!error)
 		error = unpack(&unpacked, *fd, format);
 	if (progress && progress->show)
-		progress->show(progress->context, NULL, 0, 0);
+		progress->show(progress->context, GM_PROGRESS_DONE, 0, 0);
 	free(unpacked.folder);
 	if (error) {
 		if (unpacked.fd >= 0)

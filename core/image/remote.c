@@ -44,9 +44,8 @@ static size_t fetch(void *context, uint64_t address, void *buffer, size_t size)
 	size_t got = remote->given.read(remote->given.context, address, buffer, size);
 	if (remote->progress.show && remote->fetched.bytes - remote->reported > 4 << 20) {
 		remote->reported = remote->fetched.bytes;
-		remote->progress.show(remote->progress.context,
-		        "reading the process through the debugger", remote->reported,
-		        remote->reported < remote->all ? remote->all : 0);
+		remote->progress.show(remote->progress.context, GM_PROGRESS_READING_REMOTE,
+		        remote->reported, remote->reported < remote->all ? remote->all : 0);
 	}
 	return got;
 }

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/progress.h"
+
 /* x86-64 general registers in the order of DWARF's register numbers 0..16 (16: return address,
  * rip). */
 enum { GM_REGISTER_COUNT = 17 };
@@ -49,12 +51,6 @@ struct gm_image_file {
 	const char *path; /* as the target had it */
 	enum gm_file_state state;
 	const char *found; /* where it is on our disk, NULL: nowhere */
-};
-/* How far something slow is, for a line on a terminal. `what` is static; `all` is 0 where it is not
- * known. NULL for `what`: it is done. */
-struct gm_progress {
-	void (*show)(void *context, const char *what, uint64_t done, uint64_t all);
-	void *context;
 };
 
 #endif

@@ -8,11 +8,7 @@
  */
 #include "record/tensors.h"
 
-enum {
-	THREADS_MAX = 4096,
-	/* bytes of stack between such a call and the allocator's report: some hundred */
-	CALL_NEAR = 1 << 16,
-};
+enum { THREADS_MAX = 4096 };
 
 static struct gm_tensor_note *find_note(struct gm_recorder *recorder, pid_t thread)
 {
@@ -87,7 +83,7 @@ uint32_t gm_record_take_tensor(
 		return 0;
 	struct gm_new_tensor *tensor = &note->tensor;
 	uint64_t sp = moment->registers.value[GM_RSP], return_address;
-	bool under_way = sp < note->sp && note->sp - sp < CALL_NEAR &&
+	bool under_way = gm_new_tensor_is_near(note->sp, sp) &&
 	                 gm_image_try_u64(recorder->image, note->sp, &return_address) &&
 	                 return_address == note->return_address;
 	tensor->bytes = 0;

@@ -23,6 +23,9 @@ char *gm_render_gap(const struct gm_gap *gap)
 	const char *kind = gap->device ? device_kind(gap->device) : "";
 	int index = gap->device ? gap->device->index : 0;
 	switch (gap->kind) {
+	case GM_GAP_TRACE:
+		return gm_say("PyTorch's own trace, without times; the sizes of freed blocks are "
+		              "computed from the requested sizes");
 	case GM_GAP_TRUNCATED:
 		return gm_say("the file is truncated inside a chunk at byte %" PRIu64
 		              ": the rest is lost",

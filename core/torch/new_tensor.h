@@ -27,4 +27,11 @@ void gm_new_tensor_put_format(struct gm_new_tensor *tensor, int format);
 /* Once `sizes` and `strides` are set: bytes. */
 void gm_new_tensor_put_strides(struct gm_new_tensor *tensor);
 
+/* Can a call whose stack pointer was `call_sp` be what called this far, to `sp`? Between such a
+ * call and the allocator's report lie some hundred bytes of stack. */
+static inline bool gm_new_tensor_is_near(uint64_t call_sp, uint64_t sp)
+{
+	return sp < call_sp && call_sp - sp < 1 << 16;
+}
+
 #endif

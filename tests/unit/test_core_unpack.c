@@ -336,9 +336,9 @@ static void the_last_64_mib_of_a_disk_are_left_to_others(void **state)
 
 static uint64_t told;
 
-static void tell(void *context, const char *what, uint64_t done, uint64_t all)
+static void tell(void *context, enum gm_progress_kind kind, uint64_t done, uint64_t all)
 {
-	if (what)
+	if (kind != GM_PROGRESS_DONE)
 		told = done;
 	else
 		*(bool *)context = true;

@@ -202,7 +202,7 @@ static void names_are_found_through_it(void **state)
 
 static uint64_t told_done, told_all;
 
-static void tell(void *context, const char *what, uint64_t done, uint64_t all)
+static void tell(void *context, enum gm_progress_kind kind, uint64_t done, uint64_t all)
 {
 	told_done = done;
 	told_all = all;

@@ -47,13 +47,13 @@ struct gm_error *gm_context_learn(
 	gm_try(gm_torch_builds_of(context->image, context->symbols, &builds));
 	if (context->progress)
 		context->progress->show(
-		        context->progress->context, "learning this PyTorch, once", 0, 1);
+		        context->progress->context, GM_PROGRESS_LEARNING_TORCH, 0, 0);
 	_cleanup_close_ int lock = gm_layouts_kept_lock();
 	/* whoever had the lock before may have learned it */
 	gm_try(gm_torch_kept_find(&builds, ret_learned, ret_fresh));
 	struct gm_error *error = *ret_fresh ? NULL : learn(context, &builds, ret_learned);
 	if (context->progress)
-		context->progress->show(context->progress->context, NULL, 0, 0);
+		context->progress->show(context->progress->context, GM_PROGRESS_DONE, 0, 0);
 	if (error && !context->unlearned)
 		context->unlearned = strdup(error->message);
 	*ret_fresh = !error;

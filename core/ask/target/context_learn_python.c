@@ -46,10 +46,10 @@ struct gm_error *gm_context_learn_python(struct gm_context *context, bool *ret_f
 		return NULL; /* whoever opened it has said why it cannot be read */
 	if (context->progress)
 		context->progress->show(
-		        context->progress->context, "learning this CPython, once", 0, 1);
+		        context->progress->context, GM_PROGRESS_LEARNING_PYTHON, 0, 0);
 	struct gm_error *error = learn(context);
 	if (context->progress)
-		context->progress->show(context->progress->context, NULL, 0, 0);
+		context->progress->show(context->progress->context, GM_PROGRESS_DONE, 0, 0);
 	*ret_fresh = !error;
 	return error;
 }

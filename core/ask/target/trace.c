@@ -226,8 +226,6 @@ static struct gm_error *put_all(struct writing *writing)
 		        "nothing was recorded, by gpumem or by PyTorch: earlier events "
 		        "are not known: record the program (`gpumem record` in gdb), or "
 		        "call torch.cuda.memory._record_memory_history() at its start");
-	gm_log_writer_gap(writing->log, "PyTorch's own trace, without times; the sizes of freed "
-	                                "blocks are computed from the requested sizes");
 	return NULL;
 }
 
