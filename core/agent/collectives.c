@@ -126,7 +126,7 @@ static void forget(void *communicator)
 /* ---- calls ---- */
 
 struct note {
-	enum gm_agent_collective kind;
+	enum gm_collective_kind kind;
 	source send;
 	const void *receive;
 	size_t count;
@@ -178,7 +178,7 @@ static void note(const struct note *note, const struct gm_agent_registers *at)
 
 #define NOTE(what, ...)                                         \
 	const struct gm_agent_registers at = gm_agent_caller(); \
-	note(&(struct note){.kind = GM_AGENT_COLLECTIVE_##what, \
+	note(&(struct note){.kind = GM_COLLECTIVE_##what,       \
 	             .count = count,                            \
 	             .type = type,                              \
 	             .communicator = communicator,              \

@@ -14,6 +14,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "sim/nccl_calls.h"
+
 #define GM_AGENT_MAGIC "\x89GPMAGT\n"
 #define GM_AGENT_EXTENT_MAGIC UINT32_C(0x58455447) /* "GTEX" */
 
@@ -92,7 +94,7 @@ enum gm_agent_record {
 	GM_AGENT_NAME,    /* since 3.3; no id, in an extent of names: kind (enum gm_named_kind of
 	                     log/log.h), type and signed index of the device, address of the
 	                     storage, offset in it, bytes, string: what a tensor is called */
-	GM_AGENT_COLLECTIVE, /* since 3.4; no id: kind (enum gm_agent_collective), time (ns since
+	GM_AGENT_COLLECTIVE, /* since 3.4; no id: kind (enum gm_collective_kind), time (ns since
 	                        the epoch), Python stack (id, 0: none), 1 where it is that of the
 	                        thread which waits in backward(), number of the communicator, its
 	                        ranks plus 1 (0: not known), this process's rank in it plus 1,
@@ -141,19 +143,6 @@ enum gm_agent_amp {
 	                          finite, and how many of these NaN */
 };
 enum { GM_AGENT_AMP_VALUES = 8 /* at most */ };
-
-enum gm_agent_collective {
-	GM_AGENT_COLLECTIVE_ALL_REDUCE = 1,
-	GM_AGENT_COLLECTIVE_REDUCE,
-	GM_AGENT_COLLECTIVE_BROADCAST,
-	GM_AGENT_COLLECTIVE_ALL_GATHER,
-	GM_AGENT_COLLECTIVE_REDUCE_SCATTER,
-	GM_AGENT_COLLECTIVE_ALL_TO_ALL,
-	GM_AGENT_COLLECTIVE_GATHER,
-	GM_AGENT_COLLECTIVE_SCATTER,
-	GM_AGENT_COLLECTIVE_SEND,
-	GM_AGENT_COLLECTIVE_RECEIVE,
-};
 
 /* How a recording ended; 0 while it goes on, or when the process was killed. */
 enum gm_agent_end {

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "sim/nccl_calls.h"
 
 enum gm_action {
 	GM_ALLOC = 1,
@@ -197,21 +198,6 @@ struct gm_log_amp {
 	double values[GM_LOG_AMP_VALUES];
 };
 
-/* A call that moves data between the ranks of a group. When the device does the work is not
- * known: it comes in its turn, behind what the stream had to do. */
-enum gm_collective_kind {
-	GM_COLLECTIVE_ALL_REDUCE = 1,
-	GM_COLLECTIVE_REDUCE,
-	GM_COLLECTIVE_BROADCAST,
-	GM_COLLECTIVE_ALL_GATHER,
-	GM_COLLECTIVE_REDUCE_SCATTER,
-	GM_COLLECTIVE_ALL_TO_ALL,
-	GM_COLLECTIVE_GATHER,
-	GM_COLLECTIVE_SCATTER,
-	GM_COLLECTIVE_SEND,
-	GM_COLLECTIVE_RECEIVE,
-	GM_COLLECTIVE_COUNT,
-};
 /* "all_reduce", or NULL. */
 const char *gm_collective_kind_name(unsigned kind);
 #define GM_LOG_NO_RANK UINT32_MAX
@@ -221,7 +207,7 @@ struct gm_log_collective {
 	uint64_t thread;
 	uint64_t count;                     /* elements, as the call says */
 	uint64_t send, receive;             /* addresses; 0: none */
-	uint64_t send_bytes, receive_bytes; /* that this rank sends from and receives at them */
+	uint64_t send_bytes, receive_bytes; /* that this rank reads and fills at them */
 	uint32_t kind;                      /* enum gm_collective_kind */
 	uint32_t python_stack;              /* 0: none */
 	uint32_t group;                     /* number of the communicator, from 1 */

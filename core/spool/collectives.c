@@ -23,55 +23,6 @@ static const struct {
 };
 enum { TYPES = sizeof(types) / sizeof(types[0]) };
 
-/* How many times its elements a call sends and receives on this rank (nccl.h). */
-static void find_bytes(struct gm_log_collective *call, uint64_t bytes)
-{
-	uint64_t all, ranks = call->ranks ? call->ranks : 1;
-	bool root = call->rank == call->peer;
-	if (__builtin_mul_overflow(bytes, ranks, &all))
-		all = UINT64_MAX;
-	switch ((enum gm_collective_kind)call->kind) {
-	case GM_COLLECTIVE_ALL_REDUCE:
-		call->send_bytes = call->receive_bytes = bytes;
-		break;
-	case GM_COLLECTIVE_REDUCE:
-		call->send_bytes = bytes;
-		call->receive_bytes = root ? bytes : 0;
-		break;
-	case GM_COLLECTIVE_BROADCAST:
-		call->send_bytes = root ? bytes : 0;
-		call->receive_bytes = root ? 0 : bytes;
-		break;
-	case GM_COLLECTIVE_ALL_GATHER:
-		call->send_bytes = bytes;
-		call->receive_bytes = all;
-		break;
-	case GM_COLLECTIVE_REDUCE_SCATTER:
-		call->send_bytes = all;
-		call->receive_bytes = bytes;
-		break;
-	case GM_COLLECTIVE_ALL_TO_ALL:
-		call->send_bytes = call->receive_bytes = all;
-		break;
-	case GM_COLLECTIVE_GATHER:
-		call->send_bytes = bytes;
-		call->receive_bytes = root ? all : 0;
-		break;
-	case GM_COLLECTIVE_SCATTER:
-		call->send_bytes = root ? all : 0;
-		call->receive_bytes = bytes;
-		break;
-	case GM_COLLECTIVE_SEND:
-		call->send_bytes = bytes;
-		break;
-	case GM_COLLECTIVE_RECEIVE:
-		call->receive_bytes = bytes;
-		break;
-	default:
-		break;
-	}
-}
-
 void gm_spool_replay_collective(
         struct gm_spool_replay *replay, uint32_t thread, struct gm_bytes payload)
 {
@@ -97,6 +48,9 @@ void gm_spool_replay_collective(
 		return;
 	if (type < TYPES && __builtin_mul_overflow(call.count, types[type].bytes, &bytes))
 		bytes = UINT64_MAX;
-	find_bytes(&call, bytes);
+	const struct gm_collective_bytes moved = gm_collective_bytes(call.kind, bytes,
+	        call.ranks ? call.ranks : 1, call.rank == call.peer, call.send == call.receive);
+	call.send_bytes = moved.send;
+	call.receive_bytes = moved.receive;
 	gm_log_writer_collective(replay->log, &call);
 }

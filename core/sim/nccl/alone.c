@@ -102,7 +102,7 @@ static const struct gm_nccl_call *own_send(
         const struct gm_nccl_batch *batch, int rank, uint64_t bytes)
 {
 	for (size_t i = 0; i < batch->count; i++)
-		if (batch->calls[i].what == GM_NCCL_SEND && batch->calls[i].peer == rank &&
+		if (batch->calls[i].what == GM_COLLECTIVE_SEND && batch->calls[i].peer == rank &&
 		        batch->calls[i].send_bytes == bytes)
 			return &batch->calls[i];
 	return NULL;
@@ -121,7 +121,7 @@ static const struct gm_nccl_call *own_part(
 		return NULL;
 	for (size_t i = 0; i < batch->count; i++) {
 		const struct gm_nccl_call *call = &batch->calls[i];
-		if (call->what != GM_NCCL_BROADCAST || call->peer != (int)i)
+		if (call->what != GM_COLLECTIVE_BROADCAST || call->peer != (int)i)
 			return NULL;
 		if (call->peer == comm->rank && call->send != call->receive)
 			own = call;
@@ -156,36 +156,36 @@ static ncclResult_t run(
 	const unsigned char *from = call->send;
 	uint64_t before = bytes * (uint64_t)comm->rank;
 	switch (call->what) {
-	case GM_NCCL_REDUCE:
+	case GM_COLLECTIVE_REDUCE:
 		if (call->peer != comm->rank)
 			return ncclSuccess;
 		return reduce(comm, device, call, from, call->receive);
-	case GM_NCCL_ALL_REDUCE:
+	case GM_COLLECTIVE_ALL_REDUCE:
 		return reduce(comm, device, call, from, call->receive);
-	case GM_NCCL_REDUCE_SCATTER:
+	case GM_COLLECTIVE_REDUCE_SCATTER:
 		return reduce(comm, device, call, from + before, call->receive);
-	case GM_NCCL_BROADCAST:
+	case GM_COLLECTIVE_BROADCAST:
 		if (call->peer == comm->rank && call->receive)
 			copy(device, call->receive, from, bytes);
 		return ncclSuccess;
-	case GM_NCCL_GATHER:
+	case GM_COLLECTIVE_GATHER:
 		if (call->peer != comm->rank)
 			return ncclSuccess;
 		spread(comm, device, call->receive, from, bytes);
 		return ncclSuccess;
-	case GM_NCCL_ALL_GATHER:
+	case GM_COLLECTIVE_ALL_GATHER:
 		spread(comm, device, call->receive, from, bytes);
 		return ncclSuccess;
-	case GM_NCCL_ALL_TO_ALL:
+	case GM_COLLECTIVE_ALL_TO_ALL:
 		spread(comm, device, call->receive, from + before, bytes);
 		return ncclSuccess;
-	case GM_NCCL_SCATTER:
+	case GM_COLLECTIVE_SCATTER:
 		if (call->peer == comm->rank)
 			copy(device, call->receive, from + before, bytes);
 		else
 			gm_sim_data_zero(device, call->receive, bytes);
 		return ncclSuccess;
-	case GM_NCCL_RECEIVE: {
+	case GM_COLLECTIVE_RECEIVE: {
 		const struct gm_nccl_call *send = own_send(batch, comm->rank, call->receive_bytes);
 		if (send)
 			copy(device, call->receive, send->send, call->receive_bytes);
@@ -193,7 +193,7 @@ static ncclResult_t run(
 			gm_sim_data_zero(device, call->receive, call->receive_bytes);
 		return ncclSuccess;
 	}
-	case GM_NCCL_SEND:
+	case GM_COLLECTIVE_SEND:
 		return ncclSuccess;
 	}
 	return ncclInternalError;

@@ -315,51 +315,6 @@ static bool readable(const void *pointer, uint64_t bytes)
 	return !bytes || (device && gm_sim_memory_holds(device, pointer, bytes));
 }
 
-/* How many times its count a call reads and writes on this rank. */
-static void extents(const struct ncclComm *comm, struct gm_nccl_call *call, uint64_t bytes)
-{
-	uint64_t all = bytes * (uint64_t)comm->ranks;
-	bool root = call->peer == comm->rank;
-	switch (call->what) {
-	case GM_NCCL_ALL_REDUCE:
-		call->send_bytes = call->receive_bytes = bytes;
-		break;
-	case GM_NCCL_REDUCE:
-		call->send_bytes = bytes;
-		call->receive_bytes = root ? bytes : 0;
-		break;
-	case GM_NCCL_BROADCAST:
-		call->send_bytes = root ? bytes : 0;
-		call->receive_bytes = root && call->send == call->receive ? 0 : bytes;
-		break;
-	case GM_NCCL_ALL_GATHER:
-		call->send_bytes = bytes;
-		call->receive_bytes = all;
-		break;
-	case GM_NCCL_REDUCE_SCATTER:
-		call->send_bytes = all;
-		call->receive_bytes = bytes;
-		break;
-	case GM_NCCL_ALL_TO_ALL:
-		call->send_bytes = call->receive_bytes = all;
-		break;
-	case GM_NCCL_GATHER:
-		call->send_bytes = bytes;
-		call->receive_bytes = root ? all : 0;
-		break;
-	case GM_NCCL_SCATTER:
-		call->send_bytes = root ? all : 0;
-		call->receive_bytes = bytes;
-		break;
-	case GM_NCCL_SEND:
-		call->send_bytes = bytes;
-		break;
-	case GM_NCCL_RECEIVE:
-		call->receive_bytes = bytes;
-		break;
-	}
-}
-
 static ncclResult_t submit(const char *name, ncclComm_t comm, struct gm_nccl_call call, int op)
 {
 	if (!gm_nccl_comm_valid(comm))
@@ -381,7 +336,10 @@ static ncclResult_t submit(const char *name, ncclComm_t comm, struct gm_nccl_cal
 	int error = atomic_load(&comm->error);
 	if (error)
 		return (ncclResult_t)error;
-	extents(comm, &call, call.count * size);
+	const struct gm_collective_bytes bytes = gm_collective_bytes(call.what, call.count * size,
+	        (uint64_t)comm->ranks, call.peer == comm->rank, call.send == call.receive);
+	call.send_bytes = bytes.send;
+	call.receive_bytes = bytes.receive;
 	if (!readable(call.send, call.send_bytes) || !readable(call.receive, call.receive_bytes))
 		return gm_nccl_fail(NULL, ncclInvalidArgument,
 		        "%s: %llu bytes at %p or %llu at %p are not device memory in use", name,
@@ -399,7 +357,7 @@ API(ncclAllReduce(const void *send, void *receive, size_t count, ncclDataType_t 
         ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream))
 {
 	return submit("ncclAllReduce", comm,
-	        CALL(.what = GM_NCCL_ALL_REDUCE, .type = type, .count = count, .send = send,
+	        CALL(.what = GM_COLLECTIVE_ALL_REDUCE, .type = type, .count = count, .send = send,
 	                .receive = receive),
 	        (int)op);
 }
@@ -408,7 +366,7 @@ API(ncclReduce(const void *send, void *receive, size_t count, ncclDataType_t typ
         int root, ncclComm_t comm, cudaStream_t stream))
 {
 	return submit("ncclReduce", comm,
-	        CALL(.what = GM_NCCL_REDUCE, .type = type, .count = count, .send = send,
+	        CALL(.what = GM_COLLECTIVE_REDUCE, .type = type, .count = count, .send = send,
 	                .receive = receive, .peer = root),
 	        (int)op);
 }
@@ -417,7 +375,7 @@ API(ncclBroadcast(const void *send, void *receive, size_t count, ncclDataType_t 
         ncclComm_t comm, cudaStream_t stream))
 {
 	return submit("ncclBroadcast", comm,
-	        CALL(.what = GM_NCCL_BROADCAST, .type = type, .count = count, .send = send,
+	        CALL(.what = GM_COLLECTIVE_BROADCAST, .type = type, .count = count, .send = send,
 	                .receive = receive, .peer = root),
 	        0);
 }
@@ -432,7 +390,7 @@ API(ncclAllGather(const void *send, void *receive, size_t count, ncclDataType_t 
         ncclComm_t comm, cudaStream_t stream))
 {
 	return submit("ncclAllGather", comm,
-	        CALL(.what = GM_NCCL_ALL_GATHER, .type = type, .count = count, .send = send,
+	        CALL(.what = GM_COLLECTIVE_ALL_GATHER, .type = type, .count = count, .send = send,
 	                .receive = receive),
 	        0);
 }
@@ -441,8 +399,8 @@ API(ncclReduceScatter(const void *send, void *receive, size_t count, ncclDataTyp
         ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream))
 {
 	return submit("ncclReduceScatter", comm,
-	        CALL(.what = GM_NCCL_REDUCE_SCATTER, .type = type, .count = count, .send = send,
-	                .receive = receive),
+	        CALL(.what = GM_COLLECTIVE_REDUCE_SCATTER, .type = type, .count = count,
+	                .send = send, .receive = receive),
 	        (int)op);
 }
 
@@ -450,7 +408,7 @@ API(ncclAlltoAll(const void *send, void *receive, size_t count, ncclDataType_t t
         ncclComm_t comm, cudaStream_t stream))
 {
 	return submit("ncclAlltoAll", comm,
-	        CALL(.what = GM_NCCL_ALL_TO_ALL, .type = type, .count = count, .send = send,
+	        CALL(.what = GM_COLLECTIVE_ALL_TO_ALL, .type = type, .count = count, .send = send,
 	                .receive = receive),
 	        0);
 }
@@ -459,7 +417,7 @@ API(ncclGather(const void *send, void *receive, size_t count, ncclDataType_t typ
         ncclComm_t comm, cudaStream_t stream))
 {
 	return submit("ncclGather", comm,
-	        CALL(.what = GM_NCCL_GATHER, .type = type, .count = count, .send = send,
+	        CALL(.what = GM_COLLECTIVE_GATHER, .type = type, .count = count, .send = send,
 	                .receive = receive, .peer = root),
 	        0);
 }
@@ -468,7 +426,7 @@ API(ncclScatter(const void *send, void *receive, size_t count, ncclDataType_t ty
         ncclComm_t comm, cudaStream_t stream))
 {
 	return submit("ncclScatter", comm,
-	        CALL(.what = GM_NCCL_SCATTER, .type = type, .count = count, .send = send,
+	        CALL(.what = GM_COLLECTIVE_SCATTER, .type = type, .count = count, .send = send,
 	                .receive = receive, .peer = root),
 	        0);
 }
@@ -477,7 +435,7 @@ API(ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, nccl
         cudaStream_t stream))
 {
 	return submit("ncclSend", comm,
-	        CALL(.what = GM_NCCL_SEND, .type = type, .count = count, .send = send,
+	        CALL(.what = GM_COLLECTIVE_SEND, .type = type, .count = count, .send = send,
 	                .peer = peer),
 	        0);
 }
@@ -486,7 +444,7 @@ API(ncclRecv(void *receive, size_t count, ncclDataType_t type, int peer, ncclCom
         cudaStream_t stream))
 {
 	return submit("ncclRecv", comm,
-	        CALL(.what = GM_NCCL_RECEIVE, .type = type, .count = count, .receive = receive,
-	                .peer = peer),
+	        CALL(.what = GM_COLLECTIVE_RECEIVE, .type = type, .count = count,
+	                .receive = receive, .peer = peer),
 	        0);
 }

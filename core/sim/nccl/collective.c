@@ -245,7 +245,7 @@ static bool collective(struct ncclComm *comm, const struct gm_nccl_call *call)
 	unsigned char *to = call->receive;
 #define SEND_OF(other) (&gm_nccl_slot(segment, other)->call.send)
 	switch (call->what) {
-	case GM_NCCL_ALL_REDUCE: {
+	case GM_COLLECTIVE_ALL_REDUCE: {
 		uint64_t from, count;
 		reduce_part(comm, call, comm->rank, &from, &count);
 		reduce(comm, call, from, count, to + from * size);
@@ -261,30 +261,30 @@ static bool collective(struct ncclComm *comm, const struct gm_nccl_call *call)
 		}
 		break;
 	}
-	case GM_NCCL_REDUCE:
+	case GM_COLLECTIVE_REDUCE:
 		if (call->peer == comm->rank)
 			reduce(comm, call, 0, call->count, to);
 		break;
-	case GM_NCCL_REDUCE_SCATTER:
+	case GM_COLLECTIVE_REDUCE_SCATTER:
 		reduce(comm, call, call->count * (uint64_t)comm->rank, call->count, to);
 		break;
-	case GM_NCCL_BROADCAST:
+	case GM_COLLECTIVE_BROADCAST:
 		if (call->receive && (call->peer != comm->rank || call->send != call->receive))
 			fetch(comm, call->peer, SEND_OF(call->peer), 0, to, bytes);
 		break;
-	case GM_NCCL_ALL_GATHER:
-	case GM_NCCL_GATHER:
+	case GM_COLLECTIVE_ALL_GATHER:
+	case GM_COLLECTIVE_GATHER:
 		for (int rank = 0; rank < comm->ranks; rank++)
-			if (call->what == GM_NCCL_ALL_GATHER || call->peer == comm->rank)
+			if (call->what == GM_COLLECTIVE_ALL_GATHER || call->peer == comm->rank)
 				fetch(comm, rank, SEND_OF(rank), 0, to + bytes * (uint64_t)rank,
 				        bytes);
 		break;
-	case GM_NCCL_ALL_TO_ALL:
+	case GM_COLLECTIVE_ALL_TO_ALL:
 		for (int rank = 0; rank < comm->ranks; rank++)
 			fetch(comm, rank, SEND_OF(rank), bytes * (uint64_t)comm->rank,
 			        to + bytes * (uint64_t)rank, bytes);
 		break;
-	case GM_NCCL_SCATTER:
+	case GM_COLLECTIVE_SCATTER:
 		fetch(comm, call->peer, SEND_OF(call->peer), bytes * (uint64_t)comm->rank, to,
 		        bytes);
 		break;
@@ -322,7 +322,7 @@ static bool step(struct ncclComm *comm, struct mailing *mailing, size_t nth)
 {
 	const struct gm_nccl_call *call = &mailing->batch->calls[nth];
 	struct gm_nccl_segment *segment = &comm->segment;
-	if (call->what == GM_NCCL_SEND) {
+	if (call->what == GM_COLLECTIVE_SEND) {
 		struct gm_nccl_mail *mail = gm_nccl_mail(segment, comm->rank, call->peer);
 		if (mailing->state[nth] == 0) {
 			if (atomic_load(&mail->sent) != atomic_load(&mail->taken))
@@ -367,7 +367,7 @@ static bool mailed(struct ncclComm *comm, void *data)
 	while (changed && mailing->left && !mailing->failed) {
 		changed = false;
 		for (size_t i = 0; i < mailing->batch->count && !mailing->failed; i++)
-			if (mailing->batch->calls[i].what >= GM_NCCL_SEND &&
+			if (mailing->batch->calls[i].what >= GM_COLLECTIVE_SEND &&
 			        mailing->state[i] != 2 && is_next(mailing, i) &&
 			        step(comm, mailing, i))
 				changed = rang = true;
@@ -381,7 +381,7 @@ static bool mail_needs(struct ncclComm *comm, int rank, void *data)
 {
 	const struct mailing *mailing = data;
 	for (size_t i = 0; i < mailing->batch->count; i++)
-		if (mailing->batch->calls[i].what >= GM_NCCL_SEND && mailing->state[i] != 2 &&
+		if (mailing->batch->calls[i].what >= GM_COLLECTIVE_SEND && mailing->state[i] != 2 &&
 		        mailing->batch->calls[i].peer == rank)
 			return true;
 	return false;
@@ -397,10 +397,10 @@ static bool mail_all(struct ncclComm *comm, struct gm_nccl_batch *batch)
 	comm->chunks = 0;
 	for (size_t i = 0; i < batch->count && good; i++) {
 		const struct gm_nccl_call *call = &batch->calls[i];
-		if (call->what < GM_NCCL_SEND)
+		if (call->what < GM_COLLECTIVE_SEND)
 			continue;
 		mailing.left++;
-		if (call->what == GM_NCCL_SEND)
+		if (call->what == GM_COLLECTIVE_SEND)
 			good = post_view(comm, call->send, call->send_bytes, &mailing.views[i]);
 	}
 	if (good && mailing.left)
@@ -415,7 +415,7 @@ bool gm_nccl_run(struct ncclComm *comm, struct gm_nccl_batch *batch)
 {
 	bool mail = false;
 	for (size_t i = 0; i < batch->count; i++)
-		if (batch->calls[i].what >= GM_NCCL_SEND)
+		if (batch->calls[i].what >= GM_COLLECTIVE_SEND)
 			mail = true;
 		else if (!collective(comm, &batch->calls[i]))
 			return false;

@@ -27,6 +27,7 @@
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
 #include "sim/cuda/work.h"
+#include "sim/nccl_calls.h"
 
 typedef enum {
 	ncclSuccess = 0,
@@ -97,20 +98,6 @@ enum {
 	GM_NCCL_TILE = 256 << 10, /* bytes that are reduced at a time */
 };
 
-/* What a call asks for, resolved. */
-enum gm_nccl_what {
-	GM_NCCL_ALL_REDUCE = 1,
-	GM_NCCL_REDUCE,
-	GM_NCCL_BROADCAST,
-	GM_NCCL_ALL_GATHER,
-	GM_NCCL_REDUCE_SCATTER,
-	GM_NCCL_ALL_TO_ALL,
-	GM_NCCL_GATHER,
-	GM_NCCL_SCATTER,
-	GM_NCCL_SEND,
-	GM_NCCL_RECEIVE,
-};
-
 struct gm_nccl_operator {
 	ncclRedOp_t kind; /* ncclSum … ncclAvg; ncclNumOps: sum of what is first multiplied by
 	                     `scalar` */
@@ -119,8 +106,9 @@ struct gm_nccl_operator {
 	const void *device_scalar; /* read when the collective runs */
 };
 
+/* What a call asks for, resolved. */
 struct gm_nccl_call {
-	enum gm_nccl_what what;
+	enum gm_collective_kind what;
 	ncclDataType_t type;
 	struct gm_nccl_operator op;
 	int peer; /* or root */
