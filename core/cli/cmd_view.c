@@ -20,12 +20,12 @@
 struct options {
 	struct gm_context *context;
 	const char *out, *svg;
-	const char *other; /* compared with; NULL: nothing */
+	struct gm_view_options page;
 	bool has_loop;
 	struct gm_picture_options picture;
 };
 
-enum { KEY_SVG = 0x1001, KEY_DEVICE };
+enum { KEY_SVG = 0x1001, KEY_DEVICE, KEY_SOURCES };
 
 extern const struct gm_command gm_command_view;
 
@@ -34,6 +34,8 @@ static const struct argp_option option_table[] = {
         {"svg", KEY_SVG, "OUT", 0, "writes a picture of the plot instead, for reports", 0},
         {"device", KEY_DEVICE, "N", 0,
                 "with --svg: this CUDA device, instead of the first one with events", 0},
+        {"sources", KEY_SOURCES, NULL, 0,
+                "the page has the source lines of its stacks, of this machine's files", 0},
         GM_TARGET_LOOP_OPTION,
         {0},
 };
@@ -47,6 +49,9 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 		return NULL;
 	case KEY_SVG:
 		options->svg = argument;
+		return NULL;
+	case KEY_SOURCES:
+		options->page.sources = true;
 		return NULL;
 	case KEY_DEVICE:
 		options->picture.has_device = true;
@@ -63,7 +68,7 @@ static struct gm_error *put_page(
         const struct options *options, FILE *out, struct gm_view_written *written)
 {
 	struct gm_view_account account;
-	gm_try(gm_view_write(options->context, options->other, out, &account));
+	gm_try(gm_view_write(options->context, &options->page, out, &account));
 	written->events = account.events;
 	written->blocks = account.blocks;
 	written->devices = account.devices;
@@ -94,7 +99,7 @@ static struct gm_error *write_file(
 	gm_try(gm_whole_file_open(path, 0666, GM_WHOLE_FILE_ANY, &file));
 	int descriptor = dup(file.fd);
 	FILE *out = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
-	struct gm_view_written written = {.path = path, .compared = options->other};
+	struct gm_view_written written = {.path = path, .compared = options->page.other};
 	struct gm_error *error = NULL;
 	if (out)
 		error = options->svg ? put_picture(options, out, &written)
@@ -126,10 +131,13 @@ static struct gm_error *check(const struct options *options)
 	if (options->picture.has_device && !options->svg)
 		return gm_error_create(
 		        GM_USAGE, "--device: only with --svg: the page has all devices");
-	if (options->other && options->svg)
+	if (options->page.sources && options->svg)
+		return gm_error_create(
+		        GM_USAGE, "--sources: the picture has no stacks: write a page");
+	if (options->page.other && options->svg)
 		return gm_error_create(
 		        GM_USAGE, "--svg: the picture has one recording: compare two in a page");
-	if (options->other && options->has_loop)
+	if (options->page.other && options->has_loop)
 		return gm_error_create(GM_USAGE,
 		        "--loop: only with one FILE: two are compared by the steps that `gpumem "
 		        "diff` finds");
@@ -148,7 +156,7 @@ static struct gm_error *run(
 	if (error || arguments.help)
 		return error;
 	if (arguments.positional_count == 2)
-		options.other = arguments.positional[1];
+		options.page.other = arguments.positional[1];
 	gm_try(check(&options));
 	gm_try(gm_arguments_take_file(&arguments, context, 0));
 	gm_try(gm_context_model(context, &model));
@@ -159,7 +167,7 @@ static struct gm_error *run(
 	}
 	path = path ? path : beside;
 	if (gm_same_file(context->log_path, path) ||
-	        (options.other && gm_same_file(options.other, path)))
+	        (options.page.other && gm_same_file(options.page.other, path)))
 		return gm_error_create(GM_USAGE,
 		        "%s: this is the recording itself, which would be lost: name another file",
 		        path);
@@ -172,7 +180,7 @@ static struct gm_error *run(
 const struct gm_command gm_command_view = {
         .name = "view",
         .summary = "writes a recording as a page for the browser, which needs no network",
-        .usage = "FILE [OTHER] [-o OUT | --svg=OUT [--device=N]] [--json]\n"
+        .usage = "FILE [OTHER] [--sources] [-o OUT | --svg=OUT [--device=N]] [--json]\n"
                  "Writes one HTML file, which opens from disk in any browser and asks nothing of "
                  "the network: the\n"
                  "allocated bytes over the events, by category, with steps, phases, peak and "
@@ -183,6 +191,9 @@ const struct gm_command gm_command_view = {
                  "With OTHER, another run or another rank, the page compares both: OTHER's "
                  "memory over the plot, step\n"
                  "by step, and the differences that `gpumem diff FILE OTHER` tells.\n"
+                 "With --sources the page has the source lines of its stacks, of Python files of "
+                 "this machine that have not\n"
+                 "changed since: whoever gets the page can read them.\n"
                  "Without -o the page is FILE.html, beside FILE. docs/view.md shows it; "
                  "docs/view-format.md has\n"
                  "the format of its data.\n"

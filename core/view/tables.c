@@ -15,9 +15,10 @@
 #include "render/json.h"
 #include "render/tensor.h"
 #include "view/calls.h"
+#include "view/sources.h"
 
 struct frame {
-	uint32_t file, function, line;
+	uint32_t file, function, line, source;
 };
 
 /* What is known of the tensor that a text tells. */
@@ -29,7 +30,8 @@ struct gm_view_tables {
 	const struct gm_model *model;
 	const struct gm_log *log;
 	const struct gm_driven *driven;
-	GM_ARRAY(char *) texts;    /* as they are shown; number n is items[n - 1] */
+	struct gm_view_sources *sources; /* NULL: none */
+	GM_ARRAY(char *) texts;          /* as they are shown; number n is items[n - 1] */
 	uint32_t *slots;           /* open-addressed: numbers of texts by their content; 0: free */
 	size_t slot_count;         /* a power of two */
 	GM_ARRAY(uint32_t) stacks; /* Python stacks of the log */
@@ -43,14 +45,15 @@ struct gm_view_tables {
 	bool no_memory;
 };
 
-struct gm_error *gm_view_tables_create(
-        const struct gm_model *model, struct gm_view_tables **ret_tables)
+struct gm_error *gm_view_tables_create(const struct gm_model *model,
+        struct gm_view_sources *sources, struct gm_view_tables **ret_tables)
 {
 	struct gm_view_tables *tables = calloc(1, sizeof(*tables));
 	if (!tables)
 		return &gm_error_no_memory;
 	tables->model = model;
 	tables->log = gm_model_log(model);
+	tables->sources = sources;
 	*ret_tables = tables;
 	return NULL;
 }
@@ -300,6 +303,9 @@ static uint32_t frame_number(
 	struct frame frame = {.file = gm_view_text(tables, place->file),
 	        .function = gm_view_text(tables, place->function),
 	        .line = place->line};
+	if (tables->sources)
+		frame.source = gm_view_text(
+		        tables, gm_view_source(tables->sources, place->file, place->line));
 	if (!gm_array_push(&tables->frames, frame)) {
 		tables->no_memory = true;
 		return 0;
@@ -369,14 +375,16 @@ struct gm_error *gm_view_tables_write(
 	for (size_t i = 0; i < tables->stacks.count; i++)
 		write_stack(tables, columns, tables->stacks.items[i]);
 	gm_view_column_end(columns);
-	static const char *const names[] = {"frame.file", "frame.function", "frame.line"};
-	for (int which = 0; which < 3; which++) {
+	static const char *const names[] = {
+	        "frame.file", "frame.function", "frame.line", "frame.source"};
+	for (int which = 0; which < (tables->sources ? 4 : 3); which++) {
 		gm_view_column_begin(columns, names[which], GM_VIEW_NUMBERS);
 		for (size_t i = 0; i < tables->frames.count; i++) {
 			const struct frame *frame = &tables->frames.items[i];
 			gm_view_put(columns, which == 0   ? frame->file
 			                     : which == 1 ? frame->function
-			                                  : frame->line);
+			                     : which == 2 ? frame->line
+			                                  : frame->source);
 		}
 		gm_view_column_end(columns);
 	}

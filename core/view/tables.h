@@ -9,10 +9,12 @@
 #include "model/model.h"
 #include "view/column.h"
 
+struct gm_view_sources;
 struct gm_view_tables;
 
-struct gm_error *gm_view_tables_create(
-        const struct gm_model *model, struct gm_view_tables **ret_tables);
+/* sources: of the lines of frames, the caller's; NULL: the page has none. */
+struct gm_error *gm_view_tables_create(const struct gm_model *model,
+        struct gm_view_sources *sources, struct gm_view_tables **ret_tables);
 void gm_view_tables_destroy(struct gm_view_tables *tables);
 
 /* Numbers; where there is no memory they are 0, and gm_view_tables_write() says so. */

@@ -1,5 +1,7 @@
 #include "view/view.h"
 
+#include <sys/stat.h>
+
 #include "base/cleanup.h"
 #include "model/categories.h"
 #include "view/column.h"
@@ -7,6 +9,7 @@
 #include "view/head.h"
 #include "view/other.h"
 #include "view/page.h"
+#include "view/sources.h"
 #include "view/tables.h"
 
 /* What is drawn first stands first: the page can show it while the blocks are unpacked. */
@@ -35,22 +38,53 @@ static struct gm_error *write_columns(struct gm_context *context, const char *ot
 	return gm_view_tables_write(tables, columns);
 }
 
-struct gm_error *gm_view_write(struct gm_context *context, const char *other, FILE *out,
-        struct gm_view_account *ret_account)
+static void destroy_sources(struct gm_view_sources **sources)
+{
+	gm_view_sources_destroy(*sources);
+}
+
+/* Files that have not changed since the first event are those that ran; where no times are known,
+ * since the recording was written. */
+static struct gm_error *open_sources(
+        const struct gm_model *model, struct gm_view_sources **ret_sources)
+{
+	const struct gm_log *log = gm_model_log(model);
+	struct gm_event first = {0};
+	struct stat status;
+	if (gm_log_event_count(log))
+		gm_log_event(log, 0, &first);
+	uint64_t until = first.time_ns;
+	if (!until && stat(gm_log_path(log), &status) == 0)
+		until = (uint64_t)status.st_mtim.tv_sec * 1000000000;
+	return gm_view_sources_create(until, ret_sources);
+}
+
+static struct gm_error *write_page(struct gm_context *context,
+        const struct gm_view_options *options, struct gm_model *model,
+        struct gm_view_columns *columns, FILE *out, struct gm_view_account *account)
+{
+	_cleanup_(destroy_sources) struct gm_view_sources *sources = NULL;
+	struct gm_view_tables *tables;
+	if (options->sources)
+		gm_try(open_sources(model, &sources));
+	gm_try(gm_view_tables_create(model, sources, &tables));
+	fwrite(gm_view_page_begin, 1, gm_view_page_begin_size, out);
+	struct gm_error *error =
+	        write_columns(context, options->other, model, columns, tables, account);
+	fwrite(gm_view_page_end, 1, gm_view_page_end_size, out);
+	gm_view_tables_destroy(tables);
+	return error;
+}
+
+struct gm_error *gm_view_write(struct gm_context *context, const struct gm_view_options *options,
+        FILE *out, struct gm_view_account *ret_account)
 {
 	struct gm_model *model;
 	struct gm_view_columns *columns;
-	struct gm_view_tables *tables;
 	gm_try(gm_context_model(context, &model));
 	struct gm_view_account account = {.events = gm_log_event_count(gm_model_log(model))};
 	gm_try(gm_view_columns_create(out, &columns));
-	struct gm_error *error = gm_view_tables_create(model, &tables);
-	if (!error) {
-		fwrite(gm_view_page_begin, 1, gm_view_page_begin_size, out);
-		error = write_columns(context, other, model, columns, tables, &account);
-		fwrite(gm_view_page_end, 1, gm_view_page_end_size, out);
-		gm_view_tables_destroy(tables);
-	}
+	struct gm_error *error = write_page(context, options, model, columns, out, &account);
 	gm_view_columns_destroy(columns);
 	if (!error)
 		*ret_account = account;

@@ -12,21 +12,27 @@
 #ifndef GM_VIEW_VIEW_H
 #define GM_VIEW_VIEW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "ask/context.h"
+
+struct gm_view_options {
+	const char *other; /* the path of another recording that it is compared with, which is
+	                      read on its own; NULL: none */
+	bool sources;      /* with the lines of source files of this machine */
+};
 
 struct gm_view_account {
 	uint64_t events, blocks;
 	uint64_t devices; /* those with events */
 };
 
-/* Writes the page of the context's recording; `other`: the path of another one that it is compared
- * with, NULL: none, which is read on its own. Whether `out` took it all is the caller's to see.
+/* Writes the page of the context's recording. Whether `out` took it all is the caller's to see.
  * Beside the model it needs memory for a fortieth of what that needs, and for each distinct stack.
  */
-struct gm_error *gm_view_write(struct gm_context *context, const char *other, FILE *out,
-        struct gm_view_account *ret_account);
+struct gm_error *gm_view_write(struct gm_context *context, const struct gm_view_options *options,
+        FILE *out, struct gm_view_account *ret_account);
 
 #endif

@@ -44,12 +44,13 @@ async function causeOf({ device, texts }, block) {
   return { cause: texts[text[number - 1]], kept: texts[kept[number - 1]] || null };
 }
 
+function frameItem(frame) {
+  const source = frame.source ? make("code", { class: "source" }, frame.source) : null;
+  return make("li", { class: isLibrary(frame.file) ? "library" : null }, `${frame.file}:${frame.line} in ${frame.function}`, source);
+}
+
 function stackList(frames) {
-  return make(
-    "ol",
-    { class: "stack", tabindex: "0" },
-    ...frames.map((frame) => make("li", { class: isLibrary(frame.file) ? "library" : null }, `${frame.file}:${frame.line} in ${frame.function}`)),
-  );
+  return make("ol", { class: "stack", tabindex: "0" }, ...frames.map(frameItem));
 }
 
 function stackSection(title, frames) {

@@ -70,7 +70,11 @@ function writeHash(view) {
   if (view.from > 0 || view.to < view.events) parts.push(`from=${Math.floor(view.from)}`, `to=${Math.ceil(view.to)}`);
   if (view.block >= 0) parts.push(`block=${view.device.alloc[view.block]}`);
   if (view.by !== "category") parts.push(`by=${view.by}`);
-  history.replaceState(null, "", `#${parts.join("&")}`);
+  try {
+    history.replaceState(null, "", `#${parts.join("&")}`);
+  } catch {
+    // A page within another one, as in a notebook, may have no address of its own.
+  }
 }
 
 // "#123": that block, or that event; "step 3"

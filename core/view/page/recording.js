@@ -36,7 +36,11 @@ export class Recording {
       await this.columns.numbers("frame.function", Uint32Array),
       await this.columns.numbers("frame.line", Uint32Array),
     ];
-    this.frame = (number) => ({ file: this.texts[file[number]] || "?", function: this.texts[name[number]] || "?", line: line[number] });
+    const source = this.columns.has("frame.source") ? await this.columns.numbers("frame.source", Uint32Array) : null;
+    this.frame = (number) => {
+      const frame = { file: this.texts[file[number]] || "?", function: this.texts[name[number]] || "?", line: line[number] };
+      return source?.[number] ? { ...frame, source: this.texts[source[number]] } : frame;
+    };
     this.stacks = [[], ...(await this.numberLists("stacks"))];
     this.told = [[], ...(await this.numberLists("stacks.told"))];
   }
