@@ -11,6 +11,7 @@
 	_(info)        \
 	_(events)      \
 	_(blocks)      \
+	_(at)          \
 	_(timeline)    \
 	_(peak)        \
 	_(steps)       \
@@ -26,6 +27,8 @@
 	_(why)         \
 	_(who_holds)   \
 	_(retained)    \
+	_(frames)      \
+	_(locals)      \
 	_(run)         \
 	_(attach)      \
 	_(detach)      \

@@ -68,6 +68,9 @@ struct gm_python_frame {
 	uint32_t lasti;   /* byte offset of the instruction under way */
 	uint32_t line;    /* 0: none */
 	uint64_t address; /* of the interpreter's frame in the image */
+	/* Which call of the interpreter's loop runs it, 0: the innermost one. One native frame of
+	 * _PyEval_EvalFrameDefault() may run several Python frames (3.11+). */
+	uint32_t evaluation;
 };
 
 struct gm_instruction {
@@ -144,6 +147,15 @@ size_t gm_python_thread_stack(struct gm_python *python, const struct gm_python_t
 bool gm_python_dying_frame(struct gm_python *python, pid_t thread,
         const struct gm_python_frame *frame, struct gm_python_frame *ret_dying, int *ret_slot);
 
+/*
+ * A frame's variables by name: a function's arguments and locals in the order of its code object,
+ * cells looked through; of a module's or a class body's frame what its dict has. `object` 0: it is
+ * not bound. Return false to stop. Strings are valid during the call.
+ */
+typedef bool (*gm_python_variable_visit)(void *context, const char *name, uint64_t object);
+void gm_python_variables(struct gm_python *python, const struct gm_python_frame *frame,
+        gm_python_variable_visit visit, void *context);
+
 /* Is it the code of a generator, a coroutine or an asynchronous generator? */
 bool gm_python_is_generator(const struct gm_python *python, const struct gm_code *code);
 
@@ -188,6 +200,12 @@ bool gm_python_has_items(struct gm_python *python, uint64_t object);
 bool gm_python_number(struct gm_python *python, uint64_t object, double *ret_value);
 /* A str object's value (UTF-8, at most `max` characters); caller frees. */
 bool gm_python_str(struct gm_python *python, uint64_t object, size_t max, char **ret_string);
+/*
+ * A plain value as Python writes it: None, True, 3, 0.5, 'text' (at most `max` characters of it,
+ * then …); of a list, tuple, dict or set its number of items, "3 items". NULL: another object, or
+ * no memory. The caller frees it.
+ */
+char *gm_python_short_text(struct gm_python *python, uint64_t object, size_t max);
 /* The object in a frame's localsplus slot; 0: unbound. Cells are not looked through. */
 uint64_t gm_python_local(
         struct gm_python *python, const struct gm_python_frame *frame, uint32_t slot);

@@ -175,6 +175,7 @@ struct gm_raw_frame {
 	uint64_t code;
 	uint64_t instruction; /* 3.11+: an address; before: f_lasti */
 	uint8_t owner;
+	bool entered; /* it was called from C: the frames outside it are another evaluation's */
 	struct gm_code_entry *entry;
 };
 

@@ -1,44 +1,9 @@
 /* The stacks of an event, as text: the Python frames with their source lines, then the native ones.
  */
-#include <string.h>
-
 #include "ask/recording/place.h"
-#include "base/cleanup.h"
 #include "base/put.h"
-#include "base/regular_file.h"
 #include "render/answers.h"
-
-enum { LINE_MAX_SHOWN = 200, FILE_MAX_READ = 16 << 20 };
-
-/* A line of a source file without the blanks around it; false: there is none. The recording names
- * the file, so that it may be anything. */
-static bool read_line(const char *path, uint32_t number, char line[LINE_MAX_SHOWN])
-{
-	if (path[0] != '/' || number == 0)
-		return false;
-	_cleanup_fclose_ FILE *file = gm_regular_file_stream(path);
-	if (!file)
-		return false;
-	uint32_t at = 1;
-	size_t length = 0;
-	bool begun = false;
-	for (long read = 0; read < FILE_MAX_READ; read++) {
-		int c = fgetc(file);
-		if (c == EOF || (c == '\n' && at == number))
-			break;
-		if (c == '\n') {
-			at++;
-			continue;
-		}
-		begun = at == number && (begun || (c != ' ' && c != '\t'));
-		if (begun && length < LINE_MAX_SHOWN - 1)
-			line[length++] = (char)c;
-	}
-	while (length > 0 && strchr(" \t\r", line[length - 1]))
-		length--;
-	line[length] = '\0';
-	return at == number && length > 0;
-}
+#include "render/source_line.h"
 
 static void put_python(const struct gm_log *log, const struct gm_event *event, FILE *out)
 {
@@ -51,9 +16,9 @@ static void put_python(const struct gm_log *log, const struct gm_event *event, F
 	gm_put(out, "Python, innermost frame first%s:\n",
 	        borrowed ? " (of the thread that waits in backward())" : "");
 	for (size_t i = 0; gm_place_frame(log, event->python_stack, i, &place); i++) {
-		char line[LINE_MAX_SHOWN];
+		char line[GM_SOURCE_LINE];
 		gm_put(out, "%4zu  %s:%u in %s\n", i, place.file, place.line, place.function);
-		if (read_line(place.file, place.line, line))
+		if (gm_source_line(place.file, place.line, line))
 			gm_put(out, "        %s\n", line);
 	}
 }

@@ -13,6 +13,7 @@ made by the library. It needs gdb 10's Python API and nothing newer.
     libraries.py    which libraries' symbols gdb reads
     awaited.py      … and those that a pending breakpoint waits for
     frames.py       native frames of what gdb has no symbols of: callers and names
+    python_frames.py  Python frames: the selected one, and those in `bt`
     debugger.py     differences between debuggers, and their defects
     settings.py     `set gpumem …`
     functions.py    `$gpumem_allocated()` and its like

@@ -10,7 +10,7 @@ import os
 
 import gdb
 
-from . import agent, debugger, frames, libraries
+from . import agent, debugger, frames, libraries, python_frames
 from .library import Failure
 from .oom import OnOom, tell_account
 from .recording import Recording
@@ -57,6 +57,7 @@ class Waiting:
         self.by_agent = by_agent
         libraries.quiet_loading()
         frames.install()
+        python_frames.install()
         self._connect()
         self.on = True
         pid = debugger.process_id()

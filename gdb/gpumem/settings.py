@@ -1,4 +1,4 @@
-"""`set gpumem NAME VALUE` and `show gpumem NAME`: what `gpumem record` does where its options do not say."""
+"""`set gpumem NAME VALUE` and `show gpumem NAME`: what `gpumem record` does where its options do not say, and what `bt` shows."""
 
 import gdb
 
@@ -6,7 +6,7 @@ from . import debugger
 
 
 class SetPrefix(gdb.Command):
-    """Settings of gpumem: what `gpumem record` does where its options do not say."""
+    """Settings of gpumem: what `gpumem record` does where its options do not say, and what `bt` shows."""
 
     def __init__(self):
         super().__init__("set gpumem", gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
@@ -62,6 +62,12 @@ SETTINGS = {
         ["none", "stop", "core"],
         "what happens when a device has run out of memory",
         "stop: gdb stops the program before PyTorch raises its error, and prints the verdict. core: a core is written, and the program continues.",
+    ),
+    "python-frames": (
+        "on",
+        ["on", "off"],
+        "whether `bt` shows Python frames",
+        "on: below each native frame that runs Python code, `bt` shows the Python frames. `disable frame-filter global gpumem-python` does the same as off.",
     ),
 }
 _settings = {}

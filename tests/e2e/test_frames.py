@@ -34,6 +34,7 @@ STOPS += ["gpumem until size>100MiB and action=segment_alloc", "gpumem next-even
 # The function at the top, if it is another one than that of blocks. A new segment is seen with its first block.
 TOP = {"segment_free": "cudaFree", "oom": "c10::reportOutOfMemoryToProfiler"}
 BY_GDB = ["set auto-solib-add on", "sharedlibrary", "disable frame-filter global gpumem-names", "disable unwinder global gpumem"]
+BY_GDB += ["disable frame-filter global gpumem-python"]
 
 
 @pytest.fixture

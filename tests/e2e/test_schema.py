@@ -180,7 +180,7 @@ def answers(files, run_gpumem, sim_env, tmp_path_factory):
             by_shape.write_text(json.dumps(ask("blocks", pid, "--by=shape")))
             ask("core", str(process.pid), "-o", core)
             for target in (pid, f"--core={core}"):
-                for question in ("info", "blocks", "segments", "retained", "doctor", "amp", "zero"):
+                for question in ("info", "blocks", "segments", "retained", "doctor", "amp", "zero", "frames", "locals"):
                     ask(question, target)
                 for block in (*blocks, "net.a.weight"):
                     ask("who-holds", target, block)

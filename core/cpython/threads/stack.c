@@ -266,6 +266,11 @@ bool gm_py_read_frame(struct gm_python *python, uint64_t address, struct gm_raw_
 	else
 		ret->instruction = (uint64_t)(int64_t)gm_i32_at(at, layout->frame_lasti);
 	ret->entry = NULL;
+	/* 3.11: is_entry, the byte before owner; 3.12+: a frame of C's lies between, see collect()
+	 */
+	ret->entered =
+	        python->version < 0x030b || (python->version == 0x030b && layout->frame_owner > 0 &&
+	                                            at[layout->frame_owner - 1]);
 	*ret_previous = gm_u64_at(at, layout->frame_previous);
 	return true;
 }
@@ -313,7 +318,10 @@ static void collect(struct walk *walk, size_t max)
 		uint64_t previous;
 		if (!gm_py_read_frame(python, at, &raw, &previous))
 			return;
-		if (raw.owner < GM_OWNED_BY_C && raw.code && !gm_array_push(&python->raw, raw))
+		bool by_c = raw.owner >= GM_OWNED_BY_C;
+		if (by_c && python->raw.count)
+			python->raw.items[python->raw.count - 1].entered = true;
+		if (!by_c && raw.code && !gm_array_push(&python->raw, raw))
 			return;
 		if (!(step & (step - 1)))
 			mark = at;
@@ -423,12 +431,15 @@ static size_t read_frames(struct walk *walk, struct gm_python_frame *ret_frames,
 {
 	struct gm_python *python = walk->python;
 	size_t count = 0;
+	uint32_t evaluation = 0;
 
 	collect(walk, max);
 	find_codes(python);
 	for (size_t i = 0; i < python->raw.count && count < max; i++) {
 		struct gm_raw_frame *raw = &python->raw.items[i];
 		struct gm_python_frame *frame = &ret_frames[count];
+		uint32_t own = evaluation;
+		evaluation += raw->entered;
 		if (!raw->entry)
 			break; /* no code object there: the list is not to be trusted beyond */
 		if (incomplete(python, raw))
@@ -437,6 +448,7 @@ static size_t read_frames(struct walk *walk, struct gm_python_frame *ret_frames,
 		frame->lasti = gm_py_lasti(python, raw);
 		frame->line = gm_py_line_at(raw->entry, frame->lasti);
 		frame->address = raw->address;
+		frame->evaluation = own;
 		count++;
 	}
 	return count;

@@ -2,7 +2,7 @@
 
 
 def install_all():
-    from . import gpumem, next_event, record, until, watch, where
+    from . import gpumem, next_event, record, until, up_down, watch, where
     from .question import install_questions
 
     gpumem.Gpumem()
@@ -12,4 +12,6 @@ def install_all():
     until.Until()
     watch.Watch()
     where.Where()
+    up_down.Up()
+    up_down.Down()
     install_questions(skip={"record", "next-event", "step", "until", "watch", "where"})

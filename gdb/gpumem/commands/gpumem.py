@@ -12,6 +12,8 @@ class Gpumem(gdb.Command):
     gpumem info             shows the contents of the recording
     gpumem who-holds BLOCK  shows everything that keeps a block alive
     gpumem why BLOCK        shows what allocated a block, and which statement released it
+    gpumem locals           shows the variables of a Python frame; `gpumem up` and `down` select one
+    gpumem at EVENT         shows a past state of the recording
     gpumem oom              explains why PyTorch ran out of memory, and what fills the device
 
     BLOCK is an address, `#N` (the event that allocated it), or a Python variable of the selected thread.

@@ -8,9 +8,10 @@ import gdb
 from ..command import Command, Usage, answer
 from ..library import Failure, Session, commands
 from ..session import session
+from .up_down import with_frame
 
 # who-holds and why take a variable, the others a file
-TAKES_NO_FILE = {"who-holds", "why", "retained", "amp", "zero", "doctor"}
+TAKES_NO_FILE = {"who-holds", "why", "retained", "amp", "zero", "doctor", "frames", "locals", "at"}
 
 # these take an address, which gdb may know by a name: $rdi, $1
 TAKES_BLOCK = {"who-holds", "why", "blocks", "segments"}
@@ -48,6 +49,8 @@ class Question(Command):
     def run(self, arguments):
         if self.name in TAKES_BLOCK:
             arguments = [address(word) if word.startswith("$") else word for word in arguments]
+        if self.name == "locals":
+            arguments = with_frame(arguments)
         answer([self.name, *arguments])
 
 
