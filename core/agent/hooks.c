@@ -25,6 +25,7 @@
 #include "agent/state.h"
 #include "agent/tensors.h"
 #include "base/varint.h"
+#include "sim/account.h"
 #include "torch/names.h"
 
 SEE void *gm_agent_see_report(const struct call *call);
@@ -86,6 +87,32 @@ static int16_t device_index(uint64_t device)
 	return index < 0 ? 0 : index;
 }
 
+static void put_total(int16_t device, uint64_t total)
+{
+	char name[32];
+	uint8_t bytes[64];
+	int length = snprintf(name, sizeof(name), "device.%d.total", device);
+	uint8_t *at = gm_put_varint(bytes, (uint64_t)length);
+	memcpy(at, name, (size_t)length);
+	at = gm_put_varint(at + length, total);
+	gm_agent_put(GM_AGENT_COUNTER, 0, bytes, (size_t)(at - bytes));
+}
+
+/* How much memory a device has is told once, where it costs no call of CUDA's: a simulated one says
+ * so in the process's memory. Of another it is known when it runs out of memory. */
+static void put_simulated_total(int16_t device)
+{
+	static _Atomic uint32_t told;
+	if (device < 0 || device >= GM_SIM_DEVICES_MAX ||
+	        (atomic_load_explicit(&told, memory_order_relaxed) >> device & 1))
+		return;
+	atomic_fetch_or(&told, 1U << device);
+	const struct gm_sim_account *sim =
+	        gm_agent_lookup("libgpumem-sim.so", GM_SIM_ACCOUNT_SYMBOL);
+	if (sim && sim->magic == GM_SIM_ACCOUNT_MAGIC && (uint32_t)device < sim->devices)
+		put_total(device, sim->device[device].total);
+}
+
 /* void reportMemoryUsageToProfiler(void *ptr, int64_t alloc_size, size_t total_allocated, size_t
  * total_reserved, Device) (c10/core/Allocator.h); the allocator's lock is held. */
 static void report(const struct call *call)
@@ -102,6 +129,7 @@ static void report(const struct call *call)
 	        .reserved = call->argument[3],
 	        .at = &call->at,
 	};
+	put_simulated_total(device);
 	if (gm_agent_blocks_wait(device))
 		gm_agent_completions(device, &call->at);
 	struct gm_agent_block block;
@@ -144,17 +172,6 @@ static uint64_t device_free(int16_t device, uint64_t *ret_total)
 		return 0;
 	*ret_total = total;
 	return (uint64_t)free_bytes + 1;
-}
-
-static void put_total(int16_t device, uint64_t total)
-{
-	char name[32];
-	uint8_t bytes[64];
-	int length = snprintf(name, sizeof(name), "device.%d.total", device);
-	uint8_t *at = gm_put_varint(bytes, (uint64_t)length);
-	memcpy(at, name, (size_t)length);
-	at = gm_put_varint(at + length, total);
-	gm_agent_put(GM_AGENT_COUNTER, 0, bytes, (size_t)(at - bytes));
 }
 
 /* void reportOutOfMemoryToProfiler(int64_t alloc_size, size_t total_allocated, size_t

@@ -36,6 +36,7 @@
 	_(gdb)         \
 	_(core)        \
 	_(fit)         \
+	_(replay)      \
 	_(learn)       \
 	_(sim)         \
 	_(doctor)

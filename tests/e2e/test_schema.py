@@ -116,6 +116,8 @@ def ask_others(ask, lines_of, files, folder, run_gpumem):
     words = ("--sim=512MiB", "--vary=n=1..2", "--json", "--", PYTHON, "-c", TAKES, "{n}")
     fitted.write_text(run_gpumem("fit", *words).check().out)
     lines_of("fit", fitted)
+    tight = ("--sim=1GiB", "--alloc-conf", "", "--alloc-conf", "no_such:1")
+    ask("replay", files["leak"], *tight, timeout=400)
     ask("learn", PYTHON, "-o", folder / "layouts", timeout=400)
 
 
