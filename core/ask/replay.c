@@ -92,6 +92,8 @@ static struct gm_error *run(
 	memcpy(replay->settings, named ? options->settings : usual,
 	        replay->count * sizeof(*replay->settings));
 	telling.count = replay->count;
+	if (options->told)
+		tell(&telling, 0);
 	const struct gm_replay_run asked = {.python = python,
 	        .profile = replay->profile.name,
 	        .settings = replay->settings,

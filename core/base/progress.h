@@ -11,9 +11,10 @@ enum gm_progress_kind {
 	GM_PROGRESS_WRITING_CORE,
 	GM_PROGRESS_LEARNING_TORCH,
 	GM_PROGRESS_LEARNING_PYTHON,
+	GM_PROGRESS_REPLAYING, /* settings, not bytes */
 };
 
-/* `done` of `all` bytes; `all` is 0 where it is not known, and both where nothing is counted. */
+/* `done` of `all` bytes, or of what the kind counts; `all` is 0 where it is not known, and both where nothing is counted. */
 typedef void gm_show_progress(
         void *context, enum gm_progress_kind kind, uint64_t done, uint64_t all);
 

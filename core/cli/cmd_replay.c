@@ -47,7 +47,7 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 
 static void show(void *data, size_t done, size_t count)
 {
-	gm_progress_show(data, "replaying", done, count);
+	gm_progress_show(data, GM_PROGRESS_REPLAYING, done, count);
 }
 
 static struct gm_error *run(

@@ -11,6 +11,7 @@ const char *gm_text_progress(enum gm_progress_kind kind)
 	        [GM_PROGRESS_WRITING_CORE] = "copying memory",
 	        [GM_PROGRESS_LEARNING_TORCH] = "learning this PyTorch, once",
 	        [GM_PROGRESS_LEARNING_PYTHON] = "learning this CPython, once",
+	        [GM_PROGRESS_REPLAYING] = "replaying, settings done",
 	};
 	return texts[kind];
 }

@@ -167,6 +167,7 @@ def answers(files, run_gpumem, sim_env, tmp_path_factory):
     ask("doctor")
     ask("sim", "list")
     ask("view", files["leak"], "-o", folder / "page.html")
+    ask("view", files["leak"], files["amp"], "-o", folder / "compared.html")
     ask("view", files["leak"], "--svg", folder / "picture.svg")
     ask_others(ask, lines_of, files, folder, run_gpumem)
 
