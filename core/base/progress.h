@@ -14,7 +14,8 @@ enum gm_progress_kind {
 	GM_PROGRESS_REPLAYING, /* settings, not bytes */
 };
 
-/* `done` of `all` bytes, or of what the kind counts; `all` is 0 where it is not known, and both where nothing is counted. */
+/* `done` of `all` bytes, or of what the kind counts; `all` is 0 where it is not known, and both
+ * where nothing is counted. */
 typedef void gm_show_progress(
         void *context, enum gm_progress_kind kind, uint64_t done, uint64_t all);
 
