@@ -1,7 +1,8 @@
 """A buffer that is made anew, larger, for each longer input, and small results that stay: its old places fit no new one.
 
-gpumem run --sim=8GiB -o growing.gpumem -- python examples/growing.py
-gpumem replay growing.gpumem
+    gpumem run --sim=8GiB -o growing.gpumem -- python examples/growing.py
+
+`gpumem replay growing.gpumem` then shows which allocator setting needs less. docs/replay.md goes through it.
 """
 
 import torch
