@@ -78,15 +78,17 @@ def test_an_interrupt_before_any_instruction_of_a_stop_loses_no_event(run_gdb, t
     assert events(gdb["gpumem events --json"]) == events(whole["gpumem events --json"])
 
 
-# A thread of Python's in gdb has to leave gdb's signals to gdb: where it takes SIGCHLD, gdb waits for ever.
+# A thread of Python's in gdb has to leave gdb's signals to gdb: where it takes SIGCHLD, gdb waits for ever. It begins with
+# what its creator blocks: a mask that it sets itself comes late where it is not scheduled at once.
 SENDER = """
 import os, signal, threading, time
 def send():
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     while not os.path.exists({here!r}):
         time.sleep(0.05)
     os.kill(os.getpid(), signal.SIGINT)
+before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 threading.Thread(target=send, daemon=True).start()
+signal.pthread_sigmask(signal.SIG_SETMASK, before)
 """
 
 
