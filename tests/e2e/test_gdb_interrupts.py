@@ -85,7 +85,11 @@ import os, signal, threading, time
 def send():
     while not os.path.exists({here!r}):
         time.sleep(0.05)
-    os.kill(os.getpid(), signal.SIGINT)
+    # cuda-gdb may lose one (8 of 45 runs, four at once; why is not known): a user presses the key again while the program runs
+    while not os.path.exists({end!r}):
+        if time.time() - os.stat({here!r}).st_mtime < 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
 before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 threading.Thread(target=send, daemon=True).start()
 signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -104,7 +108,7 @@ def test_an_interrupt_stops_the_program_and_recording_goes_on(run_gdb, tmp_path)
         "print('whole')\n"
     )
     here, end, sender = tmp_path / "here", tmp_path / "end", tmp_path / "sender.py"
-    sender.write_text(SENDER.format(here=str(here)))
+    sender.write_text(SENDER.format(here=str(here), end=str(end)))
     commands = [RECORD, f"source {sender}", "run", "gpumem record status", f"shell touch {end}", "continue"]
     gdb = run_gdb(commands, program, [here, end], sim=False)
     assert "SIGINT" in gdb["run"] or "interrupted at an event" in gdb["run"]
