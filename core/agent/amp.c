@@ -32,12 +32,12 @@
 #include "agent/hook_entry.h"
 #include "agent/lookup.h"
 #include "agent/put.h"
+#include "agent/simulated.h"
 #include "agent/stacks/memory.h"
 #include "agent/stacks/stacks.h"
 #include "agent/state.h"
 #include "agent/stops.h"
 #include "base/varint.h"
-#include "sim/account.h"
 #include "torch/layouts.h"
 #include "torch/names.h"
 
@@ -116,8 +116,6 @@ static uint32_t number_tensor(struct known_tensors *tensors, uint64_t impl)
  * run when the call of the launch returns. */
 static bool is_simulated(const struct gm_sim_account *sim, uint64_t address)
 {
-	if (!sim || sim->magic != GM_SIM_ACCOUNT_MAGIC)
-		return false;
 	for (uint32_t i = 0; i < sim->devices && i < GM_SIM_DEVICES_MAX; i++)
 		if (sim->device[i].address && address >= sim->device[i].address &&
 		        address - sim->device[i].address < sim->device[i].span)
@@ -127,13 +125,7 @@ static bool is_simulated(const struct gm_sim_account *sim, uint64_t address)
 
 static const void *simulated_data(const struct tensor *tensor, const char *symbol)
 {
-	static const struct gm_sim_account *_Atomic account;
-	static _Atomic bool looked;
-	if (!atomic_load(&looked)) {
-		atomic_store(&account, gm_agent_lookup("libgpumem-sim.so", GM_SIM_ACCOUNT_SYMBOL));
-		atomic_store(&looked, true);
-	}
-	const struct gm_sim_account *sim = atomic_load(&account);
+	const struct gm_sim_account *sim = gm_agent_simulation();
 	void *found = sim ? gm_agent_lookup("libtorch_cpu.so", symbol) : NULL;
 	if (!found)
 		return NULL;

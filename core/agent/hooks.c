@@ -22,10 +22,10 @@
 #include "agent/amp.h"
 #include "agent/collectives.h"
 #include "agent/resized.h"
+#include "agent/simulated.h"
 #include "agent/state.h"
 #include "agent/tensors.h"
 #include "base/varint.h"
-#include "sim/account.h"
 #include "torch/names.h"
 
 SEE void *gm_agent_see_report(const struct call *call);
@@ -107,9 +107,8 @@ static void put_simulated_total(int16_t device)
 	        (atomic_load_explicit(&told, memory_order_relaxed) >> device & 1))
 		return;
 	atomic_fetch_or(&told, 1U << device);
-	const struct gm_sim_account *sim =
-	        gm_agent_lookup("libgpumem-sim.so", GM_SIM_ACCOUNT_SYMBOL);
-	if (sim && sim->magic == GM_SIM_ACCOUNT_MAGIC && (uint32_t)device < sim->devices)
+	const struct gm_sim_account *sim = gm_agent_simulation();
+	if (sim && (uint32_t)device < sim->devices)
 		put_total(device, sim->device[device].total);
 }
 

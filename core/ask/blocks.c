@@ -475,13 +475,9 @@ static struct gm_error *add_tree(struct gm_blocks *blocks)
 struct gm_error *gm_blocks_find_device(
         const struct gm_model *model, uint64_t index, size_t *ret_device)
 {
-	for (size_t i = 0; i < gm_model_device_count(model); i++) {
-		const struct gm_model_device *device = gm_model_device(model, i);
-		if (gm_device_is_accelerator(device->type) && (uint64_t)device->index == index) {
-			*ret_device = i;
-			return NULL;
-		}
-	}
+	*ret_device = gm_model_accelerator(model, index);
+	if (*ret_device != SIZE_MAX)
+		return NULL;
 	return gm_error_create(GM_USAGE,
 	        "--device %" PRIu64 ": the recording has no such device: `gpumem info` lists them",
 	        index);

@@ -399,8 +399,7 @@ static void take_counters(const struct gm_log *log, uint64_t event, struct gm_oo
 {
 	char name[64];
 	uint64_t value;
-	snprintf(name, sizeof(name), "device.%d.total", facts->device);
-	if (gm_log_counter(log, name, &value))
+	if (gm_log_device_total(log, facts->device, &value))
 		facts->total = value;
 	snprintf(name, sizeof(name), "oom.%" PRIu64 ".free", event);
 	if (gm_log_counter(log, name, &value))

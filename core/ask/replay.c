@@ -36,21 +36,14 @@ static char *python_of(const struct gm_log *log)
 
 static struct gm_error *find_device(const struct gm_model *model, int wanted, size_t *ret_index)
 {
-	*ret_index = gm_model_main_device(model);
-	if (wanted >= 0) {
-		for (size_t i = 0; i < gm_model_device_count(model); i++) {
-			const struct gm_model_device *device = gm_model_device(model, i);
-			if (gm_device_is_accelerator(device->type) && device->index == wanted) {
-				*ret_index = i;
-				return NULL;
-			}
-		}
-		return gm_error_create(
-		        GM_USAGE, "replay: --device %d: the recording has no event of it", wanted);
-	}
-	return *ret_index == SIZE_MAX ? gm_error_create(GM_TARGET,
-	                                        "replay: the recording has no event of a device")
-	                              : NULL;
+	*ret_index = wanted < 0 ? gm_model_main_device(model)
+	                        : gm_model_accelerator(model, (uint64_t)wanted);
+	if (*ret_index != SIZE_MAX)
+		return NULL;
+	if (wanted < 0)
+		return gm_error_create(GM_TARGET, "replay: the recording has no event of a device");
+	return gm_error_create(
+	        GM_USAGE, "replay: --device %d: the recording has no event of it", wanted);
 }
 
 struct telling {

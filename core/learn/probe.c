@@ -16,6 +16,7 @@
 
 #include "base/sibling_path.h"
 #include "base/cleanup.h"
+#include "base/tail.h"
 #include "learn/still.h"
 #include "sim/launch.h"
 
@@ -23,7 +24,6 @@ enum {
 	LIMIT_SECONDS = 60,
 	STILL_MS = 10000,
 	MAX_TEXT = 8 << 20,
-	TAIL = 2048,  /* of what it writes to its error output */
 	HANDOVER = 3, /* the descriptor that it writes to */
 	MAX_SETTINGS = 64,
 };
@@ -224,23 +224,9 @@ static int64_t now_ms(void)
 struct heard {
 	char *text;
 	size_t size;
-	char tail[TAIL + 1];
-	size_t tail_size;
+	struct gm_tail errors;
 	bool text_open, errors_open, whole;
 };
-
-static void keep_tail(struct heard *heard, const char *bytes, size_t size)
-{
-	if (size > TAIL) {
-		bytes += size - TAIL;
-		size = TAIL;
-	}
-	size_t drop = heard->tail_size + size > TAIL ? heard->tail_size + size - TAIL : 0;
-	memmove(heard->tail, heard->tail + drop, heard->tail_size - drop);
-	heard->tail_size -= drop;
-	memcpy(heard->tail + heard->tail_size, bytes, size);
-	heard->tail_size += size;
-}
 
 static bool ends_whole(const struct heard *heard)
 {
@@ -274,23 +260,16 @@ static bool listen_to(const struct pipes *pipes, struct heard *heard)
 			ssize_t size = read(pipes->errors[0], bytes, sizeof(bytes));
 			heard->errors_open = size > 0;
 			if (size > 0)
-				keep_tail(heard, bytes, (size_t)size);
+				gm_tail_put(&heard->errors, bytes, (size_t)size);
 		}
 	}
 	return true;
 }
 
-/* The last line that it wrote, as Python ends a traceback with what is wrong; no more of it, and
- * nothing unprintable. */
+/* The last line that it wrote; no more of it, and nothing unprintable. */
 static const char *last_line(struct heard *heard)
 {
-	char *tail = heard->tail;
-	size_t size = heard->tail_size;
-	while (size > 0 && isspace((unsigned char)tail[size - 1]))
-		size--;
-	tail[size] = 0;
-	char *line = strrchr(tail, '\n');
-	line = line ? line + 1 : tail;
+	char *line = gm_tail_last_line(&heard->errors);
 	for (char *at = line; *at; at++)
 		if (!isprint((unsigned char)*at))
 			*at = '?';

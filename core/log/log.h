@@ -371,6 +371,8 @@ bool gm_log_symbol(const struct gm_log *log, uint64_t address, uint32_t *ret_fun
         uint32_t *ret_file, uint32_t *ret_line);
 size_t gm_log_gap_count(const struct gm_log *log);
 const char *gm_log_gap(const struct gm_log *log, size_t index);
+/* Bytes of a CUDA device's memory, where a counter tells them. */
+bool gm_log_device_total(const struct gm_log *log, int device, uint64_t *ret_bytes);
 /* Passes, in the order in which they were recorded. */
 size_t gm_log_pass_count(const struct gm_log *log);
 void gm_log_pass(const struct gm_log *log, size_t index, struct gm_log_pass *ret_pass);

@@ -742,3 +742,10 @@ bool gm_log_counter(const struct gm_log *log, const char *name, uint64_t *ret_va
 	}
 	return false;
 }
+
+bool gm_log_device_total(const struct gm_log *log, int device, uint64_t *ret_bytes)
+{
+	char name[64];
+	snprintf(name, sizeof(name), "device.%d.total", device);
+	return gm_log_counter(log, name, ret_bytes);
+}

@@ -443,6 +443,16 @@ size_t gm_model_main_device(const struct gm_model *model)
 	return model->devices.count ? 0 : SIZE_MAX;
 }
 
+size_t gm_model_accelerator(const struct gm_model *model, uint64_t index)
+{
+	for (size_t i = 0; i < model->devices.count; i++) {
+		const struct gm_model_device *device = &model->devices.items[i];
+		if (gm_device_is_accelerator(device->type) && (uint64_t)device->index == index)
+			return i;
+	}
+	return SIZE_MAX;
+}
+
 size_t gm_model_block_count(const struct gm_model *model)
 {
 	return model->blocks.count;

@@ -42,6 +42,9 @@ const struct gm_model_device *gm_model_device(const struct gm_model *model, size
  * accelerator, else the first. SIZE_MAX: there is none. */
 size_t gm_model_main_device(const struct gm_model *model);
 
+/* The accelerator with that index, whatever its type; SIZE_MAX: there is none. */
+size_t gm_model_accelerator(const struct gm_model *model, uint64_t index);
+
 size_t gm_model_block_count(const struct gm_model *model);
 /* In the order of their first events. */
 const struct gm_block *gm_model_block(const struct gm_model *model, size_t index);

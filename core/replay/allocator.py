@@ -17,15 +17,15 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def read_requests():
-    """Head of 3 u64: how many requests, streams, allocations. Then the kinds (u8), the numbers (i64), the streams (u16)."""
+    """Head of 2 u64: how many requests and streams. Then the kinds (u8), the numbers (i64), the streams (u16)."""
     data = sys.stdin.buffer.read()
-    count, streams, allocations = struct.unpack_from("<3Q", data)
+    count, streams = struct.unpack_from("<2Q", data)
     numbers, of = array.array("q"), array.array("H")
-    kinds = data[24 : 24 + count]
-    numbers.frombytes(data[24 + count : 24 + 9 * count])
-    of.frombytes(data[24 + 9 * count : 24 + 11 * count])
+    kinds = data[16 : 16 + count]
+    numbers.frombytes(data[16 + count : 16 + 9 * count])
+    of.frombytes(data[16 + 9 * count : 16 + 11 * count])
     assert len(of) == count
-    return kinds, numbers, of, streams, allocations
+    return kinds, numbers, of, streams
 
 
 def replay(kinds, numbers, of, streams):
@@ -63,7 +63,7 @@ def created(torch):
     return handle[0]
 
 
-def answer(index, setting, requests):
+def answer(index, requests):
     import torch
 
     try:
@@ -72,7 +72,7 @@ def answer(index, setting, requests):
     except Exception as error:  # noqa: BLE001: whatever PyTorch raises for a setting that it does not know
         return f"refused {index} {' '.join(str(error).split())[:200]}"
     begin = time.monotonic()
-    at, size, got = replay(*requests[:4])
+    at, size, got = replay(*requests)
     took = time.monotonic() - begin
     stats = torch.cuda.memory_stats()
     names = ("allocated_bytes.all.peak", "reserved_bytes.all.peak", "inactive_split_bytes.all.peak", "num_alloc_retries")
@@ -91,7 +91,7 @@ def main():
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             # PyTorch reads it when it first allocates
             os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = setting
-            print(answer(index, setting, requests), flush=True)
+            print(answer(index, requests), flush=True)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         if status:

@@ -153,14 +153,6 @@ static void take(struct taking *taking, uint64_t *number, const struct gm_event 
 	}
 }
 
-static uint64_t total_of(const struct gm_log *log, int device)
-{
-	char name[64];
-	uint64_t value = 0;
-	snprintf(name, sizeof(name), "device.%d.total", device);
-	return gm_log_counter(log, name, &value) ? value : 0;
-}
-
 struct gm_error *gm_replay_requests_create(
         const struct gm_model *model, size_t device, struct gm_replay_requests *ret_requests)
 {
@@ -174,10 +166,10 @@ struct gm_error *gm_replay_requests_create(
 	        .events = calloc(count + 1, sizeof(*requests.events)),
 	        .peak_allocated = of->peak.allocated,
 	        .peak_reserved = of->peak.reserved,
-	        .total = total_of(log, of->index),
 	};
 	_cleanup_free_ struct taking *taking = calloc(1, sizeof(*taking));
 	_cleanup_free_ uint32_t *ordinals = calloc(blocks + 1, sizeof(*ordinals));
+	gm_log_device_total(log, of->index, &requests.total);
 	if (!requests.kinds || !requests.numbers || !requests.streams || !requests.events ||
 	        !taking || !ordinals) {
 		gm_replay_requests_deinit(&requests);

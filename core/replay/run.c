@@ -1,5 +1,4 @@
 /* The process that replays: started, given the requests, listened to, ended. */
-#include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,15 +13,16 @@
 
 #include "base/cleanup.h"
 #include "base/sibling_path.h"
+#include "base/tail.h"
 #include "replay/replay.h"
 #include "sim/launch.h"
 
-enum { TAIL = 2048, LINE = 1024 };
+enum { LINE = 1024 };
 
 /* The requests as allocator.py reads them, in a file without a name. */
 static struct gm_error *write_requests(const struct gm_replay_requests *requests, int *ret_file)
 {
-	const uint64_t head[3] = {requests->count, requests->stream_count, requests->allocations};
+	const uint64_t head[2] = {requests->count, requests->stream_count};
 	_cleanup_close_ int fd = memfd_create("gpumem-replay", MFD_CLOEXEC);
 	const struct {
 		const void *at;
@@ -123,8 +123,7 @@ struct heard {
 	size_t results_known;
 	char line[LINE];
 	size_t length;
-	char tail[TAIL + 1];
-	size_t tail_size;
+	struct gm_tail errors;
 };
 
 static bool take_result(struct heard *heard, const char *line, struct gm_replay_result *result)
@@ -148,29 +147,28 @@ static bool take_result(struct heard *heard, const char *line, struct gm_replay_
 	return true;
 }
 
-static bool take_line(struct heard *heard)
+static void take_line(struct heard *heard)
 {
 	struct gm_replay_result result = {0};
 	size_t index;
 	int behind = 0;
 	if (strncmp(heard->line, "version ", 8) == 0) {
 		snprintf(heard->version, 64, "%.63s", heard->line + 8);
-		return true;
+		return;
 	}
 	if (heard->results_known == heard->run->count)
-		return false;
+		return;
 	if (sscanf(heard->line, "refused %zu %n", &index, &behind) == 1 && behind > 0 &&
 	        index == heard->results_known) {
 		result.outcome = GM_REPLAY_NO_SETTING;
 		snprintf(result.why, sizeof(result.why), "%.255s", heard->line + behind);
 	} else if (!take_result(heard, heard->line, &result)) {
-		return false;
+		return;
 	}
 	heard->results[heard->results_known] = result;
 	heard->results_known++;
 	if (heard->run->told)
 		heard->run->told(heard->run->data, heard->results_known);
-	return true;
 }
 
 /* Bytes of its standard output; a line that is too long or none of the protocol's is dropped:
@@ -187,19 +185,6 @@ static void take_text(struct heard *heard, const char *bytes, size_t size)
 		take_line(heard);
 		heard->length = 0;
 	}
-}
-
-static void take_errors(struct heard *heard, const char *bytes, size_t size)
-{
-	if (size > TAIL) {
-		bytes += size - TAIL;
-		size = TAIL;
-	}
-	size_t drop = heard->tail_size + size > TAIL ? heard->tail_size + size - TAIL : 0;
-	memmove(heard->tail, heard->tail + drop, heard->tail_size - drop);
-	heard->tail_size -= drop;
-	memcpy(heard->tail + heard->tail_size, bytes, size);
-	heard->tail_size += size;
 }
 
 /* Until both ends are closed; false: a signal came, which asks to stop. */
@@ -219,27 +204,16 @@ static bool listen_to(const struct process *process, struct heard *heard)
 			else if (i == 0)
 				take_text(heard, bytes, (size_t)size);
 			else
-				take_errors(heard, bytes, (size_t)size);
+				gm_tail_put(&heard->errors, bytes, (size_t)size);
 		}
 	}
 	return true;
 }
 
-/* The last line of its errors: Python ends a traceback with what is wrong. */
-static const char *last_line(struct heard *heard)
-{
-	size_t size = heard->tail_size;
-	while (size > 0 && isspace((unsigned char)heard->tail[size - 1]))
-		size--;
-	heard->tail[size] = 0;
-	char *line = strrchr(heard->tail, '\n');
-	return line ? line + 1 : heard->tail;
-}
-
 static struct gm_error *explain(
         const struct gm_replay_run *run, bool listened, int status, struct heard *heard)
 {
-	const char *line = last_line(heard);
+	const char *line = gm_tail_last_line(&heard->errors);
 	if (!listened)
 		return gm_error_create(GM_TARGET, "replay: stopped");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)

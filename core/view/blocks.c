@@ -264,7 +264,7 @@ struct gm_error *gm_view_device_blocks(const struct gm_model *model, size_t devi
 {
 	uint64_t blocks = 0;
 	_cleanup_(destroy_causes) struct gm_view_causes *causes = NULL;
-	gm_try(gm_view_causes_create(model, tables, &causes));
+	gm_try(gm_view_causes_create(model, device, tables, &causes));
 	const struct looking looking = {
 	        model, categories, tables, causes, gm_model_has_names(model)};
 	_cleanup_(destroy_driven) struct gm_driven *driven = NULL;

@@ -39,13 +39,14 @@ static uint32_t pair(
 }
 
 /* In the order of the events, in which they are read fastest. */
-static void find_releases(struct gm_view_causes *causes)
+static void find_releases(struct gm_view_causes *causes, size_t device)
 {
 	const struct gm_log *log = gm_model_log(causes->model);
 	for (uint64_t number = 0; number < gm_log_event_count(log); number++) {
 		uint32_t block = gm_model_event_block(causes->model, number);
 		struct gm_event event;
 		if (block == GM_NO_BLOCK ||
+		        gm_model_block(causes->model, block)->device != device ||
 		        gm_block_end(gm_model_block(causes->model, block)) != number)
 			continue;
 		gm_log_event(log, number, &event);
@@ -70,8 +71,8 @@ void gm_view_causes_destroy(struct gm_view_causes *causes)
 	free(causes);
 }
 
-struct gm_error *gm_view_causes_create(const struct gm_model *model, struct gm_view_tables *tables,
-        struct gm_view_causes **ret_causes)
+struct gm_error *gm_view_causes_create(const struct gm_model *model, size_t device,
+        struct gm_view_tables *tables, struct gm_view_causes **ret_causes)
 {
 	struct gm_view_causes *causes = calloc(1, sizeof(*causes));
 	if (!causes)
@@ -80,7 +81,7 @@ struct gm_error *gm_view_causes_create(const struct gm_model *model, struct gm_v
 	causes->tables = tables;
 	causes->releases = calloc(gm_model_block_count(model) + 1, sizeof(*causes->releases));
 	if (causes->releases)
-		find_releases(causes);
+		find_releases(causes, device);
 	if (!causes->releases || causes->no_memory) {
 		gm_view_causes_destroy(causes);
 		return &gm_error_no_memory;

@@ -15,8 +15,9 @@ enum { GM_VIEW_CAUSES_MOST = 1 << 16 };
 
 struct gm_view_causes;
 
-struct gm_error *gm_view_causes_create(const struct gm_model *model, struct gm_view_tables *tables,
-        struct gm_view_causes **ret_causes);
+/* For the blocks of one device. */
+struct gm_error *gm_view_causes_create(const struct gm_model *model, size_t device,
+        struct gm_view_tables *tables, struct gm_view_causes **ret_causes);
 void gm_view_causes_destroy(struct gm_view_causes *causes);
 
 /* The cause of block `number` of the model, from 1; 0: it was not released, or is left to `why`. */
