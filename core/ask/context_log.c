@@ -21,20 +21,37 @@ static void close_log(struct gm_context *context)
 	free(gm_take(context->opened_log));
 }
 
-/* A file is told by how it begins. */
-static struct gm_error *open_file(
-        struct gm_context *context, const char *path, struct gm_log **ret_log)
+static struct gm_error *open_as(
+        struct gm_context *context, const char *path, bool is_spool, struct gm_log **ret_log)
 {
 	context->log_imported = false;
-	if (gm_import_is_snapshot(path))
-		return gm_import_snapshot(path, ret_log);
-	if (!gm_spool_is(path))
+	if (!is_spool)
 		return gm_log_open_lazily(path, path, ret_log);
 	gm_try(gm_spool_live_open(path, &context->log_live, ret_log));
 	if (context->log_live)
 		return NULL;
 	context->log_imported = !gm_spool_is_final(path);
 	return gm_spool_import(path, ret_log);
+}
+
+/*
+ * How a file begins tells what it is. Another may take its name meanwhile: a log takes that of the
+ * agent's file when the process has ended, a new recording that of an old log.
+ */
+static struct gm_error *open_file(
+        struct gm_context *context, const char *path, struct gm_log **ret_log)
+{
+	enum { TRIES = 5 };
+	context->log_imported = false;
+	if (gm_import_is_snapshot(path))
+		return gm_import_snapshot(path, ret_log);
+	for (int try = 1;; try++) {
+		bool is_spool = gm_spool_is(path);
+		struct gm_error *error = open_as(context, path, is_spool, ret_log);
+		if (!error || try == TRIES || gm_spool_is(path) == is_spool)
+			return error;
+		gm_error_destroy(error);
+	}
 }
 
 /* A recorder may have appended since: the model takes in what came. */

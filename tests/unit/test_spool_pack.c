@@ -17,6 +17,7 @@
 
 #include "agent/format.h"
 #include "agent/spool.h"
+#include "ask/context.h"
 #include "base/varint.h"
 #include "base/cleanup.h"
 #include "base/hash.h"
@@ -302,6 +303,83 @@ static void two_do_not_pack_one_file(void **state)
 	end(&file);
 }
 
+/* ---- a recording becomes a log -----------------------------------------------------------------
+ */
+
+static void put_state(const struct file *file, uint32_t state)
+{
+	enum { STATE = offsetof(struct gm_agent_file_header, state) };
+	assert_int_equal(pwrite(file->fd, &state, sizeof(state), STATE), sizeof(state));
+}
+
+/* As `gpumem run` and the process that packs do at the end of the recorded process. */
+static void become_log(const struct file *file)
+{
+	const struct gm_spool_options options = {.packed = true};
+	struct gm_spool_summary summary;
+	char made[sizeof(file->path) + 8];
+	snprintf(made, sizeof(made), "%s.log", file->path);
+	assert_null(gm_spool_convert(file->path, made, &options, &summary));
+	assert_int_equal(rename(made, file->path), 0);
+}
+
+/* Reads the file as every question does, in a process that stands at its `calls`-th system call
+ * while the file becomes a log. False: it had come to its end before. */
+static bool reads_on_until(const struct file *file, unsigned calls)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		struct gm_context context;
+		struct gm_log *log;
+		gm_context_init(&context);
+		gm_error_destroy(gm_context_set_log(&context, file->path));
+		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+			_exit(2);
+		raise(SIGSTOP);
+		for (int i = 0; i < 2; i++) {
+			gm_context_invalidate(&context);
+			struct gm_error *error = gm_context_log(&context, &log);
+			if (error) {
+				fprintf(stderr, "at call %u: %s\n", calls, error->message);
+				_exit(1);
+			}
+			if (gm_log_event_count(log) != file->sequence)
+				_exit(3);
+		}
+		_exit(0);
+	}
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	for (unsigned stops = 0; WIFSTOPPED(status) && stops < calls; stops++) {
+		assert_int_equal(ptrace(PTRACE_SYSCALL, child, NULL, NULL), 0);
+		assert_int_equal(waitpid(child, &status, 0), child);
+	}
+	bool stands = WIFSTOPPED(status);
+	if (stands) {
+		become_log(file);
+		assert_int_equal(ptrace(PTRACE_DETACH, child, NULL, NULL), 0);
+		assert_int_equal(waitpid(child, &status, 0), child);
+	}
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	return stands;
+}
+
+static void a_recording_may_become_a_log_at_any_moment_of_a_reading(void **state)
+{
+	static const uint32_t states[] = {GM_AGENT_RUNS, GM_AGENT_STOPPED};
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		bool stands = true;
+		for (unsigned calls = 1; stands; calls++) {
+			struct file file;
+			begin(&file, 0);
+			put_state(&file, states[i]);
+			stands = reads_on_until(&file, calls);
+			end(&file);
+		}
+	}
+}
+
 static void expect_damaged(const struct file *file)
 {
 	struct gm_log *log = NULL;
@@ -346,6 +424,7 @@ int main(void)
 	        cmocka_unit_test(who_reads_while_it_is_packed_reads_the_same),
 	        cmocka_unit_test(a_file_that_grows_is_read_on_while_it_is_packed),
 	        cmocka_unit_test(two_do_not_pack_one_file),
+	        cmocka_unit_test(a_recording_may_become_a_log_at_any_moment_of_a_reading),
 	        cmocka_unit_test(packed_records_that_are_damaged_are_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
