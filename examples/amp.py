@@ -1,7 +1,7 @@
 """Mixed precision with one weight: why does nothing change in step 1, and what waits for step 2?
 
 The scaler's first scale makes the gradients overflow, so the first step is skipped: Adam's moments come later. The
-float32 gradient of a step is let go by zero_grad() of the next one, its output by the assignment in the next one.
+float32 gradient of a step is released by zero_grad() of the next one, its output by the assignment in the next one.
 
     build/bin/gpumem run --sim --overflow-at 1 -o amp.gpumem -- .venv/bin/python examples/amp.py
 """

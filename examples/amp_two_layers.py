@@ -1,4 +1,4 @@
-"""Mixed precision with two layers: how does memory that was let go serve again within a step?
+"""Mixed precision with two layers: how does memory that was released serve again within a step?
 
 Weights are float32 and each pass makes float16 copies of them. Backward computes a float16 gradient for each layer and
 from it the float32 one that stays.

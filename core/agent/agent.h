@@ -16,7 +16,7 @@
  *   grad_mode.c whether autograd records in the thread
  *   clock.c     its time
  *   spool.c     the mapped file and each thread's buffer of it
- *   ring.c      the same of limited size: its oldest extents used anew
+ *   ring.c      the same of limited size: its oldest extents used again
  *   carried.c   what is carried over of them
  *   hooks.c     what libc10 reports
  *   tensors.c   dtype, sizes and strides of the tensor that a block is allocated for

@@ -152,7 +152,7 @@ void gm_agent_blocks_begin(void)
 	}
 }
 
-static void *room(size_t size)
+static void *map_zeros(size_t size)
 {
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	return memory == MAP_FAILED ? NULL : memory;
@@ -177,7 +177,7 @@ static bool grow(struct device_blocks *device)
 	if (old.size == TABLE_LAST)
 		return false;
 	device->size = old.size ? old.size * 2 : TABLE_FIRST;
-	device->entries = room(device->size * sizeof(struct entry));
+	device->entries = map_zeros(device->size * sizeof(struct entry));
 	if (!device->entries) {
 		device->entries = old.entries;
 		device->size = old.size;
@@ -379,7 +379,7 @@ bool gm_agent_block_free(int index, uint64_t address, uint64_t size)
 	bool deferred = record && waits(record, address, true);
 	if (deferred) {
 		if (!device->waiting)
-			device->waiting = room(PENDING_MAX * sizeof(struct pending));
+			device->waiting = map_zeros(PENDING_MAX * sizeof(struct pending));
 		if (device->waiting && device->waiting_count < PENDING_MAX)
 			device->waiting[device->waiting_count++] =
 			        (struct pending){address, size, record};

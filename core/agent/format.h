@@ -205,7 +205,7 @@ enum gm_agent_names {
 
 /*
  * What the extents of a recording are that keeps the newest: when there is no more room, the oldest
- * ones are used anew. What is interned in them, and gaps and counters, is copied to GM_AGENT_KEPT
+ * ones are used again. What is interned in them, and gaps and counters, is copied to GM_AGENT_KEPT
  * ones before; of their events those that are the last of their memory (an allocation that is not
  * undone, mostly) to GM_AGENT_CARRIED ones, which together replace those of the time before when
  * the header's `carried` says so.
@@ -241,8 +241,8 @@ struct gm_agent_extent_header {
 	                                GM_AGENT_THREAD record */
 	uint64_t first_sequence;     /* no event in it has a smaller number */
 	/* Since 1.1 */
-	_Atomic uint32_t turn; /* changes before the extent is used anew: what is read while it does
-	                          is not whole */
+	_Atomic uint32_t turn; /* changes before the extent is used again: what is read while it
+	                          does is not whole */
 	uint32_t kind;         /* enum gm_agent_extent_kind */
 	uint32_t next; /* of GM_AGENT_CARRIED: number of the next of its kind plus 1, 0: the last */
 	_Atomic uint32_t finished; /* since 2.0; 1: no thread writes it any more */

@@ -174,7 +174,7 @@ static int domain_pop(void *domain)
 
 static void *register_string(void *domain, const char *text)
 {
-	return text ? strdup(text) : NULL; /* there is no call that lets go of one */
+	return text ? strdup(text) : NULL; /* there is no call that releases one */
 }
 
 typedef void (*function)(void);

@@ -9,7 +9,7 @@
 
 enum state { NEW = 0, OWNED, FINISHED, FREE, KEPT, CARRIED };
 enum {
-	BATCH = 8,   /* extents that are used anew at once */
+	BATCH = 8,   /* extents that are used again at once */
 	RESERVE = 4, /* extents that stay free for what is carried over, beside as many as that took
 	                before */
 };
@@ -122,7 +122,7 @@ static bool next_extent(struct writer *writer)
 }
 
 /* Room for a record; NULL: none. */
-static uint8_t *room(struct writer *writer, size_t size)
+static uint8_t *reserve(struct writer *writer, size_t size)
 {
 	if ((!writer->extent || writer->used + size > GM_AGENT_RECORD_MAX) && !next_extent(writer))
 		return NULL;
@@ -138,7 +138,7 @@ static void commit(struct writer *writer, size_t size)
 static bool keep(void *context, const uint8_t *record, size_t size)
 {
 	struct writer *writer = context;
-	uint8_t *at = room(writer, size);
+	uint8_t *at = reserve(writer, size);
 	if (!at)
 		return false;
 	memcpy(at, record, size);
@@ -157,7 +157,8 @@ static void open_kept(struct writer *writer, const struct gm_agent_ring_file *fi
 	writer->count = 1;
 }
 
-/* ---- using extents anew ---------------------------------------------------------------------- */
+/* ---- using extents again ----------------------------------------------------------------------
+ */
 
 /* The oldest that are finished; their number. */
 static uint32_t choose(uint32_t chosen[BATCH])
@@ -233,7 +234,7 @@ static bool write_carried(struct writer *writer, struct gm_agent_carried *carrie
 	struct gm_agent_carried_event before = {0};
 	for (size_t i = 0; i <= count; i++) {
 		const uint32_t extents = writer->count;
-		uint8_t *at = room(writer, GM_AGENT_EVENT_MAX + 16);
+		uint8_t *at = reserve(writer, GM_AGENT_EVENT_MAX + 16);
 		if (!at)
 			return false;
 		if (writer->count != extents) {
@@ -259,7 +260,7 @@ static void give_up(struct writer *writer)
 			release(writer->file, i);
 }
 
-/* Drops the oldest extents. False: there are none, or what is carried over finds no room. */
+/* Drops the oldest extents. False: there are none, or what is carried over finds no space. */
 static bool drop_oldest(const struct gm_agent_ring_file *file, uint64_t now)
 {
 	uint32_t chosen[BATCH], old = atomic_load(&file->header->carried);

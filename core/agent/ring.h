@@ -1,6 +1,6 @@
 /*
  * The ring: a recording of limited size that keeps the newest. Extents that no thread writes any
- * more are used anew, the oldest first, after what is needed of them was copied (format.h, enum
+ * more are used again, the oldest first, after what is needed of them was copied (format.h, enum
  * gm_agent_extent_kind). Killed at any moment, the file is whole: what replaces older extents is
  * there before they go, and counts by one store.
  *

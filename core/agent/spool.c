@@ -309,7 +309,7 @@ static bool claim(uint32_t number, bool *ret_fresh)
 	*ret_fresh = true;
 	if (atomic_compare_exchange_strong(&spool.header->extents, &expected, number + 1))
 		return true;
-	*ret_fresh = false; /* one that a ring uses anew; of a ring nothing is packed */
+	*ret_fresh = false; /* one that a ring uses again; of a ring nothing is packed */
 	return gm_agent_ring_is_on();
 }
 

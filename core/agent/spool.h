@@ -5,7 +5,7 @@
  * the next when it is full; so what the agent keeps in memory is an extent a thread. Room is made
  * in the file before a page of it is touched: a full disk ends the recording, never the program.
  * The file's descriptor is kept, for programs that have none left or become another user; one that
- * the program has closed or used for something else is opened anew.
+ * the program has closed or used for something else is opened again.
  */
 #ifndef GM_AGENT_SPOOL_H
 #define GM_AGENT_SPOOL_H

@@ -193,7 +193,8 @@ static bool reads_the_same(uint64_t bytes, uint64_t rounded)
 	return strcmp(gm_text_size(bytes, left), gm_text_size(rounded, right)) == 0;
 }
 
-/* Nothing was let go since: then the allocator's own figures are those of the failure, to the byte.
+/* Nothing was released since: then the allocator's own figures are those of the failure, to the
+ * byte.
  */
 static void compare_moments(struct gm_oom *oom)
 {

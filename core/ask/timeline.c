@@ -341,16 +341,16 @@ struct gm_error *gm_ask_shapes(struct gm_context *context, struct gm_shapes *ret
 }
 
 struct gm_error *gm_ask_plot(
-        struct gm_context *context, struct gm_column *columns, size_t room, size_t *ret_count)
+        struct gm_context *context, struct gm_column *columns, size_t capacity, size_t *ret_count)
 {
 	struct gm_model *model;
 	gm_try(gm_context_model(context, &model));
 	size_t device = gm_model_main_device(model);
 	uint64_t events = gm_log_event_count(gm_model_log(model));
 	*ret_count = 0;
-	if (device == SIZE_MAX || !events || !room)
+	if (device == SIZE_MAX || !events || !capacity)
 		return NULL;
-	size_t count = events < room ? (size_t)events : room;
+	size_t count = events < capacity ? (size_t)events : capacity;
 	*ret_count = count;
 	uint32_t peak = gm_model_device(model, device)->peak_event;
 	for (size_t i = 0; i < count; i++) {

@@ -23,6 +23,6 @@ struct gm_column {
 };
 /* Fills at most `columns`; *ret_count: how many. The caller owns the array. */
 struct gm_error *gm_ask_plot(
-        struct gm_context *context, struct gm_column *columns, size_t room, size_t *ret_count);
+        struct gm_context *context, struct gm_column *columns, size_t capacity, size_t *ret_count);
 
 #endif

@@ -215,7 +215,7 @@ struct gm_error *gm_ask_who_holds(
 	struct gm_pause pause = result.pause;
 	while (gm_context_ask_again(context, &pause, result.complete, &moments)) {
 		struct gm_error *gone = ask_once(context, block, &other);
-		if (gone) { /* the block was let go meanwhile, or the process has ended */
+		if (gone) { /* the block was released meanwhile, or the process has ended */
 			gm_error_destroy(gone);
 			break;
 		}

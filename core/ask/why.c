@@ -8,7 +8,7 @@
 #include "ask/recording/amp_outcomes.h"
 #include "base/cleanup.h"
 
-/* The statement of the free. Where an instruction let go of a name it is the instruction's own, be
+/* The statement of the free. Where an instruction released a name it is the instruction's own, be
  * it in a library; else the user's line that led there. */
 const struct gm_frame_place *gm_why_statement(const struct gm_why *why)
 {
@@ -24,7 +24,8 @@ const struct gm_frame_place *gm_why_statement(const struct gm_why *why)
 	}
 }
 
-/* Did the statement of the free allocate it in the pass in which it let go, as the biggest so far?
+/* Did the statement of the free allocate it in the iteration in which it released it, as the
+ * biggest so far?
  */
 static bool replaces(const struct gm_why *why, const struct gm_block *other)
 {

@@ -1,5 +1,5 @@
 /*
- * Scope guards: what a variable owns is let go where its scope ends. Prefer these to `goto`.
+ * Scope guards: what a variable owns is released where its scope ends. Prefer these to `goto`.
  */
 #ifndef GM_BASE_CLEANUP_H
 #define GM_BASE_CLEANUP_H
@@ -32,7 +32,7 @@ static inline void gm_cleanup_error(struct gm_error **error)
 	gm_error_destroy(*error);
 }
 
-/* Marked unused as well: clang calls a variable that is only let go of unused. */
+/* Marked unused as well: clang calls a variable unused that is only released. */
 #define _cleanup_(function) __attribute__((cleanup(function), unused))
 #define _cleanup_free_ _cleanup_(gm_cleanup_free)
 #define _cleanup_close_ _cleanup_(gm_cleanup_close)

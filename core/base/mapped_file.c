@@ -117,7 +117,7 @@ void gm_mapped_file_close(const uint8_t *bytes, size_t size)
 {
 	if (!bytes)
 		return;
-	/* the kernel lets go of each page by itself: of a core of gigabytes by several threads */
+	/* the kernel releases each page by itself: of a core of gigabytes by several threads */
 	struct releasing releasing = {bytes, size};
 	if (size > 4 * (size_t)AT_ONCE)
 		gm_team_run((size - 1) / AT_ONCE + 1, release, &releasing);

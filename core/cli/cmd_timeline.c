@@ -47,7 +47,7 @@ static struct gm_error *run(
 	struct gm_shapes shapes;
 	if (!error)
 		error = gm_ask_plot(context, columns,
-		        gm_plot_room(options.width ? (int)options.width : context->columns),
+		        gm_plot_columns(options.width ? (int)options.width : context->columns),
 		        &count);
 	if (!error)
 		error = gm_ask_shapes(context, &shapes);

@@ -188,7 +188,7 @@ static bool has_ended(const struct packing *packing, pid_t pid)
 	return false;
 }
 
-static void let_go(int process)
+static void close_inherited(int process)
 {
 	int nowhere = open("/dev/null", O_RDWR);
 	for (int i = 0; i < 3 && nowhere >= 0; i++)
@@ -204,7 +204,7 @@ static void keep(pid_t pid, int process, const char *path, const char *list)
 {
 	struct packing packing = {0};
 	become_packer();
-	let_go(process);
+	close_inherited(process);
 	for (bool goes_on = true; goes_on;) {
 		struct pollfd ended = {.fd = process, .events = POLLIN};
 		/* the process's own end is seen at once */

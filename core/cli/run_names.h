@@ -1,7 +1,7 @@
 /*
  * What tensors are called, read beside the program that is recorded: by a process of ours, at the
  * moment that the agent chooses (agent/names.h), and written into the recording. Killed at any
- * moment it leaves the program as it was: the kernel lets go what it has stopped.
+ * moment it leaves the program as it was: the kernel resumes what it has stopped.
  */
 #ifndef GM_CLI_RUN_NAMES_H
 #define GM_CLI_RUN_NAMES_H

@@ -76,7 +76,7 @@ struct gm_python_frame {
 struct gm_instruction {
 	enum gm_op op;
 	const char *name; /* the variable, attribute or global it names; of a call, and of a POP_TOP
-	                     right after one, what it calls, where that may let go of objects
+	                     right after one, what it calls, where that may release objects
 	                     ("clear"). NULL: none. Owned by the code */
 	/* A combined opcode that stores to two variables: the one it stores to after `name`. Either
 	 * store may be under way: gm_python_frame_instruction() finds out which. NULL: one store

@@ -316,7 +316,7 @@ bool gm_py_decode(const struct gm_code_entry *entry, const struct gm_opcode *opc
         uint32_t offset, struct gm_decoded *ret);
 
 /* --- called.c --- */
-/* The name of the function of C that a call is of, if it is one that may let go of objects; NULL:
+/* The name of the function of C that a call is of, if it is one that may release objects; NULL:
  * it is not, or not known. Also of a POP_TOP, for the call whose result it drops. */
 const char *gm_py_called_name(
         struct gm_python *python, struct gm_code_entry *entry, const struct gm_decoded *decoded);

@@ -313,7 +313,7 @@ static const struct gm_image_kind captured_kind = {
         .set_sysroot = captured_set_sysroot,
         .close = captured_close,
         .borrow_begin = captured_borrow_begin,
-        .lend = captured_borrow,
+        .borrow = captured_borrow,
         .borrow_end = captured_borrow_end,
 };
 

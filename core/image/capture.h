@@ -22,7 +22,7 @@ struct gm_capture_buffer;
 bool gm_image_capture(
         struct gm_image *image, struct gm_capture_buffer *buffer, uint64_t *ret_bytes);
 /* Was something asked for that was not copied, and has changed since? Then what was read is to be
- * read anew, all of it copied. */
+ * read again, all of it copied. */
 bool gm_image_capture_lost(const struct gm_image *image);
 /* `image` may be NULL. Does nothing where nothing is captured. Read the mappings again, and forget
  * cached pages, before the next read. */

@@ -40,7 +40,7 @@ struct gm_core_disk {
 
 void gm_core_disk_init(struct gm_core_disk *disk, const struct gm_core_file *core);
 void gm_core_disk_deinit(struct gm_core_disk *disk);
-/* Files are looked for anew. */
+/* Files are looked for again. */
 struct gm_error *gm_core_disk_set_sysroot(struct gm_core_disk *disk, const char *sysroot);
 
 /* Looks for a file, once. False: no memory. The strings stay until the sysroot changes. */

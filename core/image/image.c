@@ -164,9 +164,9 @@ static size_t read_prefix(
 		*ret_errno = EFAULT;
 		return 0;
 	}
-	const uint8_t *lent = gm_image_borrowed_bytes(image, address, size);
-	if (lent) {
-		memcpy(buffer, lent, size);
+	const uint8_t *borrowed = gm_image_borrowed_bytes(image, address, size);
+	if (borrowed) {
+		memcpy(buffer, borrowed, size);
 		return size;
 	}
 	size_t done = size <= GM_PAGE_SIZE ? read_cached(image, address, buffer, size) : 0;

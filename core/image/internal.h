@@ -47,9 +47,9 @@ struct gm_image_kind {
 	/* How much of the program's memory there is to read; NULL: all that is mapped. */
 	uint64_t (*resident)(struct gm_image *image);
 	/* Between begin and end: as gm_image_borrow(). `begin` says whether there is something to
-	 * lend this time. NULL, all three: there never is. */
+	 * borrow this time. NULL, all three: there never is. */
 	bool (*borrow_begin)(struct gm_image *image);
-	bool (*lend)(struct gm_image *image, uint64_t address, struct gm_borrowed *ret_borrowed);
+	bool (*borrow)(struct gm_image *image, uint64_t address, struct gm_borrowed *ret_borrowed);
 	void (*borrow_end)(struct gm_image *image);
 	bool one_reader; /* it wants to be read by the thread that opened it */
 };
@@ -63,8 +63,8 @@ struct gm_image {
 	struct gm_page_cache cache;
 	struct gm_kept *kept;       /* NULL: nothing is kept */
 	struct gm_capture *capture; /* NULL: nothing is captured (capture.h) */
-	unsigned lending;           /* how often it was begun and not ended */
-	bool lends;
+	unsigned borrowing;         /* how often it was begun and not ended */
+	bool borrowable;
 };
 
 /* Puts a range behind the others, in one with the last where it is next to it; beyond `max` ranges

@@ -50,7 +50,7 @@ struct gm_kept *gm_kept_create(struct gm_image *image)
 	if (kept->most > bytes / GM_KEPT_CHUNK + image->maps.count)
 		kept->most = (size_t)(bytes / GM_KEPT_CHUNK) + image->maps.count;
 	gm_image_borrow_begin(image);
-	kept->views = image->lends;
+	kept->views = image->borrowable;
 	size_t chunks =
 	        kept->most + (kept->views ? bytes / GM_KEPT_CHUNK + 2 * image->maps.count : 0);
 	for (kept->capacity = 64; kept->capacity < chunks * 2;)

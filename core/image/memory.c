@@ -25,21 +25,21 @@ uint64_t gm_image_resident(struct gm_image *image)
 
 void gm_image_borrow_begin(struct gm_image *image)
 {
-	if (image->lending++ == 0)
-		image->lends = image->kind->borrow_begin && image->kind->borrow_begin(image);
+	if (image->borrowing++ == 0)
+		image->borrowable = image->kind->borrow_begin && image->kind->borrow_begin(image);
 }
 
 void gm_image_borrow_end(struct gm_image *image)
 {
-	if (--image->lending > 0 || !image->lends)
+	if (--image->borrowing > 0 || !image->borrowable)
 		return;
-	image->lends = false;
+	image->borrowable = false;
 	image->kind->borrow_end(image);
 }
 
 bool gm_image_borrow(struct gm_image *image, uint64_t address, struct gm_borrowed *ret_borrowed)
 {
-	return image->lends && image->kind->lend(image, address, ret_borrowed);
+	return image->borrowable && image->kind->borrow(image, address, ret_borrowed);
 }
 
 const uint8_t *gm_image_borrowed_bytes(struct gm_image *image, uint64_t address, size_t size)

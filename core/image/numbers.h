@@ -20,7 +20,7 @@ struct gm_number {
 	pid_t inside, here;
 };
 
-/* The threads of one process, looked at anew where one is asked for that is not known. */
+/* The threads of one process, looked at again where one is asked for that is not known. */
 struct gm_numbers {
 	pid_t pid;
 	bool differ;

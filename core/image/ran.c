@@ -1,8 +1,8 @@
 /*
  * By what the kernel tells of each thread. One that waits in a system call is woken to be stopped,
- * begins the same call again when it is let go, and waits: it has given up its processor once more,
- * at the same instruction and with the same stack. Each thing that it does in between makes that
- * twice at least.
+ * begins the same call again when it is resumed, and waits: it has given up its processor once
+ * more, at the same instruction and with the same stack. Each thing that it does in between makes
+ * that twice at least.
  */
 #include "image/ran.h"
 

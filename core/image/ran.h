@@ -1,5 +1,5 @@
 /*
- * Has a process run since it was stopped and let go? One whose threads all wait where they waited
+ * Has a process run since it was stopped and resumed? One whose threads all wait where they waited
  * has changed nothing: what was read then still holds, and reading it again finds the same.
  */
 #ifndef GM_IMAGE_RAN_H
@@ -23,7 +23,7 @@ struct gm_ran {
 /* While all of them are stopped, in the thread that traces them. `image` is the process, or a copy
  * of it. */
 void gm_ran_note(struct gm_ran *ran, const struct gm_stop *stop, struct gm_image *image);
-/* After they were let go, and before they are stopped again. True where that cannot be told,
+/* After they were resumed, and before they are stopped again. True where that cannot be told,
  * too. */
 bool gm_ran_since(const struct gm_ran *ran);
 void gm_ran_deinit(struct gm_ran *ran);

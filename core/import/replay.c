@@ -184,7 +184,7 @@ static struct gm_error *use(struct gm_trace_device *device, uint64_t address, ui
 	return NULL;
 }
 
-static void let_go(struct gm_trace_device *device, uint64_t address, struct gm_lived *lived)
+static void release(struct gm_trace_device *device, uint64_t address, struct gm_lived *lived)
 {
 	struct gm_extent *extent = extent_of(device, address, lived);
 	if (!extent)
@@ -423,7 +423,7 @@ static struct gm_error *find_sizes(struct gm_snapshot *snapshot, struct gm_trace
 			if (lived)
 				entry->block_size = lived->size;
 			if (entry->action == GM_FREE_COMPLETED)
-				let_go(device, entry->address, lived);
+				release(device, entry->address, lived);
 			break;
 		case GM_SEGMENT_ALLOC:
 			gm_try(add_extent(device, entry->address, entry->size));

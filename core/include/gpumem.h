@@ -98,7 +98,7 @@ typedef void (*gpumem_progress_callback)(
  * asked of the recording; peak and leaks use both.
  *
  * A process is stopped for the fraction of a second in which its memory is copied, and goes on. It
- * is read anew by each question. With `no_pause` it runs on, and the answer may mix moments.
+ * is read again by each question. With `no_pause` it runs on, and the answer may mix moments.
  */
 struct gpumem_session_options {
 	size_t size;
@@ -335,7 +335,8 @@ GPUMEM_API void gpumem_session_set_core(gpumem_session *session, const char *pat
 /*
  * A process that only the debugger can read (behind gdbserver), instead of one of this machine. The
  * callbacks are called from within gpumem_session_run(), in its thread; they get `context`. To be
- * set anew whenever the process has run: what was read of it is kept until then. `read` NULL: none.
+ * set again whenever the process has run: what was read of it is kept until then. `read` NULL:
+ * none.
  *
  *   read       as many bytes as can be read from `address` on; returns their number
  *   registers  those of a thread as 17 words in DWARF's order (rax, rdx, rcx, rbx, rsi, rdi, rbp,

@@ -123,7 +123,7 @@ struct gm_inject_block {
 /* The code: its bytes, and where the stopped thread begins within them. */
 const void *gm_inject_code(size_t *ret_size);
 /* Registers with which an interrupted system call begins again without the kernel's doing: a sleep
- * anew. */
+ * again. */
 void gm_inject_restart(const struct gm_inject_thread *thread, struct user_regs_struct *registers);
 /* Fills in the frame that puts the thread back without us; `address`: of the block in the
  * process. */

@@ -12,7 +12,7 @@
  *
  * The breaker's byte is read and written from outside, so a bit that another thread sets in between
  * would be lost. What must not be lost (a signal, a call, an exception for the thread) is set as
- * well: in vain it means nothing. Other bits are set anew by whoever wants them (who waits for the
+ * well: in vain it means nothing. Other bits are set again by whoever wants them (who waits for the
  * GIL, the collector at the next object).
  *
  * It is withdrawn by removing the file without which the script does nothing, then by an empty path

@@ -64,8 +64,8 @@ static bool is_event_stop(int status)
 }
 
 /*
- * A thread to which a signal is on its way: it gets it, and is stopped anew behind it. Group stops
- * (SIGSTOP) need nothing: the kernel goes on with them when we let go.
+ * A thread to which a signal is on its way: it gets it, and is stopped again behind it. Group stops
+ * (SIGSTOP) need nothing: the kernel goes on with them when we detach.
  */
 static enum stop stop_at_rest(pid_t id, double until)
 {
@@ -163,7 +163,7 @@ struct gm_error *gm_inject_thread_stop(
 	}
 	enum stop stop = stop_at_rest(id, gm_inject_now() + STOP_SECONDS_MILLI / 1000.0);
 	if (stop == LATE) {
-		/* It cannot be let go before it stops, so wait on: a driver's call may take its
+		/* It cannot be released before it stops, so wait on: a driver's call may take its
 		 * time. */
 		int status;
 		stop = wait_until(id, until, &status);
@@ -273,7 +273,7 @@ bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address,
 			return false;
 		if (ptrace(PTRACE_SINGLESTEP, thread->id, NULL, NULL) != 0)
 			return false;
-		/* It cannot be let go before its step ends: the SIGTRAP would be the program's.
+		/* It cannot be released before its step ends: the SIGTRAP would be the program's.
 		 * That is as soon as the machine has time for it. */
 		if (wait_until(thread->id, gm_inject_now() + STEP_SECONDS, &status) != STOPPED)
 			return false;
@@ -361,7 +361,7 @@ static enum stop run_syscall(struct gm_inject_thread *thread, uint64_t instructi
 }
 
 /* It did not come to where it was sent: its control group was frozen meanwhile, say. As it was, it
- * is let go. */
+ * is released. */
 static void take_back(const struct gm_inject_thread *thread)
 {
 	int status;

@@ -1,6 +1,6 @@
 /*
  * A probe that has written its answer is not yet waiting: on a busy machine whoever reads the
- * answer may run before it does. Until it waits it lets go of objects, and what is read of lists
+ * answer may run before it does. Until it waits it releases objects, and what is read of lists
  * that change meanwhile does not fit together.
  */
 #include "learn/still.h"

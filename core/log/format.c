@@ -6,7 +6,8 @@
 
 const char *gm_device_type_name(uint8_t type)
 {
-	/* c10/core/DeviceType.h and DeviceTypeName() of torch 2.15; numbers are never given anew */
+	/* c10/core/DeviceType.h and DeviceTypeName() of torch 2.15; numbers are never given again
+	 */
 	static const char *const names[] = {"cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep",
 	        "hip", "fpga", "maia", "xla", "vulkan", "metal", "xpu", "mps", "meta", "hpu", "ve",
 	        "lazy", "ipu", "mtia", "privateuseone"};

@@ -56,7 +56,7 @@ enum gm_chunk_type {
 
 struct gm_log_header {
 	uint16_t major, minor;
-	uint64_t id; /* of this recording: a file that was written anew has another */
+	uint64_t id; /* of this recording: a file that was written again has another */
 	uint64_t pid;
 	uint64_t start_ns; /* since the Unix epoch */
 };

@@ -138,7 +138,7 @@ static const struct origin *origin_of_event(struct working *working, uint32_t ev
 	return origin;
 }
 
-/* Where a block was let go: the run of its free, or SIZE_MAX where the record has none. */
+/* Where a block was released: the run of its free, or SIZE_MAX where the record has none. */
 static size_t run_of_free(const struct gm_model *model, const struct gm_block *block,
         struct gm_model_run born, size_t born_index)
 {

@@ -45,7 +45,7 @@ struct gm_readers_place {
 /*
  * A log is read twice: to find the training loop, and, when that is known, to give each event its
  * step and phase. Where both readings stand is kept while the log grows, so that only what came
- * since is read. Is another loop the better one by then, the second reading begins anew.
+ * since is read. Is another loop the better one by then, the second reading begins again.
  */
 struct readings {
 	struct gm_steps *finding, *assigning;

@@ -14,7 +14,7 @@ static bool seen_before(struct followed *loop, uint64_t site)
 }
 
 /*
- * Whether a function that the loop's frame calls, at the same place as before, has begun anew: the
+ * Whether a function that the loop's frame calls, at the same place as before, has begun again: the
  * first frame that stands elsewhere stands further up, and no loop nearer to it explains that.
  */
 static bool called_again(

@@ -303,7 +303,7 @@ static uint32_t find_unit(const struct sight *sight)
 	}
 }
 
-/* Is the function around the work called anew for each update? Then the same place in it, in no
+/* Is the function around the work called again for each update? Then the same place in it, in no
  * loop, runs again. */
 static bool is_called_again(const struct sight *sight, uint32_t unit)
 {

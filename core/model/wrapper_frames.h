@@ -1,5 +1,5 @@
 /*
- * Plumbing: frames that pass a call on and are not the place that a reader looks for. Whose code a
+ * Wrapper frames: they pass a call on and are not the place that a reader looks for. Whose code a
  * frame is, its file tells: the program's own, an installed package's, PyTorch's or Python's. Which
  * package is the model's, and which one only passes calls on, the recording tells: a package works
  * with modules if it defines the forward() of one, or calls the outermost one of a stack.

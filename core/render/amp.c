@@ -254,13 +254,13 @@ static void put_first(const struct gm_amp *amp, const struct gm_scaled_step *cal
 static void put_skipped(const struct gm_amp *amp, FILE *out)
 {
 	const struct gm_log *log = gm_model_log(amp->model);
-	size_t told = 0;
-	for (size_t i = 0; i < amp->step_count && told < LINES_SHOWN; i++) {
+	size_t shown = 0;
+	for (size_t i = 0; i < amp->step_count && shown < LINES_SHOWN; i++) {
 		const struct gm_amp_step *step = &amp->steps[i];
 		for (uint32_t k = 0; k < step->calls; k++) {
 			const struct gm_scaled_step *call =
 			        &amp->scaling.steps[step->first_call + k];
-			if (call->outcome != GM_SCALED_SKIPPED || told++ >= LINES_SHOWN)
+			if (call->outcome != GM_SCALED_SKIPPED || shown++ >= LINES_SHOWN)
 				continue;
 			gm_put(out, "Step %u", step->step);
 			put_site(log, call->python_stack, " at ", out);

@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "render/json.h"
+#include "render/group_text.h"
 #include "render/groups.h"
 #include "render/memory.h"
 #include "render/text.h"
@@ -116,7 +117,7 @@ static struct gm_error *put_text(
 {
 	static const char *const heads[] = {"change", "bytes", "blocks before", "blocks now", "of"};
 	struct gm_table *table = gm_table_create(heads, "rrrrl");
-	size_t told = 0;
+	size_t shown = 0;
 	for (size_t i = 0; i < changes->items.count; i++) {
 		const struct change *change = &changes->items.items[i];
 		char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
@@ -125,16 +126,16 @@ static struct gm_error *put_text(
 		const char *sign = bytes < 0 ? "-" : bytes > 0 ? "+" : "";
 		if (!is_changed(change))
 			continue;
-		told++;
+		shown++;
 		gm_table_cell(table, "%s%s", sign, gm_text_size(magnitude, size));
 		gm_table_cell(table, "%s%s", sign, gm_text_grouped(magnitude, exact));
 		gm_table_cell(table, "%" PRIu64, change->blocks[0]);
 		gm_table_cell(table, "%" PRIu64, change->blocks[1]);
 		gm_table_cell(table, "%s", change->key);
 	}
-	if (!told)
+	if (!shown)
 		fputs("Nothing has changed since.\n", out);
-	return gm_table_finish(table, told ? style : style, out) ? NULL : &gm_error_no_memory;
+	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
 }
 
 static struct gm_error *put_json(const struct changes *changes, FILE *out)

@@ -65,7 +65,7 @@ static void put_autograd(const struct gm_why *why, FILE *out)
 		fputs(" during the backward pass", out);
 }
 
-/* By what it was let go: "`outputs` was rebound". */
+/* By what it was released: "`outputs` was rebound". */
 static void put_cause(const struct gm_why *why, FILE *out)
 {
 	const struct gm_cause *cause = &why->cause;

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/put.h"
+#include "render/group_text.h"
 #include "render/groups.h"
 #include "render/json.h"
 #include "render/text.h"

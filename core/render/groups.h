@@ -1,4 +1,4 @@
-/* Groups of blocks, as `blocks --by` and `peak` tell them. */
+/* Groups of blocks, as `blocks --by` and `peak` show them. */
 #ifndef GM_RENDER_GROUPS_H
 #define GM_RENDER_GROUPS_H
 
@@ -14,8 +14,6 @@ struct gm_error *gm_render_groups(const struct gm_group *groups, size_t count, c
 /* [{"key", "bytes", "blocks"}]; a new reference. */
 json_t *gm_json_groups(const struct gm_group *groups, size_t count);
 /* A cell: "model.py:9 in Net.forward ← train.py:7", with `space` and `note` behind it. */
-/* A group's key, or what its blocks lack. */
-const char *gm_text_group(enum gm_group_kind kind, const char *key);
 void gm_table_site(struct gm_table *table, const struct gm_shown_site *site, const char *space,
         const char *note);
 /* "site", "called_by", "node" and "operator", those that are known. */

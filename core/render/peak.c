@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "render/answers.h"
 #include "render/blocks.h"
+#include "render/group_text.h"
 #include "render/groups.h"
 #include "render/json.h"
 #include "render/names.h"
@@ -43,19 +44,19 @@ static const char *category_name(int category)
 static void put_sums(
         const char *what, const uint64_t *sums, int count, const char *(*name)(int), FILE *out)
 {
-	bool told[GM_PHASE_COUNT + GM_CATEGORY_COUNT + GM_NAMED_COUNT] = {false};
+	bool listed[GM_PHASE_COUNT + GM_CATEGORY_COUNT + GM_NAMED_COUNT] = {false};
 	const char *comma = ": ";
 	gm_put(out, "%s", what);
 	for (;;) {
 		int biggest = -1;
 		for (int i = 0; i < count; i++)
-			if (!told[i] && sums[i] && (biggest < 0 || sums[i] > sums[biggest]))
+			if (!listed[i] && sums[i] && (biggest < 0 || sums[i] > sums[biggest]))
 				biggest = i;
 		if (biggest < 0)
 			break;
 		char size[GM_SIZE_TEXT];
 		gm_put(out, "%s%s %s", comma, name(biggest), gm_text_size(sums[biggest], size));
-		told[biggest] = true;
+		listed[biggest] = true;
 		comma = ", ";
 	}
 	fputc('\n', out);
@@ -96,39 +97,39 @@ static const char *named_kind(int kind)
 /* "with names: parameter 512.00 MiB, gradient 512.00 MiB" and the largest of them */
 static void put_names(const struct gm_blocks *blocks, FILE *out)
 {
-	enum { TOLD = 3 };
+	enum { SHOWN = 3 };
 	char size[GM_SIZE_TEXT], names[GM_NAMES_TEXT];
-	size_t told = 0;
+	size_t shown = 0;
 	if (!gm_model_has_names(blocks->model))
 		return;
 	put_sums("with names", blocks->by_named_kind, GM_NAMED_COUNT, named_kind, out);
-	for (size_t i = 0; i < blocks->live_count && told < TOLD; i++) {
+	for (size_t i = 0; i < blocks->live_count && shown < SHOWN; i++) {
 		if (!*gm_text_names(blocks->model, blocks->live[i], names))
 			continue;
-		gm_put(out, "%s%s %s", told++ ? ", " : "  the largest: ", names,
+		gm_put(out, "%s%s %s", shown++ ? ", " : "  the largest: ", names,
 		        gm_text_size(gm_model_block(blocks->model, blocks->live[i])->size, size));
 	}
-	if (told)
+	if (shown)
 		fputc('\n', out);
 }
 
 /* "by module: layers.3.mlp 1.20 GiB, lm_head 300.00 MiB, 12 others 20.00 MiB" */
 static void put_modules(const struct gm_blocks *modules, FILE *out)
 {
-	enum { TOLD = 6 };
+	enum { SHOWN = 6 };
 	char size[GM_SIZE_TEXT];
 	uint64_t rest = 0;
 	for (size_t i = 0; i < modules->group_count; i++) {
 		const struct gm_group *group = &modules->groups[i];
-		if (i < TOLD)
+		if (i < SHOWN)
 			gm_put(out, "%s%s %s",
 			        i ? ", " : "by module: ", gm_text_group(group->kind, group->key),
 			        gm_text_size(group->bytes, size));
 		else
 			rest += group->bytes;
 	}
-	if (modules->group_count > TOLD)
-		gm_put(out, ", %zu others %s", modules->group_count - TOLD,
+	if (modules->group_count > SHOWN)
+		gm_put(out, ", %zu others %s", modules->group_count - SHOWN,
 		        gm_text_size(rest, size));
 	if (modules->group_count)
 		fputc('\n', out);

@@ -13,7 +13,7 @@
 
 enum {
 	DEFAULT_DEPTH = 3,
-	DEFAULT_SHARE = 200, /* what is smaller than this part of all is told as one */
+	DEFAULT_SHARE = 200, /* what is smaller than this part of all is shown as one */
 	MOST_ROWS = 24,      /* of one group */
 	MAX_INDENT = 40,
 	MAX_ALSO = 2,
@@ -39,18 +39,18 @@ static void put_size(struct writing *writing, uint64_t bytes, uint64_t blocks)
 static char *also_text(const struct gm_retained_node *node)
 {
 	char *text = NULL;
-	size_t size = 0, told = node->kind == GM_RETAINED_VARIABLE ? node->also_count : 0;
+	size_t size = 0, also = node->kind == GM_RETAINED_VARIABLE ? node->also_count : 0;
 	FILE *out = open_memstream(&text, &size);
 	if (!out)
 		return NULL;
 	if (node->place)
 		fprintf(out, " at %s", node->place);
-	for (size_t i = 0; i < told && i < MAX_ALSO; i++) {
+	for (size_t i = 0; i < also && i < MAX_ALSO; i++) {
 		_cleanup_free_ char *name = gm_retained_name_text(&node->also[i]);
 		fprintf(out, "%s%.150s", i ? ", " : "; also ", name ? name : "");
 	}
-	if (told > MAX_ALSO)
-		fprintf(out, " and %zu more", told - MAX_ALSO);
+	if (also > MAX_ALSO)
+		fprintf(out, " and %zu more", also - MAX_ALSO);
 	if (fclose(out) == 0)
 		return text;
 	free(text);

@@ -14,7 +14,7 @@
 struct gm_retained_view {
 	uint32_t depth; /* levels; 0: those that fit the form (text: 3, JSON: all) */
 	bool has_min;
-	uint64_t min; /* bytes; what is smaller is told as one */
+	uint64_t min; /* bytes; what is smaller is shown as one */
 };
 
 struct gm_error *gm_render_retained_text(const struct gm_retained_answer *answer,
@@ -23,7 +23,7 @@ struct gm_error *gm_render_retained_json(
         const struct gm_retained_answer *answer, const struct gm_retained_view *view, FILE *out);
 
 /* retained_file.c: writes an answer to be compared with later, and reads one. GM_USAGE: cannot be
- * written; GM_CORRUPT: not readable, or no such file. gm_retained_deinit() lets go of what was
+ * written; GM_CORRUPT: not readable, or no such file. gm_retained_deinit() releases what was
  * read. */
 struct gm_error *gm_retained_save(const struct gm_retained_answer *answer, const char *path);
 struct gm_error *gm_retained_load(const char *path, struct gm_retained *ret_retained);

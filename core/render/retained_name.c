@@ -118,7 +118,7 @@ static void put_name(const struct gm_retained_name *name, FILE *out)
 	}
 }
 
-/* What stands between two names that are told as one. */
+/* What stands between two names that are shown as one. */
 static const char *between(enum gm_retained_form upper, enum gm_retained_form lower)
 {
 	switch (lower) {

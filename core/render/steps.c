@@ -96,7 +96,7 @@ struct gm_error *gm_render_steps_text(
 		put_step(table, answer, i);
 		if (same < i + 3)
 			continue;
-		/* a long run of equal steps is told by its first and its last */
+		/* a long run of equal steps is shown as its first and its last */
 		for (int cell = 0; cell < 10; cell++)
 			gm_table_cell(table, "%s", cell ? "" : "...");
 		i = same - 1;

@@ -31,12 +31,12 @@ static const struct {
         [GM_PHASE_DECODE] = {'c', 94},
 };
 
-size_t gm_plot_room(int columns)
+size_t gm_plot_columns(int columns)
 {
 	int width = columns ? columns : DEFAULT_WIDTH;
 	width = width < GM_PLOT_COLUMNS_MIN ? GM_PLOT_COLUMNS_MIN : width;
-	size_t room = (size_t)(width - GM_PLOT_LABEL);
-	return room < GM_PLOT_COLUMNS_MAX ? room : GM_PLOT_COLUMNS_MAX;
+	size_t width_left = (size_t)(width - GM_PLOT_LABEL);
+	return width_left < GM_PLOT_COLUMNS_MAX ? width_left : GM_PLOT_COLUMNS_MAX;
 }
 
 static void put_colour(const struct gm_style *style, int colour, int *now, FILE *out)

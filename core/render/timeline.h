@@ -9,7 +9,7 @@
 enum { GM_PLOT_COLUMNS_MAX = 400, GM_PLOT_COLUMNS_MIN = 60, GM_PLOT_LABEL = 11 };
 
 /* How many columns of events fit beside the labels of a terminal so wide; 0: no terminal. */
-size_t gm_plot_room(int columns);
+size_t gm_plot_columns(int columns);
 
 /* A line for each shape. */
 void gm_render_shapes_text(const struct gm_shapes *shapes, FILE *out);

@@ -1,4 +1,5 @@
 #include "render/top.h"
+#include "render/group_text.h"
 #include "render/groups.h"
 
 #include <inttypes.h>

@@ -111,13 +111,13 @@ static size_t alike(const struct gm_holders_answer *answer, char *const *texts, 
 /* Ways from this holder's root that no line tells. */
 static size_t other_ways(const struct gm_holders_answer *answer, const struct gm_holder *holder)
 {
-	size_t told = 0;
+	size_t shown = 0;
 	if (holder->root == 0 || holder->further)
 		return 0;
 	for (size_t i = 0; i < answer->holder_count; i++)
 		if (answer->holders[i].root == holder->root)
-			told += answer->holders[i].references;
-	return holder->ways > told ? holder->ways - told : 0;
+			shown += answer->holders[i].references;
+	return holder->ways > shown ? holder->ways - shown : 0;
 }
 
 static void render_ways(

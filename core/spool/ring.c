@@ -1,5 +1,5 @@
 /*
- * A recording that keeps the newest (agent/ring.h): its extents are used anew while it is read, so
+ * A recording that keeps the newest (agent/ring.h): its extents are used again while it is read, so
  * it is read from a copy that is one moment's, and what was alive at its beginning is worked out
  * from what was carried over and what is still there of the time before.
  */
@@ -23,7 +23,7 @@ struct moment {
 	uint32_t turn, committed;
 };
 
-/* One extent as far as `most`; nothing where it was used anew meanwhile. */
+/* One extent as far as `most`; nothing where it was used again meanwhile. */
 static void copy_extent(
         const struct gm_spool_file *file, uint8_t *to, uint32_t number, const struct moment *moment)
 {

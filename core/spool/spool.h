@@ -47,7 +47,7 @@ struct gm_error *gm_spool_import(const char *path, struct gm_log **ret_log);
  * The same of a file whose process still writes it, to be read on: an update appends what came
  * since to the log, which sees it with gm_log_refresh(). *ret_live is NULL, and *ret_log is not
  * set, where this is not possible: the process has ended, or the file is of limited size and uses
- * its space anew. Then it is imported.
+ * its space again. Then it is imported.
  */
 struct gm_spool_live;
 struct gm_error *gm_spool_live_open(

@@ -236,7 +236,7 @@ static void search_by_aranges(struct search *search)
 static void search_all_units(struct search *search)
 {
 	Dwarf_Debug debug = search->lines->debug;
-	/* To its end, even when all is settled: libdwarf keeps where it is and starts anew after
+	/* To its end, even when all is settled: libdwarf keeps where it is and starts again after
 	 * it. */
 	for (;;) {
 		Dwarf_Unsigned length, type_offset, next;

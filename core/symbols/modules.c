@@ -65,8 +65,8 @@ static bool read_header(
 	        elf.e_ident[EI_DATA] != ELFDATA2LSB || elf.e_machine != EM_X86_64 ||
 	        elf.e_phentsize != sizeof(Elf64_Phdr) || elf.e_phoff > HEADER_SIZE)
 		return false;
-	size_t room = (HEADER_SIZE - elf.e_phoff) / sizeof(Elf64_Phdr);
-	size_t count = elf.e_phnum < room ? elf.e_phnum : room;
+	size_t capacity = (HEADER_SIZE - elf.e_phoff) / sizeof(Elf64_Phdr);
+	size_t count = elf.e_phnum < capacity ? elf.e_phnum : capacity;
 	Elf64_Phdr segments[HEADER_SIZE / sizeof(Elf64_Phdr)];
 	memcpy(segments, header + elf.e_phoff, count * sizeof(Elf64_Phdr));
 	uint64_t low = UINT64_MAX, high = 0;

@@ -10,7 +10,7 @@
 enum {
 	ROWS_FIRST = 4096,
 	ROWS_MAX =
-	        1 << 20, /* then the table starts anew: a hostile stack must not eat the memory */
+	        1 << 20, /* then the table starts again: a hostile stack must not eat the memory */
 	OPS_MAX = 256,
 };
 

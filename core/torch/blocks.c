@@ -87,7 +87,7 @@ bool gm_torch_block(struct gm_torch *torch, uint64_t record, struct gm_block_rec
 
 /* --- at the allocator's report ---------------------------------------------------------------- */
 
-/* Exact where the block was just handed out; a block let go may have grown by its free
+/* Exact where the block was just handed out; a released block may have grown by its free
  * neighbours. */
 static bool describes(struct gm_torch *torch, uint64_t record, uint64_t address, uint64_t size,
         struct gm_block_record *block)

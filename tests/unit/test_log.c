@@ -21,7 +21,7 @@ static bool packed;
 static int make_path(void **state)
 {
 	packed = false;
-	/* in memory where that can be: it is written anew thousands of times, and a disk would be
+	/* in memory where that can be: it is written again thousands of times, and a disk would be
 	 * waited for each time */
 	snprintf(path, sizeof(path), "%s/gpumem-test-log-XXXXXX",
 	        access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");

@@ -226,7 +226,7 @@ static void who_packs_may_be_killed_at_any_moment(void **state)
 	unsigned kills = 0;
 	begin(&file, EXTENTS);
 	uint64_t before = read_all(&file);
-	/* What one has done the next need not do: ever more calls are let go by, so that each of
+	/* What one has done the next need not do: ever more calls pass, so that each of
 	 * them is the last one. */
 	for (unsigned calls = 1; packs_until(&file, calls); calls += 1 + calls / 8) {
 		kills++;

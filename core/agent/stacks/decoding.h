@@ -1,6 +1,6 @@
 /*
  * Put before the decoders of core/cpython where they are built into the agent: what they allocate
- * comes from the recording thread's scratch room, all of which is free again when the code object
+ * comes from the recording thread's scratch memory, all of which is free again when the code object
  * that is met is done.
  */
 #ifndef GM_AGENT_STACKS_DECODING_H

@@ -1,6 +1,6 @@
 /*
  * The frame that is being torn down while something is freed: its function has returned and its
- * locals are let go one by one. core/cpython/threads/dying.c tells how it is found; here it is of
+ * locals are released one by one. core/cpython/threads/dying.c tells how it is found; here it is of
  * the calling thread itself.
  *
  * Slots that were released before the dying one (below it; from 3.14 on above it) point to what is

@@ -204,7 +204,7 @@ static uint64_t list_of(uint64_t node, char *text)
  * `  File "PATH", line N, in FUNCTION\n    code\n` (traceback.format_stack()) as
  * "N\tFUNCTION\tPATH\n".
  */
-static size_t put_frame(char *to, size_t room, char *text)
+static size_t put_frame(char *to, size_t capacity, char *text)
 {
 	static const char begin[] = "  File \"", line[] = "\", line ", in[] = ", in ";
 	char *end = strchr(text, '\n');
@@ -222,7 +222,7 @@ static size_t put_frame(char *to, size_t room, char *text)
 	number += sizeof(line) - 1;
 	function += sizeof(in) - 1;
 	size_t digits = strlen(number), name = strlen(function), file = strlen(path);
-	if (digits + name + file + 3 > room)
+	if (digits + name + file + 3 > capacity)
 		return 0;
 	memcpy(to, number, digits);
 	to[digits] = '\t';

@@ -1,6 +1,6 @@
 /*
- * The room of stacks/: mapped once, in anonymous memory that costs nothing until it is touched, so
- * that a hook never calls malloc.
+ * The memory of stacks/: mapped once, in anonymous memory that costs nothing until it is touched,
+ * so that a hook never calls malloc.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -14,22 +14,22 @@
 
 void *gm_stacks_map(size_t size)
 {
-	void *room = mmap(NULL, size, PROT_READ | PROT_WRITE,
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	return room == MAP_FAILED ? NULL : room;
+	return memory == MAP_FAILED ? NULL : memory;
 }
 
-void gm_stacks_unmap(void *room, size_t size)
+void gm_stacks_unmap(void *memory, size_t size)
 {
-	munmap(room, size);
+	munmap(memory, size);
 }
 
-void gm_stacks_clear(void *room, size_t size)
+void gm_stacks_clear(void *memory, size_t size)
 {
 	/* anonymous private memory reads as zeros after it (madvise(2)) */
-	if (room && madvise(room, size, MADV_DONTNEED) != 0)
-		memset(room, 0, size);
+	if (memory && madvise(memory, size, MADV_DONTNEED) != 0)
+		memset(memory, 0, size);
 }
 
 void *gm_arena_take(struct gm_arena *arena, size_t size)

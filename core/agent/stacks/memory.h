@@ -9,9 +9,9 @@
 
 /* Room of zeros, mapped but touched only as it is used. NULL: none. */
 void *gm_stacks_map(size_t size);
-void gm_stacks_unmap(void *room, size_t size);
-/* The same room, zeros again. */
-void gm_stacks_clear(void *room, size_t size);
+void gm_stacks_unmap(void *memory, size_t size);
+/* The same memory, zeros again. */
+void gm_stacks_clear(void *memory, size_t size);
 
 /* Memory that is given out once and never taken back. */
 struct gm_arena {
@@ -25,7 +25,7 @@ enum { GM_PAGE = 4096 };
 
 /*
  * Whether the page of an address is mapped: a tenth of the price of having the kernel copy from it.
- * For what nobody but this thread lets go of, as another could between the question and the
+ * For what nobody but this thread releases, as another could between the question and the
  * reading.
  */
 bool gm_can_read(uint64_t address);

@@ -183,7 +183,7 @@ bool gm_module_at(struct gm_stacks_thread *thread, uint64_t address, struct gm_l
 			return true;
 		}
 	}
-	_Static_assert(sizeof(*search) <= sizeof(thread->raw), "the scratch room holds a search");
+	_Static_assert(sizeof(*search) <= sizeof(thread->raw), "the scratch memory holds a search");
 	memset(search, 0, offsetof(struct search, path));
 	search->address = address;
 	search->is_first = true;

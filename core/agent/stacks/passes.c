@@ -31,34 +31,34 @@ void gm_passes_clear(void)
 void *gm_decoding_malloc(size_t size)
 {
 	struct gm_stacks_thread *thread = gm_stacks_current;
-	size_t room = (size + 31) & ~(size_t)15; /* its size before it */
+	size_t taken = (size + 31) & ~(size_t)15; /* its size before it */
 
 	if (!thread || size > sizeof(thread->record) ||
-	        thread->scratch_used > sizeof(thread->record) - room)
+	        thread->scratch_used > sizeof(thread->record) - taken)
 		return NULL;
 	uint8_t *at = thread->record + thread->scratch_used;
-	thread->scratch_used += room;
+	thread->scratch_used += taken;
 	memcpy(at, &size, sizeof(size));
 	return at + 16;
 }
 
 void *gm_decoding_calloc(size_t count, size_t size)
 {
-	void *room = count && size > SIZE_MAX / count ? NULL : gm_decoding_malloc(count * size);
+	void *memory = count && size > SIZE_MAX / count ? NULL : gm_decoding_malloc(count * size);
 
-	return room ? memset(room, 0, count * size) : NULL;
+	return memory ? memset(memory, 0, count * size) : NULL;
 }
 
 void *gm_decoding_realloc(void *old, size_t size)
 {
-	void *room = gm_decoding_malloc(size);
+	void *memory = gm_decoding_malloc(size);
 	size_t before;
 
-	if (room && old) {
+	if (memory && old) {
 		memcpy(&before, (uint8_t *)old - 16, sizeof(before));
-		memcpy(room, old, before < size ? before : size);
+		memcpy(memory, old, before < size ? before : size);
 	}
-	return room;
+	return memory;
 }
 
 void gm_decoding_free(void *old)

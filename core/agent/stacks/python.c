@@ -1,7 +1,7 @@
 /*
  * The calling thread's Python frames, from its thread state.
  *
- * The thread often is within a function of C that has let go of the GIL: its frames stand still all
+ * The thread often is within a function of C that has released the GIL: its frames stand still all
  * the same, as only the thread itself moves them, and each keeps its code object alive.
  * PyGILState_GetThisThreadState() reads a thread's own storage and works without the GIL.
  *

@@ -4,7 +4,7 @@
  *
  *   stacks.c    one event's stacks
  *   thread.c    each thread's memory of its last ones; the tables of the process
- *   memory.c    the room that all of this uses, got once
+ *   memory.c    the memory that all of this uses, got once
  *   trie.c      stacks by number: a stack is its innermost frame and the stack below it
  *   python.c    finds CPython and walks a thread's frames
  *   code.c      code objects by number

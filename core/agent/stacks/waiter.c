@@ -107,7 +107,7 @@ static bool common(struct gm_stacks_thread *thread, uint32_t waiter, const uint6
 	uint64_t at = stack_pointer(waiter) & ~UINT64_C(7), found = 0;
 	size_t size = OTHERS_BYTES;
 
-	_Static_assert(OTHERS_BYTES <= sizeof(thread->raw), "the scratch room holds it");
+	_Static_assert(OTHERS_BYTES <= sizeof(thread->raw), "the scratch memory holds it");
 	if (!at)
 		return false;
 	while (size >= 1024 && !gm_read_checked(at, words, size))

@@ -39,7 +39,7 @@ struct gm_oom {
 	struct gm_oom_facts facts;
 	struct gm_oom_judgement judgement;  /* verdict 0: nothing is known of the request */
 	struct gm_memory memory;            /* at the event, or now */
-	bool memory_is_then;                /* nothing was let go since */
+	bool memory_is_then;                /* nothing was released since */
 	uint64_t ooms, retries;             /* GM_NOT_KNOWN */
 	size_t exceptions;                  /* OutOfMemoryError objects that are there */
 	pid_t thread;                       /* 0: not known */

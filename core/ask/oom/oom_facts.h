@@ -28,7 +28,7 @@ struct gm_oom_facts {
 	uint64_t reserved;    /* all that PyTorch's allocator has got */
 	uint64_t unallocated; /* reserved, and neither in tensors nor kept by private pools */
 	uint64_t private_pools;
-	uint64_t pending; /* let go, waiting for a stream */
+	uint64_t pending; /* released, waiting for a stream */
 	/* Once these are there: of wholly free segments, and the largest free piece. */
 	uint64_t waited_whole, waited_largest;
 	uint64_t largest_hole; /* of PyTorch's free pieces */

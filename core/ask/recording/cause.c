@@ -147,7 +147,7 @@ static enum gm_cause_kind op_cause(enum gm_op op)
 	}
 }
 
-/* A call of a function of C that lets go of objects (cpython/called.c), or the drop of what it
+/* A call of a function of C that releases objects (cpython/called.c), or the drop of what it
  * returned. */
 static enum gm_cause_kind call_cause(const struct gm_frame_place *place)
 {

@@ -1,7 +1,7 @@
 /*
- * Cause: by what a block was let go, told from the event of its free alone: the instruction under
+ * Cause: by what a block was released, told from the event of its free alone: the instruction under
  * way, what was being torn down, and the native frames between the interpreter and the allocator.
- * What lies innermost wins: a graph that lets go of a tensor it saved is the cause, though a STORE
+ * What lies innermost wins: a graph that releases a tensor it saved is the cause, though a STORE
  * set it going. Where the evidence does not settle it the kind is unknown.
  */
 #ifndef GM_ASK_CAUSE_H

@@ -80,7 +80,7 @@ static struct gm_error *build_after(struct gm_memory_building *building,
 		if (block->device != device || !begun || ended || block->size == 0)
 			continue;
 		if (block->alloc == GM_NO_EVENT && block->free_requested == GM_NO_EVENT)
-			continue; /* only its completed free is known: it was let go before */
+			continue; /* only its completed free is known: it was released before */
 		bool used = gm_block_live_after(block, event);
 		memory = gm_array_push(&placed,
 		        ((struct placed){block->address, block->size, block->requested, (uint32_t)i,

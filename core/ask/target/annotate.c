@@ -20,7 +20,7 @@ struct gm_error *gm_ask_blocks_annotate(struct gm_context *context, struct gm_bl
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		bool now = block->free_requested == GM_NO_EVENT &&
 		           block->free_completed == GM_NO_EVENT;
-		/* An address that was let go since may be another block's by now: it is not asked
+		/* An address that was released since may be another block's by now: it is not asked
 		 * about. */
 		notes[i].address = now ? block->address : 0;
 		notes[i].size = now ? block->size : 0;

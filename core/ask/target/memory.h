@@ -17,7 +17,7 @@
 
 enum gm_segment_part_state {
 	GM_SEGMENT_PART_USED,
-	GM_SEGMENT_PART_PENDING, /* let go, waiting for a stream */
+	GM_SEGMENT_PART_PENDING, /* released, waiting for a stream */
 	GM_SEGMENT_PART_FREE,
 	GM_SEGMENT_PART_UNMAPPED, /* address space of an expandable segment, without memory */
 };

@@ -123,7 +123,7 @@ static bool is_consistent(struct gm_context *context)
 /* ------------------------------------------------------------------------------------------------------------------
  */
 
-static void let_go(struct gm_pausing *pausing)
+static void resume(struct gm_pausing *pausing)
 {
 	gm_stop_end(&pausing->stop);
 	double seconds = now() - pausing->began;
@@ -149,7 +149,7 @@ static struct gm_error *stop_and_look(
 		context->target_stale = true;
 		struct gm_error *error = gm_context_image(context, &image);
 		if (error) {
-			let_go(pausing);
+			resume(pausing);
 			return error;
 		}
 		bool consistent = is_consistent(context);
@@ -160,10 +160,10 @@ static struct gm_error *stop_and_look(
 			        gm_image_capture(image, pausing->buffer, &pausing->pause.copied);
 			gm_ran_note(&pausing->ran, &pausing->stop, image);
 			if (copied)
-				let_go(pausing);
+				resume(pausing);
 			return NULL;
 		}
-		let_go(pausing);
+		resume(pausing);
 		nanosleep(&(struct timespec){.tv_nsec = BETWEEN_MICROSECONDS * 1000}, NULL);
 	}
 }
@@ -212,7 +212,7 @@ void gm_context_resume(struct gm_context *context, struct gm_pause *ret_pause)
 	struct gm_pausing *pausing = context->pausing;
 	if (--pausing->depth == 0) {
 		if (pausing->stop.pid) {
-			let_go(pausing);
+			resume(pausing);
 			release_stop_signals(pausing);
 		}
 		pausing->pause.lost = gm_image_capture_lost(context->image);
@@ -235,7 +235,7 @@ bool gm_context_ask_again(const struct gm_context *context, const struct gm_paus
 	        moments->asked >= MOMENTS || now() - moments->began > MOMENTS_SECONDS ||
 	        !gm_ran_since(&context->pausing->ran))
 		return false;
-	/* not each time at the same distance from where it was let go */
+	/* not each time at the same distance from where it was resumed */
 	nanosleep(&(struct timespec){.tv_nsec = (long)BETWEEN_MICROSECONDS * 1000 * moments->asked},
 	        NULL);
 	return true;

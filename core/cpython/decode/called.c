@@ -1,6 +1,6 @@
 /*
  * What a call calls, as far as the bytecode names it: `clear` of `kept.clear()`, `collect` of
- * `gc.collect()`. Only names of functions of C that let go of what something holds are told; which
+ * `gc.collect()`. Only names of functions of C that release what something holds are told; which
  * object it was is not looked at.
  */
 #include <string.h>

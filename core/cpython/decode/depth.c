@@ -217,7 +217,7 @@ int gm_py_depth_at(struct gm_python *python, struct gm_code_entry *entry, uint32
 	case GM_OP_STORE_GLOBAL:
 	case GM_OP_STORE_DEREF:
 	case GM_OP_POP_TOP:
-		return depth - 1; /* popped before anything can be let go */
+		return depth - 1; /* popped before anything can be released */
 	default:
 		return depth; /* operands stay until it is done */
 	}

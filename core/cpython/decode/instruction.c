@@ -40,7 +40,7 @@ static const char *local_name(const struct gm_code_entry *entry, uint64_t index)
 
 /*
  * `except ... as e` ends in POP_EXCEPT, e = None, del e (Python/compile.c, compiler_try_except()):
- * the store lets go of the exception, and nobody wrote it.
+ * the store releases the exception, and nobody wrote it.
  */
 static bool ends_except(struct gm_python *python, const struct gm_code_entry *entry,
         const struct gm_decoded *decoded)

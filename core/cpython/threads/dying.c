@@ -1,5 +1,5 @@
 /*
- * The frame that is being torn down: its function has returned and its locals are let go one by
+ * The frame that is being torn down: its function has returned and its locals are released one by
  * one.
  *
  * 3.11+ unlinks a frame before it clears it (Python/ceval.c, gh-99729), so the thread's current
@@ -133,7 +133,7 @@ static bool is_generator_type(struct gm_python *python, uint64_t type)
 	return false;
 }
 
-/* Statements that let go of an object by themselves, so that no generator's end need be looked
+/* Statements that release an object by themselves, so that no generator's end need be looked
  * for. */
 static bool drives_no_generator(struct gm_python *python, const struct gm_python_frame *frame)
 {

@@ -74,7 +74,7 @@ void gm_py_each_thread(struct gm_python *python, gm_thread_visit visit, void *co
 
 /*
  * glibc's struct pthread has the kernel's id at offset 0x2d0 on x86-64 (nptl/descr.h: 704 bytes of
- * header, then a list node, then `pid_t tid`), the same from 2.4 on; fork() sets it anew in the
+ * header, then a list node, then `pid_t tid`), the same from 2.4 on; fork() sets it again in the
  * child.
  */
 pid_t gm_py_tid_of_pthread(struct gm_python *python, const uint8_t *bytes)

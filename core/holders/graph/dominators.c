@@ -127,15 +127,15 @@ bool gm_dominators(uint32_t count, const uint32_t *first, const uint32_t *target
         uint32_t *ret_dominators)
 {
 	struct search search = {0};
-	uint32_t *room = malloc(((size_t)count * ARRAYS + 1) * sizeof(uint32_t));
+	uint32_t *memory = malloc(((size_t)count * ARRAYS + 1) * sizeof(uint32_t));
 	uint32_t *number = malloc(((size_t)count + 1) * sizeof(uint32_t));
 	uint32_t **arrays[ARRAYS] = {&search.vertex, &search.parent, &search.semi, &search.ancestor,
 	        &search.best, &search.dominator, &search.bucket, &search.bucket_next,
 	        &search.stack};
 	bool done = false;
-	if (room && number && root < count) {
+	if (memory && number && root < count) {
 		for (size_t i = 0; i < ARRAYS; i++)
-			*arrays[i] = room + i * count;
+			*arrays[i] = memory + i * count;
 		memset(number, 0xff, (size_t)count * sizeof(uint32_t));
 		number_vertices(&search, first, targets, root, number);
 		done = turn_edges(&search, first, targets, number);
@@ -149,6 +149,6 @@ bool gm_dominators(uint32_t count, const uint32_t *first, const uint32_t *target
 	free(search.predecessor_first);
 	free(search.predecessors);
 	free(number);
-	free(room);
+	free(memory);
 	return done;
 }

@@ -69,10 +69,10 @@ void gm_graph_refer_native(struct gm_holders *graph, uint32_t from, uint64_t add
 
 void gm_graph_take(struct gm_holders *graph, struct gm_walk_reference *references, size_t count)
 {
-	size_t room = MAX_EDGES - graph->run_edges;
-	if (count > room) {
+	size_t left = MAX_EDGES - graph->run_edges;
+	if (count > left) {
 		graph->hits_truncated = true;
-		count = room;
+		count = left;
 	}
 	struct gm_edge_run run = {references, count, graph->edges.count};
 	if (count > 0 && gm_array_push(&graph->runs, run)) {

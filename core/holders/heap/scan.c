@@ -178,11 +178,11 @@ static bool find_hits(struct worker *worker, const uint64_t *words, size_t count
 
 static void scan_range(struct worker *worker, uint64_t start, uint64_t end)
 {
-	const uint8_t *lent =
+	const uint8_t *borrowed =
 	        gm_image_borrowed_bytes(worker->scan->image, start, (size_t)(end - start));
-	if (lent && (uintptr_t)lent % 8 == 0) {
+	if (borrowed && (uintptr_t)borrowed % 8 == 0) {
 		worker->bytes += end - start;
-		find_hits(worker, (const uint64_t *)lent, (end - start) / 8, start);
+		find_hits(worker, (const uint64_t *)borrowed, (end - start) / 8, start);
 		return;
 	}
 	while (start < end) {
@@ -256,11 +256,11 @@ static void read_chunk(struct worker *worker, struct gm_kept_chunk *chunk,
 static bool lend_chunk(struct worker *worker, struct gm_kept_chunk *chunk, uint64_t start,
         uint64_t end, const struct gm_range *ranges, size_t count)
 {
-	const uint8_t *lent =
+	const uint8_t *borrowed =
 	        gm_image_borrowed_bytes(worker->scan->image, start, (size_t)(end - start));
-	if (!lent)
+	if (!borrowed)
 		return false;
-	chunk->bytes = (const uint8_t *)((uintptr_t)lent - start % PIECE);
+	chunk->bytes = (const uint8_t *)((uintptr_t)borrowed - start % PIECE);
 	for (size_t i = 0; i < count; i++)
 		chunk->there |=
 		        UINT64_MAX >> (PIECE_PAGES - (ranges[i].end - ranges[i].start) / PAGE)

@@ -127,7 +127,7 @@ size_t gm_paths_between(const struct gm_paths *paths, uint32_t from, uint32_t to
 
 /* Where a parameter is in its module: "layers", "3", "weight". */
 static size_t add_parameter_place(
-        const struct gm_paths *paths, uint32_t vertex, struct gm_step *ret_steps, size_t room)
+        const struct gm_paths *paths, uint32_t vertex, struct gm_step *ret_steps, size_t capacity)
 {
 	struct gm_step steps[GM_PATH_MAX];
 	size_t count = gm_paths_between(paths, 0, vertex, steps), first = count;
@@ -135,7 +135,7 @@ static size_t add_parameter_place(
 		return 0;
 	for (first = count - 1; first > 0 && steps[first - 1].part == GM_PART_MODULE;)
 		first--;
-	count = count - first > room ? room : count - first;
+	count = count - first > capacity ? capacity : count - first;
 	memcpy(ret_steps, steps + first, count * sizeof(*steps));
 	return count;
 }

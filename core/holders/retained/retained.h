@@ -42,7 +42,7 @@ struct gm_retained_device {
 	uint64_t allocated, allocated_blocks; /* the allocator's; all of top-level nodes' bytes */
 	uint64_t shared, unknown;             /* of that */
 	uint64_t pending,
-	        pending_blocks;         /* let go, waiting for a stream: no longer in `allocated` */
+	        pending_blocks; /* released, waiting for a stream: no longer in `allocated` */
 	struct gm_retained_node *nodes; /* biggest first; unknown last */
 	size_t node_count;
 };

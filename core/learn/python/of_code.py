@@ -73,7 +73,7 @@ def attributes(row):
     number("code_flags", "co_flags")
     number("code_stacksize", "co_stacksize")
     number("code_nlocals", "co_nlocals")
-    # From 3.11 on these are made anew for each that asks.
+    # From 3.11 on these are made again for each that asks.
     if not hasattr(made[0], "co_qualname"):
         for name in ("varnames", "cellvars", "freevars"):
             pointer("code_" + name, "co_" + name)

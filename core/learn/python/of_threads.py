@@ -16,7 +16,7 @@ SPAN = 1024  # more than the struct has; what is behind it is the heap's
 
 
 class Waiting:
-    """A thread that stands in a known frame until it is let go."""
+    """A thread that stands in a known frame until it is released."""
 
     def __init__(self, depth, in_generator):
         self.ready, self.done = threading.Lock(), threading.Lock()

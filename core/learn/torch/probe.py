@@ -66,7 +66,7 @@ def find():
             row.attempt(part, zero, one)
         if row.missing == before or not pause:
             break
-        # a thread of PyTorch's own let go of memory meanwhile, as after a backward pass
+        # a thread of PyTorch's own released memory meanwhile, as after a backward pass
         row.missing = before
         time.sleep(pause)
     for part in (allocator.expandable, allocator.whole):

@@ -69,7 +69,7 @@ void gm_sim_work_finish(struct gm_sim_work *work)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Those of the list that are done are let go; the caller holds the lock. */
+/* Those of the list that are done are released; the caller holds the lock. */
 static void prune(struct gm_sim_works *works)
 {
 	unsigned kept = 0;
