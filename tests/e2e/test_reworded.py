@@ -208,6 +208,8 @@ def test_of_recordings(comparison, recordings):
         ("steps", "reason"),
         ("phases", "reason"),
         ("blocks", "category_reason"),
+        ("blocks", "key"),
+        ("peak", "key"),
     }
 
 
@@ -231,6 +233,7 @@ def ask_of_target(comparison, *target):
     for block in blocks[:: max(1, len(blocks) // 8)]:
         comparison.ask("who-holds", *target, block["address"])
     assert comparison.worded - {("who-holds", "notes"), ("doctor", "advice")} == {
+        ("blocks", "key"),
         ("retained", "text"),
         ("retained", "name"),
         ("retained", "variable"),

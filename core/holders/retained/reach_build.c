@@ -6,6 +6,9 @@
 #include "holders/place.h"
 #include "holders/retained/parts.h"
 #include "holders/retained/reach.h"
+#include "holders/retained/reach_add.h"
+#include "holders/retained/reach_blocks.h"
+#include "holders/retained/reach_missing.h"
 #include "holders/retained/variables.h"
 
 #include <string.h>
@@ -15,119 +18,9 @@
 #include "torch/statics.h"
 
 enum {
-	MAX_MARKED = 1 << 25,
 	MAX_LENGTH = 8, /* of an edge */
 	NOT_REACHED = UINT32_MAX,
 };
-
-static uint32_t add_vertex(struct gm_reach *reach, uint32_t graph_vertex)
-{
-	if (reach->vertices.count >= MAX_MARKED || !gm_array_push(&reach->vertices, graph_vertex)) {
-		reach->no_memory = true;
-		return 0;
-	}
-	reach->count = (uint32_t)reach->vertices.count;
-	return reach->count - 1;
-}
-
-static uint32_t mark(struct gm_reach *reach, uint32_t graph_vertex)
-{
-	if (reach->local[graph_vertex] == 0)
-		reach->local[graph_vertex] = add_vertex(reach, graph_vertex);
-	return reach->local[graph_vertex];
-}
-
-static void add_edge(struct gm_reach *reach, struct gm_reach_edge edge)
-{
-	if (!gm_array_push(&reach->edges, edge))
-		reach->no_memory = true;
-}
-
-/* --- blocks ----------------------------------------------------------------------------------- */
-
-static void add_block(struct gm_reach *reach, uint64_t address, uint64_t bytes, int device)
-{
-	struct gm_reach_block block = {add_vertex(reach, GM_NO_VERTEX), address, bytes, device};
-	if (!gm_array_push(&reach->blocks, block))
-		reach->no_memory = true;
-}
-
-static int by_data(const void *a, const void *b, void *context)
-{
-	const struct gm_storage *storages = context;
-	const struct gm_storage *left = &storages[*(const uint32_t *)a];
-	const struct gm_storage *right = &storages[*(const uint32_t *)b];
-	if (left->data != right->data)
-		return left->data < right->data ? -1 : 1;
-	return left->size > right->size ? -1 : left->size < right->size;
-}
-
-static void refer_block(struct gm_reach *reach, const struct gm_storage *storage)
-{
-	uint32_t from = mark(reach, gm_graph_find(reach->graph, storage->address));
-	struct gm_reach_edge edge = {
-	        .from = from, .to = reach->blocks.items[reach->blocks.count - 1].vertex};
-	if (from)
-		add_edge(reach, edge);
-}
-
-/* Each storage in host memory is a block of its own, unless it lies within another's memory. */
-static void add_host_blocks(struct gm_reach *reach, const uint32_t *sorted, size_t count)
-{
-	struct gm_holders *graph = reach->graph;
-	for (size_t i = 0; i < count; i++) {
-		const struct gm_storage *storage = &graph->storages.items[sorted[i]];
-		if (storage->device_type != GM_DEVICE_CPU || !storage->data || !storage->size)
-			continue;
-		const struct gm_reach_block *last =
-		        reach->blocks.count ? &reach->blocks.items[reach->blocks.count - 1] : NULL;
-		if (!last || storage->data - last->address >= last->bytes)
-			add_block(reach, storage->data, storage->size, -1);
-		if (!reach->no_memory)
-			refer_block(reach, storage);
-	}
-}
-
-/* The allocator's blocks in use, and the storages whose memory begins in each. */
-static void add_device_blocks(struct gm_reach *reach, const uint32_t *sorted, size_t count)
-{
-	struct gm_holders *graph = reach->graph;
-	size_t at = 0;
-	for (size_t i = 0; i < graph->block_count && !reach->no_memory; i++) {
-		const struct gm_block_record *block = &graph->blocks[i];
-		if (!block->allocated)
-			continue;
-		add_block(reach, block->address, block->size, block->device);
-		while (at < count && graph->storages.items[sorted[at]].data < block->address)
-			at++;
-		for (; at < count && !reach->no_memory; at++) {
-			const struct gm_storage *storage = &graph->storages.items[sorted[at]];
-			if (storage->data - block->address >= block->size)
-				break;
-			refer_block(reach, storage);
-		}
-	}
-}
-
-static struct gm_error *add_blocks(struct gm_reach *reach, bool host)
-{
-	struct gm_holders *graph = reach->graph;
-	size_t count = graph->storages.count;
-	_cleanup_free_ uint32_t *sorted = malloc((count + 1) * sizeof(*sorted));
-	if (!sorted)
-		return &gm_error_no_memory;
-	for (size_t i = 0; i < count; i++)
-		sorted[i] = (uint32_t)i;
-	if (count)
-		qsort_r(sorted, count, sizeof(*sorted), by_data, graph->storages.items);
-	if (host) {
-		add_host_blocks(reach, sorted, count);
-		return NULL;
-	}
-	gm_try(gm_graph_blocks(graph));
-	add_device_blocks(reach, sorted, count);
-	return NULL;
-}
 
 /* --- marking ---------------------------------------------------------------------------------- */
 
@@ -153,31 +46,13 @@ static void mark_all(struct gm_reach *reach)
 					reach->no_memory = true;
 				continue;
 			}
-			struct gm_reach_edge made = {
-			        .from = mark(reach, edge->from), .to = i, .reference = edge->kind};
+			struct gm_reach_edge made = {.from = gm_reach_mark(reach, edge->from),
+			        .to = i,
+			        .reference = edge->kind};
 			if (made.from)
-				add_edge(reach, made);
+				gm_reach_add_edge(reach, made);
 		}
 	}
-}
-
-static uint32_t add_variable(
-        struct gm_reach *reach, enum gm_variable_kind kind, uint32_t object, uint32_t *ret_vertex)
-{
-	struct gm_variable variable = {
-	        .vertex = add_vertex(reach, GM_NO_VERTEX), .object = object, .kind = kind};
-	if (!gm_array_push(&reach->variables, variable)) {
-		reach->no_memory = true;
-		return 0;
-	}
-	struct gm_reach_edge edge = {.from = 0, .to = variable.vertex, .part = GM_PART_VARIABLE};
-	add_edge(reach, edge);
-	if (object != GM_NO_VERTEX) {
-		edge = (struct gm_reach_edge){.from = variable.vertex, .to = object};
-		add_edge(reach, edge);
-	}
-	*ret_vertex = variable.vertex;
-	return (uint32_t)reach->variables.count - 1;
 }
 
 static int by_vertex(const void *a, const void *b)
@@ -219,7 +94,7 @@ static void add_variables(struct gm_reach *reach)
 	for (size_t i = 0; i < reach->names.count && !reach->no_memory;) {
 		uint32_t object = reach->names.items[i].vertex, vertex = 0;
 		size_t end = i;
-		uint32_t number = add_variable(reach, GM_VARIABLE_NAMED, object, &vertex);
+		uint32_t number = gm_reach_add_variable(reach, GM_VARIABLE_NAMED, object, &vertex);
 		while (end < reach->names.count && reach->names.items[end].vertex == object)
 			reach->names.items[end++].vertex = vertex;
 		if (reach->no_memory)
@@ -277,7 +152,7 @@ static void add_static(void *context, enum gm_torch_static kind, uint64_t addres
 	if (to == 0)
 		return;
 	if (statics->variables[kind] == 0) {
-		uint32_t number = add_variable(
+		uint32_t number = gm_reach_add_variable(
 		        reach, GM_VARIABLE_NATIVE, GM_NO_VERTEX, &statics->variables[kind]);
 		if (reach->no_memory)
 			return;
@@ -287,7 +162,7 @@ static void add_static(void *context, enum gm_torch_static kind, uint64_t addres
 		variable->workspace = kind == GM_STATIC_CUBLAS || kind == GM_STATIC_CUBLASLT;
 	}
 	struct gm_reach_edge edge = {.from = statics->variables[kind], .to = to};
-	add_edge(reach, edge);
+	gm_reach_add_edge(reach, edge);
 }
 
 /* What C++ holds, each told once: all that autocast has cast is one. */
@@ -305,15 +180,15 @@ static void add_natives(struct gm_reach *reach)
 			break;
 		}
 		if (!*slot) {
-			uint32_t vertex = 0, number = add_variable(reach, GM_VARIABLE_NATIVE,
-			                             GM_NO_VERTEX, &vertex);
+			uint32_t vertex = 0, number = gm_reach_add_variable(reach,
+			                             GM_VARIABLE_NATIVE, GM_NO_VERTEX, &vertex);
 			if (reach->no_memory)
 				break;
 			reach->variables.items[number].label = label;
 			*slot = vertex;
 		}
 		struct gm_reach_edge made = {.from = (uint32_t)*slot, .to = reach->local[edge->to]};
-		add_edge(reach, made);
+		gm_reach_add_edge(reach, made);
 	}
 	gm_map_deinit(&by_label);
 }
@@ -351,136 +226,6 @@ static void sort_edges(struct gm_reach *reach)
 	free(reach->edges.items);
 	reach->edges.items = sorted;
 	reach->edges.capacity = count + 1;
-}
-
-/* --- what no variable reaches, or not alone --------------------------------------------------- */
-
-/* Marks what `start` reaches; `stack` has room for all. */
-static void flood(struct gm_reach *reach, uint32_t start, bool *reached, uint32_t *stack)
-{
-	uint32_t depth = 0;
-	if (reached[start])
-		return;
-	reached[start] = true;
-	stack[depth++] = start;
-	while (depth > 0) {
-		uint32_t v = stack[--depth];
-		for (uint32_t e = reach->first[v]; e < reach->first[v + 1]; e++) {
-			uint32_t to = reach->edges.items[e].to;
-			if (!reached[to]) {
-				reached[to] = true;
-				stack[depth++] = to;
-			}
-		}
-	}
-}
-
-/* Is its count higher than what was found, but for `without`? Unknown counts are, where nothing was
- * found. */
-static bool lacks_references_without(struct gm_reach *reach, uint32_t vertex, uint64_t without)
-{
-	uint64_t refcount;
-	uint32_t at = reach->vertices.items[vertex];
-	uint64_t found = reach->graph->vertices.items[at].count + reach->more[vertex] - without;
-	if (!gm_graph_refcount(reach->graph, at, &refcount))
-		return found == 0;
-	return found < refcount;
-}
-
-static bool lacks_references(struct gm_reach *reach, uint32_t vertex)
-{
-	return lacks_references_without(reach, vertex, 0);
-}
-
-/* The vertices that `reached` lacks, in the order in which a depth-first search leaves them. */
-static uint32_t leave_order(struct gm_reach *reach, const bool *reached, uint32_t count,
-        uint32_t *stack, uint32_t *next, uint32_t *ret_order)
-{
-	uint32_t made = 0;
-	_cleanup_free_ bool *seen = malloc((size_t)count + 1);
-	if (!seen) {
-		reach->no_memory = true;
-		return 0;
-	}
-	memcpy(seen, reached, count);
-	for (uint32_t v = 1; v < count; v++) {
-		uint32_t depth = 0;
-		if (seen[v] || reach->vertices.items[v] == GM_NO_VERTEX)
-			continue;
-		seen[v] = true;
-		next[v] = reach->first[v];
-		stack[depth++] = v;
-		while (depth > 0) {
-			uint32_t at = stack[depth - 1];
-			if (next[at] == reach->first[at + 1]) {
-				ret_order[made++] = at;
-				depth--;
-				continue;
-			}
-			uint32_t to = reach->edges.items[next[at]++].to;
-			if (seen[to])
-				continue;
-			seen[to] = true;
-			next[to] = reach->first[to];
-			stack[depth++] = to;
-		}
-	}
-	return made;
-}
-
-/* What garbage refers to is not kept by it: the collector takes it away. */
-static void drop_garbage_references(struct gm_reach *reach, const bool *reached, uint32_t count)
-{
-	for (size_t i = 0; i < reach->edges.count; i++) {
-		struct gm_reach_edge *edge = &reach->edges.items[i];
-		if (edge->from < count && edge->to < count && !reached[edge->from] &&
-		        reached[edge->to])
-			edge->to =
-			        edge->from; /* an edge to itself is none; the order of all stays */
-	}
-}
-
-/*
- * Where a count says that there are more references than were found, something unknown holds the
- * object, beside what was found or alone. Objects that neither a variable nor that reaches hold
- * each other: garbage. Of each group of garbage one object is given to the root: the first in the
- * reverse of the order in which a depth-first search leaves them belongs to a cycle that no other
- * one reaches.
- */
-static void add_unfound(struct gm_reach *reach)
-{
-	uint32_t count = reach->count, missing = 0, garbage = 0;
-	_cleanup_free_ bool *reached = calloc((size_t)count + 1, 1);
-	_cleanup_free_ uint32_t *stack = malloc(((size_t)count + 1) * 3 * sizeof(*stack));
-	if (!reached || !stack) {
-		reach->no_memory = true;
-		return;
-	}
-	flood(reach, 0, reached, stack);
-	for (uint32_t v = 1; v < count && !reach->no_memory; v++) {
-		if (reach->vertices.items[v] == GM_NO_VERTEX || !lacks_references(reach, v))
-			continue;
-		if (!missing)
-			add_variable(reach, GM_VARIABLE_MISSING, GM_NO_VERTEX, &missing);
-		struct gm_reach_edge edge = {.from = missing, .to = v};
-		add_edge(reach, edge);
-	}
-	/* the new edges are not sorted in: they start behind */
-	for (size_t i = reach->first[count]; i < reach->edges.count && !reach->no_memory; i++)
-		if (reach->edges.items[i].from == missing && missing)
-			flood(reach, reach->edges.items[i].to, reached, stack);
-	drop_garbage_references(reach, reached, count);
-	uint32_t *order = stack + count + 1, *next = order + count + 1;
-	uint32_t left = leave_order(reach, reached, count, stack, next, order);
-	while (left-- > 0 && !reach->no_memory) {
-		if (reached[order[left]])
-			continue;
-		if (!garbage)
-			add_variable(reach, GM_VARIABLE_GARBAGE, GM_NO_VERTEX, &garbage);
-		struct gm_reach_edge edge = {.from = garbage, .to = order[left]};
-		add_edge(reach, edge);
-		flood(reach, order[left], reached, stack);
-	}
 }
 
 /* --- the nearest way from the root ------------------------------------------------------------ */
@@ -542,7 +287,7 @@ static bool is_complete(struct gm_reach *reach, uint32_t graph_vertex, unsigned 
 	struct gm_holders *graph = reach->graph;
 	const struct gm_vertex *vertex = &graph->vertices.items[graph_vertex];
 	if (reach->local[graph_vertex] == 0 ||
-	        lacks_references_without(reach, reach->local[graph_vertex],
+	        gm_reach_lacks_references(reach, reach->local[graph_vertex],
 	                gm_graph_guessed_references(graph, graph_vertex)))
 		return false;
 	for (uint32_t e = vertex->first; depth > 0 && e < vertex->first + vertex->count; e++) {
@@ -574,8 +319,8 @@ static struct gm_error *build(struct gm_reach *reach, const struct gm_reach_opti
 	reach->local = calloc(reach->graph->vertices.count + 1, sizeof(*reach->local));
 	if (!reach->local)
 		return &gm_error_no_memory;
-	add_vertex(reach, GM_NO_VERTEX);
-	gm_try(add_blocks(reach, options->host));
+	gm_reach_add_vertex(reach, GM_NO_VERTEX);
+	gm_try(gm_reach_add_blocks(reach, options->host));
 	mark_all(reach);
 	if (!reach->no_memory)
 		add_statics(reach);
@@ -583,7 +328,7 @@ static struct gm_error *build(struct gm_reach *reach, const struct gm_reach_opti
 		add_variables(reach);
 	sort_edges(reach);
 	if (!reach->no_memory)
-		add_unfound(reach);
+		gm_reach_add_missing(reach);
 	sort_edges(reach);
 	if (!reach->no_memory)
 		gm_reach_name_parts(reach);

@@ -1,0 +1,136 @@
+#include "holders/retained/reach_missing.h"
+#include "holders/graph/counts.h"
+#include "holders/graph/graph.h"
+#include "holders/retained/reach_add.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+
+/* Marks what `start` reaches; `stack` has room for all. */
+static void flood(struct gm_reach *reach, uint32_t start, bool *reached, uint32_t *stack)
+{
+	uint32_t depth = 0;
+	if (reached[start])
+		return;
+	reached[start] = true;
+	stack[depth++] = start;
+	while (depth > 0) {
+		uint32_t v = stack[--depth];
+		for (uint32_t e = reach->first[v]; e < reach->first[v + 1]; e++) {
+			uint32_t to = reach->edges.items[e].to;
+			if (!reached[to]) {
+				reached[to] = true;
+				stack[depth++] = to;
+			}
+		}
+	}
+}
+
+/* Is its count higher than what was found, but for `without`? Unknown counts are, where nothing was
+ * found. */
+bool gm_reach_lacks_references(struct gm_reach *reach, uint32_t vertex, uint64_t without)
+{
+	uint64_t refcount;
+	uint32_t at = reach->vertices.items[vertex];
+	uint64_t found = reach->graph->vertices.items[at].count + reach->more[vertex] - without;
+	if (!gm_graph_refcount(reach->graph, at, &refcount))
+		return found == 0;
+	return found < refcount;
+}
+
+static bool lacks_references(struct gm_reach *reach, uint32_t vertex)
+{
+	return gm_reach_lacks_references(reach, vertex, 0);
+}
+
+/* The vertices that `reached` lacks, in the order in which a depth-first search leaves them. */
+static uint32_t leave_order(struct gm_reach *reach, const bool *reached, uint32_t count,
+        uint32_t *stack, uint32_t *next, uint32_t *ret_order)
+{
+	uint32_t made = 0;
+	_cleanup_free_ bool *seen = malloc((size_t)count + 1);
+	if (!seen) {
+		reach->no_memory = true;
+		return 0;
+	}
+	memcpy(seen, reached, count);
+	for (uint32_t v = 1; v < count; v++) {
+		uint32_t depth = 0;
+		if (seen[v] || reach->vertices.items[v] == GM_NO_VERTEX)
+			continue;
+		seen[v] = true;
+		next[v] = reach->first[v];
+		stack[depth++] = v;
+		while (depth > 0) {
+			uint32_t at = stack[depth - 1];
+			if (next[at] == reach->first[at + 1]) {
+				ret_order[made++] = at;
+				depth--;
+				continue;
+			}
+			uint32_t to = reach->edges.items[next[at]++].to;
+			if (seen[to])
+				continue;
+			seen[to] = true;
+			next[to] = reach->first[to];
+			stack[depth++] = to;
+		}
+	}
+	return made;
+}
+
+/* What garbage refers to is not kept by it: the collector takes it away. */
+static void drop_garbage_references(struct gm_reach *reach, const bool *reached, uint32_t count)
+{
+	for (size_t i = 0; i < reach->edges.count; i++) {
+		struct gm_reach_edge *edge = &reach->edges.items[i];
+		if (edge->from < count && edge->to < count && !reached[edge->from] &&
+		        reached[edge->to])
+			edge->to =
+			        edge->from; /* an edge to itself is none; the order of all stays */
+	}
+}
+
+/*
+ * Where a count says that there are more references than were found, something unknown holds the
+ * object, beside what was found or alone. Objects that neither a variable nor that reaches hold
+ * each other: garbage. Of each group of garbage one object is given to the root: the first in the
+ * reverse of the order in which a depth-first search leaves them belongs to a cycle that no other
+ * one reaches.
+ */
+void gm_reach_add_missing(struct gm_reach *reach)
+{
+	uint32_t count = reach->count, missing = 0, garbage = 0;
+	_cleanup_free_ bool *reached = calloc((size_t)count + 1, 1);
+	_cleanup_free_ uint32_t *stack = malloc(((size_t)count + 1) * 3 * sizeof(*stack));
+	if (!reached || !stack) {
+		reach->no_memory = true;
+		return;
+	}
+	flood(reach, 0, reached, stack);
+	for (uint32_t v = 1; v < count && !reach->no_memory; v++) {
+		if (reach->vertices.items[v] == GM_NO_VERTEX || !lacks_references(reach, v))
+			continue;
+		if (!missing)
+			gm_reach_add_variable(reach, GM_VARIABLE_MISSING, GM_NO_VERTEX, &missing);
+		struct gm_reach_edge edge = {.from = missing, .to = v};
+		gm_reach_add_edge(reach, edge);
+	}
+	/* the new edges are not sorted in: they start behind */
+	for (size_t i = reach->first[count]; i < reach->edges.count && !reach->no_memory; i++)
+		if (reach->edges.items[i].from == missing && missing)
+			flood(reach, reach->edges.items[i].to, reached, stack);
+	drop_garbage_references(reach, reached, count);
+	uint32_t *order = stack + count + 1, *next = order + count + 1;
+	uint32_t left = leave_order(reach, reached, count, stack, next, order);
+	while (left-- > 0 && !reach->no_memory) {
+		if (reached[order[left]])
+			continue;
+		if (!garbage)
+			gm_reach_add_variable(reach, GM_VARIABLE_GARBAGE, GM_NO_VERTEX, &garbage);
+		struct gm_reach_edge edge = {.from = garbage, .to = order[left]};
+		gm_reach_add_edge(reach, edge);
+		flood(reach, order[left], reached, stack);
+	}
+}
