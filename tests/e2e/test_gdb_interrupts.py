@@ -85,15 +85,18 @@ import os, signal, threading, time
 def send():
     while not os.path.exists({here!r}):
         time.sleep(0.05)
-    # cuda-gdb may lose one (8 of 45 runs, four at once; why is not known): a user presses the key again while the program runs
-    while not os.path.exists({end!r}):
+    os.kill(os.getpid(), signal.SIGINT)
+    while {again} and not os.path.exists({end!r}):
+        time.sleep(5)
         if time.time() - os.stat({here!r}).st_mtime < 1:
             os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(5)
 before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 threading.Thread(target=send, daemon=True).start()
 signal.pthread_sigmask(signal.SIG_SETMASK, before)
 """
+# One that comes while it handles a breakpoint cuda-gdb drops, without gpumem as well (4 of 16 runs with a breakpoint of
+# Python's alone): its user presses the keys again while the program runs.
+LOSES_INTERRUPTS = ("cuda-gdb",)
 
 
 @pytest.mark.every_debugger
@@ -108,7 +111,7 @@ def test_an_interrupt_stops_the_program_and_recording_goes_on(run_gdb, tmp_path)
         "print('whole')\n"
     )
     here, end, sender = tmp_path / "here", tmp_path / "end", tmp_path / "sender.py"
-    sender.write_text(SENDER.format(here=str(here), end=str(end)))
+    sender.write_text(SENDER.format(here=str(here), end=str(end), again=run_gdb.debugger in LOSES_INTERRUPTS))
     commands = [RECORD, f"source {sender}", "run", "gpumem record status", f"shell touch {end}", "continue"]
     gdb = run_gdb(commands, program, [here, end], sim=False)
     assert "SIGINT" in gdb["run"] or "interrupted at an event" in gdb["run"]
