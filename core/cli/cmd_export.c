@@ -37,13 +37,13 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 	return NULL;
 }
 
-static struct gm_error *export_json(const struct gm_model *model, FILE *out)
+static struct gm_error *export_json(struct gm_model *model, FILE *out)
 {
 	uint64_t count = gm_log_event_count(gm_model_log(model));
 	return count ? gm_render_events_json(model, 0, (uint32_t)count - 1, out) : NULL;
 }
 
-typedef struct gm_error *(*exporter)(const struct gm_model *model, FILE *out);
+typedef struct gm_error *(*exporter)(struct gm_model *model, FILE *out);
 
 static exporter find_exporter(const char *form)
 {
@@ -59,8 +59,7 @@ static exporter find_exporter(const char *form)
 }
 
 /* Whoever finds OUT finds it whole. */
-static struct gm_error *write_file(
-        const struct gm_model *model, exporter function, const char *path)
+static struct gm_error *write_file(struct gm_model *model, exporter function, const char *path)
 {
 	struct gm_whole_file file;
 	gm_try(gm_whole_file_open(path, 0666, GM_WHOLE_FILE_ANY, &file));
@@ -118,7 +117,8 @@ const struct gm_command gm_command_export = {
         .usage = "FILE --to=FORM -o OUT\n"
                  "pytorch: a snapshot for memory_viz and torch.cuda._memory_viz. perfetto: a trace "
                  "for ui.perfetto.dev\n"
-                 "or chrome://tracing. folded: stacks at the peak for flamegraph.pl or speedscope. "
+                 "or chrome://tracing, with the largest blocks as slices. folded: stacks at the "
+                 "peak for flamegraph.pl or speedscope. "
                  "sqlite: a database,\n"
                  "see docs/export.md. csv and json: one event per line.\n"
                  "\n"

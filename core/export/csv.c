@@ -33,7 +33,7 @@ static void put_name(FILE *out, const struct gm_model *model, uint32_t block)
 		put_field(out, first.name);
 }
 
-struct gm_error *gm_export_csv(const struct gm_model *model, FILE *out)
+struct gm_error *gm_export_csv(struct gm_model *model, FILE *out)
 {
 	const struct gm_log *log = gm_model_log(model);
 	uint64_t count = gm_log_event_count(log);

@@ -17,15 +17,15 @@
 
 /* A snapshot as torch.cuda.memory._dump_snapshot writes it, pickle protocol 4. What was allocated
  * before the record began is in its segments and not in its trace, as in PyTorch's own. */
-struct gm_error *gm_export_pytorch(const struct gm_model *model, FILE *out);
-/* {"traceEvents": […]}: counters of allocated and reserved bytes by device, slices for steps and
- * phases. */
-struct gm_error *gm_export_perfetto(const struct gm_model *model, FILE *out);
+struct gm_error *gm_export_pytorch(struct gm_model *model, FILE *out);
+/* {"traceEvents": […]}: counters of allocated and reserved bytes by device, slices for steps,
+ * phases and the largest blocks. */
+struct gm_error *gm_export_perfetto(struct gm_model *model, FILE *out);
 /* One line a stack: frames from the outermost in, joined by ';', and the bytes that it has
  * allocated at the main device's peak. The lines' bytes add up to the peak. */
-struct gm_error *gm_export_folded(const struct gm_model *model, FILE *out);
+struct gm_error *gm_export_folded(struct gm_model *model, FILE *out);
 /* One line an event, RFC 4180. */
-struct gm_error *gm_export_csv(const struct gm_model *model, FILE *out);
+struct gm_error *gm_export_csv(struct gm_model *model, FILE *out);
 /* The words for a reason (core/render/category.h); the caller frees them. */
 typedef char *gm_reason_words(enum gm_category_reason reason);
 /* A database of its own at `path`, which must not exist; its schema is in docs/export.md. */

@@ -43,7 +43,7 @@ static void put_stack(const struct gm_log *log, uint32_t stack, FILE *out)
 	}
 }
 
-struct gm_error *gm_export_folded(const struct gm_model *model, FILE *out)
+struct gm_error *gm_export_folded(struct gm_model *model, FILE *out)
 {
 	const struct gm_log *log = gm_model_log(model);
 	size_t device = gm_model_main_device(model);

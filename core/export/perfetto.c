@@ -1,8 +1,9 @@
-/* Chrome's trace event format (JSON), which ui.perfetto.dev and chrome://tracing read: counters and
- * slices. */
+/* Chrome's trace event format (JSON), which ui.perfetto.dev and chrome://tracing read: counters,
+ * slices of steps and phases, and slices of the largest blocks. */
 #include <inttypes.h>
 
 #include "export/export.h"
+#include "export/perfetto_blocks.h"
 #include "export/text.h"
 
 enum { STEPS_TRACK = 1, PHASES_TRACK = 2 };
@@ -56,7 +57,7 @@ static void put_runs(const struct gm_model *model, FILE *out)
 	}
 }
 
-struct gm_error *gm_export_perfetto(const struct gm_model *model, FILE *out)
+struct gm_error *gm_export_perfetto(struct gm_model *model, FILE *out)
 {
 	fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
 	      "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":",
@@ -77,6 +78,9 @@ struct gm_error *gm_export_perfetto(const struct gm_model *model, FILE *out)
 			                ? walk.usage.reserved - walk.usage.allocated
 			                : 0);
 	}
-	fputs("\n]}\n", out);
-	return NULL;
+	struct gm_perfetto_left_out left_out;
+	struct gm_error *error = gm_perfetto_put_blocks(model, out, &left_out);
+	fprintf(out, "\n],\"otherData\":{\"blocks_left_out\":\"%" PRIu64 "\"", left_out.blocks);
+	fprintf(out, ",\"bytes_left_out\":\"%" PRIu64 "\"}}\n", left_out.bytes);
+	return error;
 }

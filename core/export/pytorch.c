@@ -379,6 +379,21 @@ static uint64_t device_free(const struct writing *writing, uint64_t number)
 	return bytes;
 }
 
+/* The program's own metadata; without any, the name of the first tensor in the event's block. */
+static void put_metadata(struct writing *writing, uint64_t number)
+{
+	const char *metadata = gm_model_metadata(writing->model, number);
+	uint32_t block = gm_model_event_block(writing->model, number);
+	struct gm_block_name first;
+	put_key(writing, KEY_METADATA);
+	if (metadata)
+		gm_pickler_string(&writing->pickler, metadata);
+	else if (block != GM_NO_BLOCK && gm_model_names(writing->model, block, &first, 1) > 0)
+		gm_pickler_string(&writing->pickler, first.name);
+	else
+		put_word(writing, &writing->empty, "");
+}
+
 static void put_entry(struct writing *writing, const struct gm_event *event, uint64_t number)
 {
 	gm_pickler_dict_begin(&writing->pickler);
@@ -392,17 +407,12 @@ static void put_entry(struct writing *writing, const struct gm_event *event, uin
 	put_number(writing, KEY_SIZE, event->requested ? event->requested : event->size);
 	put_number(writing, KEY_STREAM, event->stream);
 	put_number(writing, KEY_TIME, event->time_ns / 1000);
-	const char *metadata = gm_model_metadata(writing->model, number);
 	put_key(writing, KEY_COMPILE);
 	if (writing->type == GM_LOG_DEVICE_PINNED)
 		put_word(writing, &writing->empty, "");
 	else
 		put_word(writing, &writing->no_context, "N/A");
-	put_key(writing, KEY_METADATA);
-	if (metadata)
-		gm_pickler_string(&writing->pickler, metadata);
-	else
-		put_word(writing, &writing->empty, "");
+	put_metadata(writing, number);
 	put_key(writing, KEY_FRAMES);
 	bool freed = event->action == GM_FREE_REQUESTED || event->action == GM_FREE_COMPLETED;
 	put_stack(writing, event->python_stack, event->native_stack, freed);
@@ -488,7 +498,7 @@ static uint8_t type_of(const struct gm_model *model)
 	return gm_device_is_accelerator(type) ? type : CUDA;
 }
 
-struct gm_error *gm_export_pytorch(const struct gm_model *model, FILE *out)
+struct gm_error *gm_export_pytorch(struct gm_model *model, FILE *out)
 {
 	struct writing writing = {
 	        .model = model, .log = gm_model_log(model), .type = type_of(model)};

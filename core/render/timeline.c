@@ -6,6 +6,7 @@
 #include "base/put.h"
 #include "render/collectives.h"
 #include "render/json.h"
+#include "render/names.h"
 #include "render/text.h"
 #include "ask/recording/place.h"
 #include "ask/recording/shapes.h"
@@ -129,13 +130,26 @@ static void put_legend(const struct gm_column *columns, size_t count, FILE *out)
 	fputs("; \u00b7 reserved\n", out);
 }
 
-/* "; the largest was allocated at train.py:7 in train", or nothing. */
+/* "; the largest at train.py:7 in train", "; the largest is layers.0.weight, at train.py:7 in
+ * train", or nothing. */
 static void put_line(const struct gm_shapes *shapes, const struct gm_shape *shape, FILE *out)
 {
 	struct gm_frame_place place;
-	if (shape->stack && gm_place_site(gm_model_log(shapes->model), shape->stack, &place))
-		gm_put(out, "; %sat %s:%u in %s", shape->blocks > 1 ? "the largest " : "",
-		        gm_text_path(place.file), place.line, place.function);
+	char named[GM_NAMES_TEXT] = "";
+	bool many = shape->blocks > 1;
+	if (shape->largest)
+		gm_text_names(shapes->model, shape->largest - 1, named);
+	bool placed =
+	        shape->stack && gm_place_site(gm_model_log(shapes->model), shape->stack, &place);
+	if (*named)
+		gm_put(out, "; %s%s%s", many ? "the largest is " : "", named, placed ? "," : "");
+	else if (placed && many)
+		fputs("; the largest", out);
+	else if (placed)
+		fputs(";", out);
+	if (placed)
+		gm_put(out, " at %s:%u in %s", gm_text_path(place.file), place.line,
+		        place.function);
 }
 
 /* ": as much as the parameters", ": 2.0 times the parameters", or nothing. */
@@ -324,6 +338,8 @@ static json_t *shape_json(const struct gm_shapes *shapes, const struct gm_shape 
 	if (shape->stack && gm_place_site(gm_model_log(shapes->model), shape->stack, &place))
 		json_object_set_new(
 		        value, "site", gm_json_place(place.file, place.line, place.function));
+	if (shape->largest)
+		gm_json_set_names(value, shapes->model, shape->largest - 1);
 	return value;
 }
 

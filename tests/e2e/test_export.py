@@ -151,6 +151,73 @@ def test_perfettos_counters_are_the_allocators(exported, run_gpumem):
     assert all(e["dur"] >= 0 for e in events if e["ph"] == "X")
 
 
+def slices_of_blocks(trace):
+    """The slices, and the names of their processes."""
+    events = trace["traceEvents"]
+    processes = {e["pid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "process_name"}
+    return [e for e in events if e["ph"] == "X" and e["pid"] != 1], processes
+
+
+def check_rows(slices, processes):
+    """A row is of one process, and its slices do not overlap."""
+    rows = {}
+    for one in slices:
+        rows.setdefault(one["tid"], []).append(one)
+    for row in rows.values():
+        assert len({one["pid"] for one in row}) == 1 and row[0]["pid"] in processes
+        row.sort(key=lambda one: one["ts"])
+        for before, after in zip(row, row[1:]):
+            assert before["ts"] + before["dur"] <= after["ts"], (before, after)
+
+
+def test_perfettos_slices_of_blocks_are_the_blocks_of_the_database(exported):
+    snapshot, to = exported
+    trace = json.loads(to("perfetto").read_text())
+    slices, processes = slices_of_blocks(trace)
+    base = sqlite3.connect(to("sqlite"))
+    base.row_factory = sqlite3.Row
+    query = "SELECT block.*, device.name AS name FROM block JOIN device ON device.id = block.device"
+    true = sorted(
+        (f"{row['name']} blocks: {row['category']}", row["address"], row["size"], row["alloc"] or 0,
+         row["free_requested"] or row["free_completed"] or 0)
+        for row in base.execute(query)
+    )  # fmt: skip
+    told = sorted(
+        (processes[one["pid"]], int(one["args"]["address"], 16), one["args"]["bytes"], one["args"].get("allocated", 0),
+         one["args"].get("released", 0))
+        for one in slices
+    )  # fmt: skip
+    assert told == true and len(told) > 10
+    assert trace["otherData"] == {"blocks_left_out": "0", "bytes_left_out": "0"}
+    check_rows(slices, processes)
+    times = dict(base.execute("SELECT id, time_ns FROM event"))
+    for one in slices:
+        if "allocated" in one["args"]:
+            assert abs(one["ts"] - times[one["args"]["allocated"]] / 1000) <= 1
+        if "released" in one["args"]:
+            assert abs(one["ts"] + one["dur"] - times[one["args"]["released"]] / 1000) <= 1
+    assert any(one["name"].startswith("train_mlp.py:") for one in slices)
+
+
+def test_perfettos_slices_are_the_largest_blocks_and_their_number_is_bounded(run_gpumem, tmp_path):
+    most, more, kinds = 8192, 300, 7
+    sizes = [512 * (1 + number * 37 % kinds) for number in range(most + more)]
+    address, trace = 1 << 40, []
+    for number, size in enumerate(sizes):
+        trace.append({"action": "alloc", "addr": address, "size": size, "stream": 0, "time_us": number, "frames": []})
+        address += size
+    snapshot, out = tmp_path / "run.pickle", tmp_path / "run.json"
+    snapshot.write_bytes(pickle.dumps({"segments": [], "device_traces": [trace], "allocator_settings": {}}))
+    run_gpumem("export", snapshot, "--to", "perfetto", "-o", out).check()
+    read = json.loads(out.read_text())
+    slices, processes = slices_of_blocks(read)
+    left = sorted(range(len(sizes)), key=lambda number: (-sizes[number], number))[:most]
+    assert {one["args"]["allocated"] for one in slices} == set(left) and len(slices) == most
+    assert read["otherData"] == {"blocks_left_out": str(more), "bytes_left_out": str(sum(sizes) - sum(sizes[n] for n in left))}
+    assert len([e for e in read["traceEvents"] if e["ph"] == "C"]) == len(sizes)
+    check_rows(slices, processes)
+
+
 def test_the_database_answers_in_sql(exported, run_gpumem):
     snapshot, to = exported
     base = sqlite3.connect(to("sqlite"))

@@ -109,6 +109,32 @@ def test_events_and_exports_by_lines_say_the_name_of_their_block(run_gpumem, tra
     assert {event["name"] for event in events if event["action"] == "free_requested"} > {None}
 
 
+def test_the_exports_to_viewers_have_the_name_of_a_block(run_gpumem, trained, tmp_path):
+    log, _ = trained
+    names = {event["n"]: event["name"] for event in run_gpumem("events", log, "--json").check().json_lines()}
+    run_gpumem("export", log, "--to", "perfetto", "-o", tmp_path / "run.json").check()
+    slices = [one for one in json.loads((tmp_path / "run.json").read_text())["traceEvents"] if one["ph"] == "X" and one["pid"] != 1]
+    told = {one["args"]["allocated"]: one["name"] for one in slices}
+    assert {number: name for number, name in names.items() if name and number in told} == {
+        number: name for number, name in told.items() if names[number]
+    }
+    assert all("named_tensors.py:" in name or name == "unknown" for number, name in told.items() if not names[number])
+    run_gpumem("export", log, "--to", "pytorch", "-o", tmp_path / "run.pickle").check()
+    again = [event.get("metadata") for event in run_gpumem("events", tmp_path / "run.pickle", "--json").check().json_lines()]
+    traced = [names[event["n"]] for event in run_gpumem("events", log, "--json").check().json_lines() if event["device"] >= 0]
+    assert sum(name is not None for name in again) > 3
+    assert again == traced
+
+
+def test_timeline_says_the_name_of_the_largest_block(run_gpumem, trained):
+    log, true = trained
+    shapes = {shape["kind"]: shape for shape in run_gpumem("timeline", log, "--json").check().json()["shapes"]}
+    largest = max((row for row in true if row[0] == "parameter"), key=lambda row: row[4])
+    assert shapes["parameters"]["name"] in {row[1] for row in true if row[4] == largest[4]}
+    line = next(line for line in run_gpumem("timeline", log).check().out.splitlines() if "parameters and buffers" in line)
+    assert f"; the largest is {shapes['parameters']['name']}, at " in line
+
+
 def test_the_program_computes_the_same_with_names_and_without(run_gpumem, tmp_path):
     outputs = set()
     for options in ((), ("--names",)):

@@ -348,7 +348,7 @@ static void the_blocks_of_a_snapshot_tile_its_segments(void **state)
 /* --- lines ------------------------------------------------------------------------------------ */
 
 static char *export_text(
-        const struct gm_model *model, struct gm_error *(*form)(const struct gm_model *, FILE *))
+        struct gm_model *model, struct gm_error *(*form)(struct gm_model *, FILE *))
 {
 	char *text = NULL;
 	size_t size;
@@ -552,7 +552,7 @@ static void perfettos_counters_and_slices_are_the_models(void **state)
 				        number_at(one, "ts") * 1000 == (double)event->time_ns);
 			} else if (strcmp(kind, "X") == 0 && number_at(one, "tid") == 1) {
 				check_step(round, &recording, one, ++steps);
-			} else if (strcmp(kind, "M") == 0 &&
+			} else if (strcmp(kind, "M") == 0 && number_at(one, "pid") == 1 &&
 			           strcmp(json_string_value(json_object_get(one, "name")),
 			                   "process_name") == 0) {
 				check_in_round(round,

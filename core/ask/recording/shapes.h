@@ -36,7 +36,8 @@ struct gm_shape {
 	uint32_t step;        /* 0: the whole record */
 	uint32_t first, last; /* events */
 	uint64_t bytes, blocks;
-	uint32_t stack; /* Python stack of its largest block's allocation; 0: none */
+	uint32_t stack;   /* Python stack of its largest block's allocation; 0: none */
+	uint32_t largest; /* the index of that block, plus 1; 0: none */
 	uint64_t of; /* what `bytes` is compared with: parameters (optimizer), the slab's forward;
 	                of the softmax the part that is freed in forward again; 0: nothing */
 	uint32_t count; /* waves, equal steps; 1 where a backward pass follows (forward); segments

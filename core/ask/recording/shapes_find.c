@@ -13,6 +13,7 @@ void gm_shapes_add(struct gm_looking *looking, enum gm_shape_kind kind,
 	if (block->size > looking->largest[kind]) {
 		uint32_t native;
 		looking->largest[kind] = block->size;
+		shape->largest = gm_model_event_block(looking->model, block->alloc) + 1;
 		gm_model_stacks(looking->model, block->alloc, &shape->stack, &native);
 	}
 }
