@@ -38,8 +38,10 @@ struct gm_learned_layout {
 void gm_learned_layout_deinit(struct gm_learned_layout *learned);
 
 struct gm_context {
-	int pid;         /* the process asked about, 0: none */
-	int thread;      /* its selected thread (kernel id), 0: none */
+	int pid;        /* the process asked about, 0: none */
+	int thread;     /* its selected thread (kernel id), 0: none */
+	unsigned frame; /* the Python frame where the search for a variable begins; 0: the innermost
+	                 */
 	char *core_path; /* the core asked about instead of a process, NULL: none; owned */
 	const struct gm_remote
 	        *remote; /* the process that only the debugger reads, NULL: none; the session's */

@@ -96,6 +96,15 @@ static struct gm_error *address_of_object(
 	return NULL;
 }
 
+/* As `frames` and `locals` have it: where the selected thread runs no Python, the main one. */
+static int thread_of_variables(const struct gm_context *context)
+{
+	struct gm_python_frame innermost;
+	int thread = gm_context_thread(context);
+	bool runs = gm_python_stack(context->python, thread, &innermost, 1) > 0;
+	return runs ? thread : (int)gm_image_main_thread(context->image);
+}
+
 struct gm_error *gm_ask_block_address(
         struct gm_context *context, const char *block, uint64_t *ret_address)
 {
@@ -111,7 +120,8 @@ struct gm_error *gm_ask_block_address(
 	struct gm_python *python;
 	uint64_t object;
 	gm_try(gm_context_python(context, &python));
-	gm_try(gm_python_evaluate(python, gm_context_thread(context), block, &object));
+	gm_try(gm_python_evaluate(
+	        python, thread_of_variables(context), context->frame, block, &object));
 	return address_of_object(context, block, object, ret_address);
 }
 

@@ -103,6 +103,11 @@ void gpumem_session_set_thread(gpumem_session *session, int thread)
 	session->context.thread = thread;
 }
 
+void gpumem_session_set_frame(gpumem_session *session, unsigned frame)
+{
+	session->context.frame = frame;
+}
+
 void gpumem_session_set_core(gpumem_session *session, const char *path)
 {
 	free(session->core);

@@ -212,12 +212,13 @@ uint64_t gm_python_local(
 
 /*
  * Resolves a variable path as a user types it: `output`, `self.cache['kept']`, `batches[0]`,
- * `m.weight`; in the innermost frame of `thread` that has the first name, else its globals.
+ * `m.weight`; in the innermost frame of `thread` that has the first name, else their globals. The
+ * search begins at frame `first` (0: the innermost one) and goes on to those that called it.
  * Attribute look-up goes through instance dicts and slots only (no code is run). GM_USAGE: no such
  * name (says which part).
  */
-struct gm_error *gm_python_evaluate(
-        struct gm_python *python, pid_t thread, const char *expression, uint64_t *ret_object);
+struct gm_error *gm_python_evaluate(struct gm_python *python, pid_t thread, size_t first,
+        const char *expression, uint64_t *ret_object);
 
 /* What an edge from one Python object to another is called. */
 enum gm_edge_kind {

@@ -326,6 +326,9 @@ GPUMEM_API gpumem_session *gpumem_session_create(void);                       /*
 GPUMEM_API void gpumem_session_set_process(gpumem_session *session, int pid); /* 0: none */
 GPUMEM_API void gpumem_session_set_thread(
         gpumem_session *session, int thread); /* kernel thread id, 0: none */
+/* The thread's Python frame where a variable is looked for first, then in those that called it; 0:
+ * the innermost one. */
+GPUMEM_API void gpumem_session_set_frame(gpumem_session *session, unsigned frame);
 GPUMEM_API void gpumem_session_set_log(gpumem_session *session, const char *path); /* NULL: none */
 /* What commands may fill; 0 columns: no terminal, nothing is cut. */
 GPUMEM_API void gpumem_session_set_terminal(gpumem_session *session, int columns, int colors);

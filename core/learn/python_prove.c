@@ -130,7 +130,7 @@ static bool same_value(struct proof *proof, const char *line)
 	if (sscanf(line, "%ld %" SCNu64 " %n", &thread, &object, &expression) != 2 || !expression)
 		return false;
 	_cleanup_error_ struct gm_error *error =
-	        gm_python_evaluate(proof->python, (pid_t)thread, line + expression, &found);
+	        gm_python_evaluate(proof->python, (pid_t)thread, 0, line + expression, &found);
 	return !error && found == object;
 }
 

@@ -85,6 +85,7 @@ def _declare(lib):
         ("gpumem_session_destroy", None, [pointer]),
         ("gpumem_session_set_process", None, [pointer, number]),
         ("gpumem_session_set_thread", None, [pointer, number]),
+        ("gpumem_session_set_frame", None, [pointer, ctypes.c_uint]),
         ("gpumem_session_set_log", None, [pointer, text]),
         ("gpumem_session_set_terminal", None, [pointer, number, number]),
         ("gpumem_session_invalidate", None, [pointer]),
@@ -251,10 +252,11 @@ class Session:
         if status != 0:
             raise MemoryError
 
-    def look_at(self, thread, log, columns):
+    def look_at(self, thread, log, columns, frame=0):
         """Tells what the next question is about; what was read of the process before is forgotten."""
         lib = library()
         lib.gpumem_session_set_thread(self._handle, thread)
+        lib.gpumem_session_set_frame(self._handle, frame)
         lib.gpumem_session_set_log(self._handle, encode(log) if log else None)
         lib.gpumem_session_set_terminal(self._handle, columns, 0)
         lib.gpumem_session_invalidate(self._handle)

@@ -78,10 +78,18 @@ class Session:
             thread.ptid[1] if thread and thread.is_valid() else 0,
             self.log.path if self.log else None,
             debugger.columns(),
+            selected_frame(),
         )
         answer = self.library.run(arguments)
         self.watch.after()
         return answer
+
+
+def selected_frame():
+    """The number of the Python frame that `gpumem up` and `down` selected."""
+    from .python_frames import selected  # which needs the session itself
+
+    return selected().get()
 
 
 _session = None

@@ -156,6 +156,76 @@ def test_at_shows_a_past_state_while_the_program_stands_elsewhere(walked):
     assert f"({same['reserved']:,} bytes) after it" in walked["gpumem at 1 --top 1"]
 
 
+NESTED = """
+import torch
+
+def descend(depth):
+    x = torch.empty(1000 * (depth + 1), device="cuda")
+    if depth == 2:
+        only_here = x
+    if depth:
+        descend(depth - 1)
+    else:
+        torch.empty(1 << 20, device="cuda")
+    return x
+
+x = torch.empty(7000, device="cuda")
+descend(2)
+"""
+
+
+@pytest.fixture(scope="module")
+def nested(run_gdb, tmp_path_factory):
+    """A session that stops in a recursion with another tensor `x` in each frame, asks about them, and kills the program."""
+    program = tmp_path_factory.mktemp("nested") / "nested.py"
+    program.write_text(NESTED)
+    asked = ["gpumem locals --json", "gpumem who-holds x --json", "gpumem why x --json", "gpumem who-holds only_here --json"]
+    commands = ["gpumem record", "gpumem until size>2MiB", *asked]
+    for _ in range(3):
+        commands += ["gpumem up", *asked]
+    commands += ["gpumem who-holds nowhere", "gpumem down 3", *asked, "gpumem up", "gpumem next-event", *asked]
+    commands += ["kill", "gpumem locals", "gpumem frames", "gpumem who-holds x", "gpumem up", "gpumem info"]
+    return run_gdb(commands, program)
+
+
+def answers_of_frames(run):
+    """For each time that locals, who-holds x, why x and who-holds only_here were asked: their texts."""
+    starts = [number for number, command in enumerate(run.commands) if command == "gpumem locals --json"]
+    return [run.sections[start : start + 4] for start in starts]
+
+
+@pytest.mark.every_debugger
+def test_a_variable_is_that_of_the_selected_python_frame(nested):
+    rounds = answers_of_frames(nested)
+    assert len(rounds) == 6, nested.out
+    seen = []
+    for text, holds, why, _ in rounds:
+        answer = json.loads(text)
+        (x,) = [variable for variable in answer["locals"] if variable["name"] == "x"]
+        address = x["tensor"]["address"]
+        assert json.loads(holds)["block"]["address"] == address == json.loads(why)["block"]["address"], text
+        seen.append(address)
+    assert len(set(seen[:4])) == 4  # three calls and the module
+    assert seen[4] == seen[5] == seen[0]  # `down` to the innermost one; the next event begins there
+
+
+def test_a_name_is_looked_for_in_the_frames_that_called_the_selected_one(nested):
+    texts = [only_here for _, _, _, only_here in answers_of_frames(nested)]
+    for inside in [*texts[:3], *texts[4:]]:
+        assert json.loads(inside)["block"]["address"] == json.loads(answers_of_frames(nested)[2][1])["block"]["address"]
+    assert "only_here: no variable 'only_here' in the selected Python frame, the 0 that called it or their globals" in texts[3]
+    assert "nowhere: no variable 'nowhere' in the selected Python frame" in nested["gpumem who-holds nowhere"]
+
+
+def test_after_kill_there_is_no_process(nested):
+    for command in ("gpumem locals", "gpumem frames", "gpumem who-holds x"):
+        text = nested[command]
+        assert "no process: the program is not running: start it with `run` or attach to it" in text, text
+    after = nested.sections[len(nested.commands) - 2]
+    assert "no process: the program is not running" in after, after
+    assert "peak" in nested["gpumem info"]
+
+
 WAITS = """
 import sys
 def inner(values):

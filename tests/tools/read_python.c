@@ -271,7 +271,7 @@ static void threads(void)
 static void evaluate(pid_t thread, const char *path)
 {
 	uint64_t object;
-	struct gm_error *error = gm_python_evaluate(python, thread, path, &object);
+	struct gm_error *error = gm_python_evaluate(python, thread, 0, path, &object);
 	const char *type = "?";
 
 	if (error) {

@@ -92,7 +92,8 @@ struct gm_error *gm_context_image(struct gm_context *context, struct gm_image **
 
 struct gm_error *gm_context_check_there(const struct gm_context *context)
 {
-	return context->image ? gm_image_check_there(context->image) : NULL;
+	bool asked = context->image && gm_context_has_target(context) && is_opened(context);
+	return asked ? gm_image_check_there(context->image) : NULL;
 }
 
 int gm_context_thread(const struct gm_context *context)

@@ -76,7 +76,7 @@ static uint64_t local_value(
 	return dict ? gm_py_dict_get_str(python, dict, name) : 0;
 }
 
-static struct gm_error *find_name(struct path *path, pid_t thread, const char *name)
+static struct gm_error *find_name(struct path *path, pid_t thread, size_t first, const char *name)
 {
 	struct gm_python *python = path->python;
 	_cleanup_free_ struct gm_python_frame *frames = calloc(MAX_FRAMES, sizeof(*frames));
@@ -90,12 +90,16 @@ static struct gm_error *find_name(struct path *path, pid_t thread, const char *n
 		return gm_error_create(GM_TARGET,
 		        "%s: thread %d has no Python frame: select a thread that runs Python code",
 		        path->whole, (int)thread);
-	for (size_t i = 0; i < count; i++) {
+	if (first >= count)
+		return gm_error_create(GM_USAGE,
+		        "%s: thread %d has no Python frame %zu: `gpumem frames` lists its frames",
+		        path->whole, (int)thread, first);
+	for (size_t i = first; i < count; i++) {
 		path->object = local_value(python, &frames[i], name);
 		if (path->object)
 			return NULL;
 	}
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = first; i < count; i++) {
 		uint64_t globals =
 		        gm_py_field(python, frames[i].address, python->layout.frame_globals);
 		if (!globals || globals == seen)
@@ -105,6 +109,12 @@ static struct gm_error *find_name(struct path *path, pid_t thread, const char *n
 		if (path->object)
 			return NULL;
 	}
+	if (first)
+		return gm_error_create(GM_USAGE,
+		        "%s: no variable '%s' in the selected Python frame, the %zu that called "
+		        "it or their globals: name one that is assigned there, or select another "
+		        "frame with `gpumem up` or `gpumem down`",
+		        path->whole, name, count - first - 1);
 	return gm_error_create(GM_USAGE,
 	        "%s: no variable '%s' in the %zu frames of the thread or their globals: name one "
 	        "that is "
@@ -246,8 +256,8 @@ static struct gm_error *take_attribute(struct path *path)
 	return NULL;
 }
 
-struct gm_error *gm_python_evaluate(
-        struct gm_python *python, pid_t thread, const char *expression, uint64_t *ret_object)
+struct gm_error *gm_python_evaluate(struct gm_python *python, pid_t thread, size_t first,
+        const char *expression, uint64_t *ret_object)
 {
 	struct path path = {python, expression, expression, 0};
 	_cleanup_free_ char *name = NULL;
@@ -260,7 +270,7 @@ struct gm_error *gm_python_evaluate(
 	name = take_name(&path);
 	if (!name)
 		return usage(&path, "a path begins with a variable's name");
-	gm_try(find_name(&path, thread, name));
+	gm_try(find_name(&path, thread, first, name));
 	for (skip_spaces(&path); *path.at; skip_spaces(&path)) {
 		if (*path.at == '.')
 			gm_try(take_attribute(&path));

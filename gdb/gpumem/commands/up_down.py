@@ -32,8 +32,9 @@ class Up(Move):
 
     gpumem up [N]
 
-    `gpumem locals` then shows this frame's variables, until the program runs or another thread is selected. gdb's own frame
-    stays what it was: `up` goes through the native frames.
+    `gpumem locals` then shows this frame's variables, until the program runs or another thread is selected. A BLOCK that is given
+    as a variable, as in `gpumem who-holds output`, is looked for in this frame and those that called it. gdb's own frame stays
+    what it was: `up` goes through the native frames.
 
     Example: gpumem up
     Example: gpumem up 2"""
