@@ -71,6 +71,9 @@ struct gm_python_frame {
 	/* Which call of the interpreter's loop runs it, 0: the innermost one. One native frame of
 	 * _PyEval_EvalFrameDefault() may run several Python frames (3.11+). */
 	uint32_t evaluation;
+	/* An address on the thread's stack in the native frame of that call; 0: not known
+	 * (before 3.12). It tells the native frame where nothing is left of its name. */
+	uint64_t evaluation_stack;
 };
 
 struct gm_instruction {

@@ -175,7 +175,9 @@ struct gm_raw_frame {
 	uint64_t code;
 	uint64_t instruction; /* 3.11+: an address; before: f_lasti */
 	uint8_t owner;
-	bool entered; /* it was called from C: the frames outside it are another evaluation's */
+	bool entered;  /* it was called from C: the frames outside it are another evaluation's */
+	uint64_t loop; /* 3.12+: the frame of C's that stands outside this evaluation; 0: not known
+	                */
 	struct gm_code_entry *entry;
 };
 

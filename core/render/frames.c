@@ -34,6 +34,8 @@ json_t *gm_json_python_frame(const struct gm_frames *frames, uint64_t number)
 	json_t *value = gm_json_place(frame->code->file, frame->line, frame->code->name);
 	json_object_set_new(value, "frame", json_integer((json_int_t)number));
 	json_object_set_new(value, "evaluation", json_integer(frame->evaluation));
+	json_object_set_new(value, "evaluation_stack",
+	        frame->evaluation_stack ? gm_json_address(frame->evaluation_stack) : json_null());
 	return value;
 }
 

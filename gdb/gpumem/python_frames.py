@@ -2,7 +2,8 @@
 `bt`, below the native frames that run them.
 
 A native frame of _PyEval_EvalFrameDefault() runs one Python frame, or several that called each other (CPython 3.11 and later).
-The core tells which; `evaluation` counts from the innermost of these native frames.
+The core tells which; `evaluation` counts from the innermost of these native frames. From CPython 3.12 on the core also tells an
+address on the stack in that native frame, which finds it in a stripped Python too; before, it is found by its name.
 """
 
 import re
@@ -16,7 +17,8 @@ from .library import as_json, visible
 from .session import session
 from .settings import setting
 
-EVALUATES = re.compile(r"_PyEval_EvalFrame(Default)?\b|_PyEval_EvalFrameDefault[.]")
+# not _PyEval_EvalFrame(), which is inlined in its callers and calls this one
+EVALUATES = re.compile(r"_PyEval_EvalFrameDefault\b")
 NAME = "gpumem-python"
 
 
@@ -108,15 +110,31 @@ class Filter:
                 native = Native(native, None)
             yield native
             try:
-                if not EVALUATES.match(str(native.function() or "")):
-                    continue
                 if python is None:
                     python = by_evaluation()
+                if not runs(native, python.get(evaluation)):
+                    continue
             except Exception:  # the native frames are shown all the same
                 python = python or {}
+                continue
             for frame in python.get(evaluation, ()):
                 yield PythonFrame(native.inferior_frame(), frame)
             evaluation += 1
+
+
+def stack_pointer(frame):
+    return int(frame.read_register("rsp")) & 0xFFFFFFFFFFFFFFFF
+
+
+def runs(native, frames):
+    """Whether a native frame runs the Python frames of one evaluation (None: there are no more)."""
+    place = frames and frames[0].get("evaluation_stack")
+    if not place:
+        return bool(EVALUATES.match(str(native.function() or "")))
+    frame = native.inferior_frame()
+    older = frame.older()
+    # an inlined frame has the stack pointer of the one that it is in
+    return stack_pointer(frame) <= int(place, 16) and (not older or int(place, 16) < stack_pointer(older))
 
 
 def by_evaluation():

@@ -266,6 +266,7 @@ bool gm_py_read_frame(struct gm_python *python, uint64_t address, struct gm_raw_
 	else
 		ret->instruction = (uint64_t)(int64_t)gm_i32_at(at, layout->frame_lasti);
 	ret->entry = NULL;
+	ret->loop = 0;
 	/* 3.11: is_entry, the byte before owner; 3.12+: a frame of C's lies between, see collect()
 	 */
 	ret->entered =
@@ -319,14 +320,27 @@ static void collect(struct walk *walk, size_t max)
 		if (!gm_py_read_frame(python, at, &raw, &previous))
 			return;
 		bool by_c = raw.owner >= GM_OWNED_BY_C;
-		if (by_c && python->raw.count)
-			python->raw.items[python->raw.count - 1].entered = true;
+		if (by_c && python->raw.count) {
+			struct gm_raw_frame *inner = &python->raw.items[python->raw.count - 1];
+			/* 3.15 has one more outside of all, in the thread's state */
+			if (!inner->entered)
+				inner->loop = at;
+			inner->entered = true;
+		}
 		if (!by_c && raw.code && !gm_array_push(&python->raw, raw))
 			return;
 		if (!(step & (step - 1)))
 			mark = at;
 		at = previous;
 	}
+}
+
+/* Each frame gets it of the outermost one of its evaluation. */
+static void spread_loops(struct gm_python *python)
+{
+	for (size_t i = python->raw.count; i-- > 1;)
+		if (!python->raw.items[i - 1].entered)
+			python->raw.items[i - 1].loop = python->raw.items[i].loop;
 }
 
 static int by_address(const void *a, const void *b)
@@ -434,6 +448,7 @@ static size_t read_frames(struct walk *walk, struct gm_python_frame *ret_frames,
 	uint32_t evaluation = 0;
 
 	collect(walk, max);
+	spread_loops(python);
 	find_codes(python);
 	for (size_t i = 0; i < python->raw.count && count < max; i++) {
 		struct gm_raw_frame *raw = &python->raw.items[i];
@@ -449,6 +464,7 @@ static size_t read_frames(struct walk *walk, struct gm_python_frame *ret_frames,
 		frame->line = gm_py_line_at(raw->entry, frame->lasti);
 		frame->address = raw->address;
 		frame->evaluation = own;
+		frame->evaluation_stack = raw->loop;
 		count++;
 	}
 	return count;
