@@ -68,8 +68,8 @@ def NAME(a):
         return await last(k)
     try:
         first(a).send(None)
-    except StopIteration as end:
-        return end.value
+    except StopIteration as over:
+        return over.value
 """,
     "asynchronous generator": """
 def NAME(a):
@@ -82,8 +82,8 @@ def NAME(a):
             return value
     try:
         first(a).send(None)
-    except StopIteration as end:
-        return end.value
+    except StopIteration as over:
+        return over.value
 """,
     "exec": """
 def NAME(a):
