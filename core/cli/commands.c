@@ -37,6 +37,7 @@
 	_(core)        \
 	_(fit)         \
 	_(replay)      \
+	_(estimate)    \
 	_(learn)       \
 	_(sim)         \
 	_(doctor)

@@ -118,6 +118,10 @@ def ask_others(ask, lines_of, files, folder, run_gpumem):
     lines_of("fit", fitted)
     tight = ("--sim=1GiB", "--alloc-conf", "", "--alloc-conf", "no_such:1")
     ask("replay", files["leak"], *tight, timeout=400)
+    config = EXAMPLES / "qwen2_config.json"
+    ask("estimate", config, "--autocast=bfloat16", "--budget=24GiB")
+    ask("estimate", config, "--inference", "--offload=parameters")
+    ask("estimate", "--parameters=7e9", "--world=8", "--zero=3")
     ask("learn", PYTHON, "-o", folder / "layouts", timeout=400)
 
 
