@@ -81,6 +81,10 @@ static char *machine_text(const struct gm_doctor_fact *fact)
 		return gm_say("of native code built with -g, by libdwarf");
 	case GM_FOUND_LINES_ABSENT:
 		return gm_say("libdwarf is missing: native frames have names but no lines");
+	case GM_FOUND_OTHER_GPUMEM:
+		return gm_say("another project's package `gpumem` is installed beside this one: both have a "
+		              "command of this name (%s)",
+		        text);
 	default: /* a path */
 		return gm_say("%s", text);
 	}
@@ -172,6 +176,9 @@ static char *advice_text(const struct gm_doctor_fact *fact)
 		return gm_say("build it: it needs CUDA's headers (./scripts/setup brings them)");
 	case GM_FOUND_LINES_ABSENT:
 		return gm_say("install libdwarf (Debian: apt-get install libdwarf1)");
+	case GM_FOUND_OTHER_GPUMEM:
+		return gm_say("type `python -m gpumem_debugger`, which is always this one, or uninstall gpumem "
+		              "and install gpumem-debugger again");
 	case GM_FOUND_LIBRARIES_CHANGED:
 		return gm_say("name the folder that contains them with --sysroot DIR");
 	case GM_FOUND_ALLOCATOR_OTHER:

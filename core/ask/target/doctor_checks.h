@@ -33,6 +33,7 @@ enum gm_doctor_finding {
 	GM_FOUND_SIMULATED_ABSENT,
 	GM_FOUND_LINES, /* source lines of native code */
 	GM_FOUND_LINES_ABSENT,
+	GM_FOUND_OTHER_GPUMEM, /* text: where its description is */
 	/* a process or core */
 	GM_FOUND_NO_DEBUGGER, /* number: the process */
 	GM_FOUND_DEBUGGER,    /* text: its name; number: its process; other: another one is asked

@@ -175,6 +175,29 @@ static struct gm_error *check_lines(struct gm_doctor *doctor)
 	        (struct gm_doctor_fact){available ? GM_FOUND_LINES : GM_FOUND_LINES_ABSENT});
 }
 
+/* From a wheel this is site-packages/gpumem_debugger/bin/gpumem. */
+static struct gm_error *check_command(struct gm_doctor *doctor)
+{
+	char self[PATH_MAX];
+	char *end = realpath("/proc/self/exe", self) ? strstr(self, "/gpumem_debugger/bin/") : NULL;
+	if (!end)
+		return NULL;
+	*end = '\0';
+	_cleanup_free_ char *pattern = NULL;
+	if (asprintf(&pattern, "%s/gpumem-[0-9]*.dist-info", self) < 0) {
+		pattern = NULL;
+		return &gm_error_no_memory;
+	}
+	glob_t found = {0};
+	struct gm_error *error = NULL;
+	if (glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc > 0)
+		error = gm_doctor_add(&doctor->machine, "command", GM_DOCTOR_PROBLEM,
+		        (struct gm_doctor_fact){
+		                GM_FOUND_OTHER_GPUMEM, .text = found.gl_pathv[0]});
+	globfree(&found);
+	return error;
+}
+
 struct gm_error *gm_doctor_machine(struct gm_context *context, struct gm_doctor *doctor)
 {
 	bool gdb;
@@ -184,6 +207,7 @@ struct gm_error *gm_doctor_machine(struct gm_context *context, struct gm_doctor 
 	gm_try(check_devices(doctor));
 	gm_try(check_simulation(doctor));
 	gm_try(check_lines(doctor));
+	gm_try(check_command(doctor));
 	if (gm_context_has_target(context))
 		return NULL; /* what works is told of the process, or the core */
 	gm_try(gm_doctor_command(

@@ -1,0 +1,198 @@
+"""The wheel: what scripts/wheel builds, in an environment that has nothing of the build; its command; what a source build lacks."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+
+import pytest
+from conftest import BUILD, EXAMPLES, PYTHON, ROOT, run_process
+
+PACKAGE = ROOT / "scripts" / "wheel.d" / "gpumem_debugger"
+ONLY_THE_SYSTEM = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/"), "LANG": "C.UTF-8"}
+
+
+# ---- the package around the program ----
+
+
+def command(folder, *words, **environment):
+    return run_process([sys.executable, "-m", "gpumem_debugger", *words], env={**ONLY_THE_SYSTEM, "PYTHONPATH": str(folder), **environment})
+
+
+@pytest.fixture
+def package(tmp_path):
+    """package(program) -> a folder with the package, whose bin/gpumem is a script of this text."""
+
+    def make(program):
+        shutil.copytree(PACKAGE, tmp_path / "gpumem_debugger")
+        path = tmp_path / "gpumem_debugger" / "bin" / "gpumem"
+        path.parent.mkdir()
+        path.write_text(program)
+        path.chmod(0o755)
+        return tmp_path
+
+    return make
+
+
+def test_the_command_passes_words_and_status_on(package):
+    folder = package('#!/bin/sh\nprintf "<%s>" "$@"\nexit 7\n')
+    answer = command(folder, "why", "a b", "--json")
+    assert (answer.status, answer.out) == (7, "<why><a b><--json>")
+
+
+def test_a_gdb_of_the_environment_is_taken_where_the_path_has_none(package, tmp_path):
+    folder = package('#!/bin/sh\necho "${GPUMEM_GDB-none}"\n')
+    environment = tmp_path / "environment"
+    run_process([sys.executable, "-m", "venv", "--without-pip", environment]).check()
+    words = [environment / "bin" / "python", "-m", "gpumem_debugger"]
+    nothing = {**ONLY_THE_SYSTEM, "PYTHONPATH": str(folder), "PATH": str(tmp_path / "empty")}
+    assert run_process(words, env=nothing).check().out == "none\n"
+    gdb = environment / "bin" / "gdb"
+    gdb.write_text("#!/bin/sh\n")
+    gdb.chmod(0o755)
+    assert run_process(words, env=nothing).check().out == f"{gdb}\n"
+    assert run_process(words, env={**nothing, "GPUMEM_GDB": "/a/gdb"}).check().out == "/a/gdb\n"
+    with_gdb = tmp_path / "with"
+    with_gdb.mkdir()
+    (with_gdb / "gdb").symlink_to(gdb)
+    assert run_process(words, env={**nothing, "PATH": str(with_gdb)}).check().out == "none\n"
+
+
+def test_a_program_that_is_gone_is_one_line(package):
+    folder = package("")
+    (folder / "gpumem_debugger" / "bin" / "gpumem").unlink()
+    answer = command(folder, "doctor")
+    assert answer.status == 1 and answer.err.count("\n") == 1 and "install gpumem-debugger again" in answer.err
+
+
+def test_doctor_tells_of_the_other_project_of_this_name(tmp_path):
+    program = tmp_path / "gpumem_debugger" / "bin" / "gpumem"
+    program.parent.mkdir(parents=True)
+    shutil.copy(BUILD / "bin" / "gpumem", program)
+
+    def of_command():
+        machine = run_process([program, "doctor", "--json"]).check().json()["machine"]
+        return [check for check in machine if check["name"] == "command"]
+
+    (tmp_path / "gpumem_debugger-0.1.0.dist-info").mkdir()
+    assert of_command() == []
+    (tmp_path / "gpumem-0.1.4.dist-info").mkdir()
+    (found,) = of_command()
+    assert found["state"] == "problem" and "gpumem-0.1.4" in found["value"]
+    assert "python -m gpumem_debugger" in found["advice"]
+
+
+# ---- a build from source ----
+
+
+@pytest.mark.parametrize(
+    ("option", "package"),
+    [
+        ("CMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON", "pkg-config"),
+        ("ELF_FOUND=", "libelf-dev"),
+        ("DWARF_LIBRARY=DWARF_LIBRARY-NOTFOUND", "libdwarf-dev"),
+    ],
+)
+def test_a_build_that_lacks_a_library_names_its_package(tmp_path, option, package):
+    hidden = {"PKG_CONFIG_LIBDIR": "/nowhere"} if "ELF" in option else {}
+    words = ["-DCMAKE_FIND_ROOT_PATH=/nowhere", "-DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY", "-DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY"]
+    words = words if "NOTFOUND" in option else []
+    answer = run_process(["cmake", "-S", ROOT, "-B", tmp_path, f"-D{option}", *words], env={**os.environ, **hidden}, merge=True)
+    assert answer.status != 0
+    assert re.search(rf"apt-get install\s+{package}\b", answer.out), answer.out
+
+
+# ---- the wheel itself ----
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    out = tmp_path_factory.mktemp("wheel")
+    run_process([ROOT / "scripts" / "wheel", "-o", out], timeout=1800).check()
+    (path,) = out.iterdir()
+    return path
+
+
+@pytest.fixture(scope="module")
+def environment(wheel, tmp_path_factory):
+    """A Python with the wheel; PyTorch it sees where the tests' Python has it."""
+    folder = tmp_path_factory.mktemp("environment") / "python"
+    run_process([PYTHON, "-m", "venv", folder]).check()
+    run_process([folder / "bin" / "pip", "install", "-q", "--no-index", wheel], timeout=300).check()
+    own = subprocess.run([PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], capture_output=True, text=True, check=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "torch_of_the_tests.pth").write_text(own.stdout)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(environment):
+    def call(*words, timeout=600):
+        return run_process([environment / "bin" / "gpumem", *words], env=ONLY_THE_SYSTEM, timeout=timeout)
+
+    return call
+
+
+@pytest.mark.long
+def test_the_wheel_is_for_any_python_3_and_names_the_c_library(wheel):
+    assert re.fullmatch(r"gpumem_debugger-[0-9.]+-py3-none-manylinux_2_[0-9]+_x86_64\.whl", wheel.name)
+
+
+@pytest.mark.long
+def test_no_binary_of_the_wheel_has_a_path_of_the_build(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            content = archive.read(name)
+            for path in (str(ROOT), os.environ.get("HOME", "/nowhere") + "/", "/tmp/tmp", sysconfig.get_path("purelib")):
+                assert path.encode() not in content, f"{name} has {path}"
+
+
+@pytest.mark.long
+def test_each_library_of_the_wheel_finds_what_it_needs_in_it(environment):
+    libraries = [path for path in environment.glob("lib/python*/site-packages/gpumem_debugger*/**/*") if ".so" in path.name or path.parent.name == "bin"]
+    assert len(libraries) > 12
+    system = re.compile(r"^/(usr/)?lib/(x86_64-linux-gnu/)?(libc|libm|libdl|libpthread|librt|libz|libstdc\+\+|libgcc_s|ld-linux-x86-64)\.so")
+    for library in libraries:
+        found = run_process(["ldd", library], env=ONLY_THE_SYSTEM, merge=True).out
+        for line in found.splitlines():
+            name, _, path = line.strip().partition(" => ")
+            if "libcudart.so" in name or not path:  # the simulated device's own name: it is loaded before
+                continue
+            path = path.split(" (")[0]
+            assert path.startswith(str(environment)) or system.match(path), f"{library.name}: {line}"
+
+
+@pytest.mark.long
+def test_the_first_session_works_from_the_wheel_alone(installed, environment, tmp_path):
+    python, recording, page = environment / "bin" / "python", tmp_path / "run.gpumem", tmp_path / "page.html"
+    assert installed("--version").check().out.startswith("gpumem ")
+    machine = {check["name"]: check for check in installed("doctor", "--json").check().json()["machine"]}
+    assert machine["simulated device"]["state"] == "ok" and machine["source lines"]["state"] == "ok"
+    assert str(environment) in machine["simulated device"]["value"]
+    installed("run", "--sim", "-o", recording, "--", python, EXAMPLES / "linear_loop.py").check()
+    (device,) = installed("peak", recording, "--json").check().json()["devices"]
+    assert device["allocated_bytes"] == 4402614784
+    installed("view", recording, "-o", page).check()
+    assert page.stat().st_size > 50000
+    replayed = installed("replay", recording, "--python", python, "--alloc-conf", "expandable_segments:True", "--json").check().json()
+    assert replayed
+    commands = ["gpumem record", "run", "gpumem peak"]
+    words = [word for one in commands for word in ("-ex", one)]
+    answer = installed("gdb", "--sim", "-batch", *words, "--", python, EXAMPLES / "linear_loop.py").check()
+    assert "4,402,614,784 bytes" in answer.out
+
+
+@pytest.mark.long
+def test_holders_are_named_from_the_wheel_alone(installed, environment, spawn, sim_env, tmp_path):
+    program = tmp_path / "hold.py"
+    program.write_text(
+        "import torch\nkept = {'first': torch.zeros(1000, 1000, device='cuda')}\nprint(hex(kept['first'].data_ptr()), flush=True)\ninput()\n"
+    )
+    process = spawn([environment / "bin" / "python", program], env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    address = process.stdout.readline().strip()
+    answer = installed("who-holds", address, "--pid", process.pid).check()
+    assert "kept" in answer.out and "'first'" in answer.out
+    process.communicate("\n", timeout=600)
