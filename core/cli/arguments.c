@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/nearest_word.h"
 #include "base/put.h"
 #include "ask/context.h"
 
-enum { KEY_JSON = 0x7001, KEY_HELP = 0x7002, OPTIONS_MAX = 32 };
+enum { KEY_JSON = 0x7001, KEY_HELP = 'h', OPTIONS_MAX = 32 };
 
 struct parse {
 	struct gm_arguments *arguments;
@@ -70,6 +71,26 @@ static error_t parse_one(int key, char *argument, struct argp_state *state)
 	}
 }
 
+/* The option that was meant by `name`, NULL: none. --by-line, too, means --by. */
+static const struct argp_option *nearest(const struct argp_option *options, const char *name)
+{
+	const struct argp_option *best = NULL;
+	size_t best_distance = SIZE_MAX;
+	for (const struct argp_option *option = options; option->name || option->key; option++) {
+		if (!option->name)
+			continue;
+		size_t distance = gm_word_distance(name, option->name);
+		size_t length = strlen(option->name);
+		if (option->arg && strncmp(name, option->name, length) == 0 && name[length] == '-')
+			distance = 0;
+		if (distance < best_distance) {
+			best = option;
+			best_distance = distance;
+		}
+	}
+	return best;
+}
+
 /* Why argp itself refused: it tells only where it stood. */
 static struct gm_error *refusal(
         const struct argp_option *options, int argc, char **argv, int failed_at)
@@ -99,6 +120,13 @@ static struct gm_error *refusal(
 		        GM_USAGE, "option '--%s' needs a value: %s", match->name, match->arg);
 	if (match && !match->arg && text[length])
 		return gm_error_create(GM_USAGE, "option '--%s' takes no value", match->name);
+	char name[64];
+	snprintf(name, sizeof(name), "%.*s", (int)length, text);
+	match = name[1] == '-' ? nearest(options, name + 2) : NULL;
+	if (match)
+		return gm_error_create(GM_USAGE, "unknown option '%.*s': did you mean --%s%s%s?",
+		        (int)length, text, match->name, match->arg ? "=" : "",
+		        match->arg ? match->arg : "");
 	return gm_error_create(GM_USAGE, "unknown option '%.*s'", (int)length, text);
 }
 
@@ -148,9 +176,11 @@ struct gm_error *gm_arguments_parse(const struct gm_command *command, int argc, 
 			                               : refusal(all, own, argv, parse.failed_at);
 		if (parse.error == &gm_error_no_memory)
 			return parse.error;
-		struct gm_error *error =
-		        gm_error_create(parse.error->status, "%s: %s: see `gpumem %s --help`",
-		                command->name, parse.error->message, command->name);
+		size_t length = strlen(parse.error->message);
+		bool asks = length && parse.error->message[length - 1] == '?';
+		struct gm_error *error = gm_error_create(parse.error->status,
+		        "%s: %s%s see `gpumem %s --help`", command->name, parse.error->message,
+		        asks ? "" : ":", command->name);
 		gm_error_destroy(parse.error);
 		return error;
 	}

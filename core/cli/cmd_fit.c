@@ -81,7 +81,7 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 			options->program = &argv[i + 1];
 			break;
 		}
-		if (strcmp(word, "--help") == 0) {
+		if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
 			options->help = true;
 			return NULL;
 		}

@@ -65,7 +65,7 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 			options->program = i;
 			break;
 		}
-		if (strcmp(word, "--help") == 0) {
+		if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
 			options->help = true;
 			return NULL;
 		} else if (strcmp(word, "--no-record") == 0) {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/edit_distance.h"
+#include "base/nearest_word.h"
 
 /* One line per command, in the order of `gpumem --help`. */
 /* clang-format off: one a line, so that lines can be added side by side */
@@ -62,15 +62,12 @@ const struct gm_command *gm_command_find(const char *name)
 const struct gm_command *gm_command_nearest(const char *name, bool shell)
 {
 	const struct gm_command *best = NULL;
-	size_t best_distance = 3; /* further than two edits is another word */
+	size_t best_distance = SIZE_MAX;
 	for (size_t i = 0; gm_commands[i]; i++) {
 		const struct gm_command *command = gm_commands[i];
 		if (shell ? !command->shell : !command->gdb)
 			continue;
-		size_t distance = gm_edit_distance(name, command->name);
-		/* A beginning counts as near: `bl` means blocks. */
-		if (name[0] && strncmp(name, command->name, strlen(name)) == 0)
-			distance = 1;
+		size_t distance = gm_word_distance(name, command->name);
 		if (distance < best_distance) {
 			best = command;
 			best_distance = distance;

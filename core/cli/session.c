@@ -321,7 +321,7 @@ static struct gm_error *dispatch(gpumem_session *session, int argc, const char *
 		gm_commands_help(shell, out);
 		return NULL;
 	}
-	if (strcmp(argv[0], "--version") == 0) {
+	if (strcmp(argv[0], "--version") == 0 || strcmp(argv[0], "-V") == 0) {
 		gm_put(out, "gpumem %s\n", GPUMEM_VERSION);
 		return NULL;
 	}

@@ -82,7 +82,8 @@ static char *machine_text(const struct gm_doctor_fact *fact)
 	case GM_FOUND_LINES_ABSENT:
 		return gm_say("libdwarf is missing: native frames have names but no lines");
 	case GM_FOUND_OTHER_GPUMEM:
-		return gm_say("another project's package `gpumem` is installed beside this one: both have a "
+		return gm_say("another project's package `gpumem` is installed beside this one: "
+		              "both have a "
 		              "command of this name (%s)",
 		        text);
 	default: /* a path */
@@ -177,7 +178,8 @@ static char *advice_text(const struct gm_doctor_fact *fact)
 	case GM_FOUND_LINES_ABSENT:
 		return gm_say("install libdwarf (Debian: apt-get install libdwarf1)");
 	case GM_FOUND_OTHER_GPUMEM:
-		return gm_say("type `python -m gpumem_debugger`, which is always this one, or uninstall gpumem "
+		return gm_say("type `python -m gpumem_debugger`, which is always this one, or "
+		              "uninstall gpumem "
 		              "and install gpumem-debugger again");
 	case GM_FOUND_LIBRARIES_CHANGED:
 		return gm_say("name the folder that contains them with --sysroot DIR");

@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/error.h"
+#include "base/nearest_word.h"
 #include "sim/account.h"
 
 enum { COLUMNS = 7 };
@@ -263,20 +265,25 @@ static bool parse_size(const char *spec, const char *end, uint64_t *ret)
 static struct gm_error *unknown(const char *spec)
 {
 	bool size = spec[0] && strchr("0123456789.-", spec[0]);
-	char names[256] = "";
+	char names[256] = "", meant[80] = "";
+	size_t best = SIZE_MAX;
 	for (const struct gm_sim_profile *p = gm_sim_profiles; p->name; p++) {
 		if (strlen(names) + strlen(p->name) + 3 > sizeof(names))
 			break;
 		if (p != gm_sim_profiles)
 			strcat(names, ", ");
 		strcat(names, p->name);
+		size_t distance = gm_word_distance(spec, p->name);
+		if (distance < best) {
+			best = distance;
+			snprintf(meant, sizeof(meant), "did you mean %s? ", p->name);
+		}
 	}
 	return gm_error_create(GM_USAGE,
-	        "simulated device '%.64s': %s: use one of %s, or a size such as 24GiB, with xN (N "
-	        "up "
-	        "to %d) for several",
-	        spec, size ? "no size of a device (64MiB to 4TiB)" : "no such profile", names,
-	        GM_SIM_DEVICES_MAX);
+	        "simulated device '%.64s': %s: %suse one of %s, or a size such as 24GiB, with xN "
+	        "(N up to %d) for several",
+	        spec, size ? "no size of a device (64MiB to 4TiB)" : "no such profile", meant,
+	        names, GM_SIM_DEVICES_MAX);
 }
 
 struct gm_error *gm_sim_profile_parse(const char *spec, struct gm_sim_choice *ret)

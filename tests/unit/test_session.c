@@ -7,7 +7,7 @@
 
 #include "cli/arguments.h"
 #include "cli/command.h"
-#include "cli/edit_distance.h"
+#include "base/nearest_word.h"
 #include "gpumem.h"
 
 static int ask(const char *const *argv, int argc, char **out, char **err)
@@ -37,12 +37,23 @@ static void unknown_command_is_wrong_usage(void **state)
 	gpumem_free(err);
 }
 
-static void edit_distance_counts_edits(void **state)
+static void words_are_near_by_their_mistakes(void **state)
 {
-	assert_int_equal(gm_edit_distance("blocks", "blocks"), 0);
-	assert_int_equal(gm_edit_distance("bolcks", "blocks"), 2);
-	assert_int_equal(gm_edit_distance("", "why"), 3);
-	assert_int_equal(gm_edit_distance("whyy", "why"), 1);
+	assert_int_equal(gm_word_distance("blocks", "blocks"), 0);
+	assert_int_equal(gm_word_distance("bolcks", "blocks"), 2);
+	assert_int_equal(gm_word_distance("whyy", "why"), 1);
+	assert_int_equal(gm_word_distance("bl", "blocks"), 1); /* begins so */
+	assert_int_equal(gm_word_distance("WhoHolds", "who-holds"), 0);
+	assert_int_equal(gm_word_distance("whohas", "who-holds"), 3);
+	assert_true(gm_word_distance("a", "amp") == 1);
+	assert_true(gm_word_distance("foo", "fit") == SIZE_MAX); /* two of three are wrong */
+	assert_true(gm_word_distance("", "why") == SIZE_MAX);
+	assert_true(gm_word_distance("-", "why") == SIZE_MAX);
+	char longest[65] = "";
+	memset(longest, 'b', 63);
+	assert_int_equal(gm_word_distance(longest, longest), 0);
+	longest[63] = 'b';
+	assert_true(gm_word_distance(longest, longest) == SIZE_MAX);
 }
 
 static void numbers_are_parsed_whole_or_refused(void **state)
@@ -153,7 +164,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(no_arguments_give_the_list_of_commands),
 	        cmocka_unit_test(unknown_command_is_wrong_usage),
-	        cmocka_unit_test(edit_distance_counts_edits),
+	        cmocka_unit_test(words_are_near_by_their_mistakes),
 	        cmocka_unit_test(numbers_are_parsed_whole_or_refused),
 	        cmocka_unit_test(options_positionals_and_json_are_told_apart),
 	        cmocka_unit_test(wrong_arguments_are_named),

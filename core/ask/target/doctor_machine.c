@@ -192,8 +192,7 @@ static struct gm_error *check_command(struct gm_doctor *doctor)
 	struct gm_error *error = NULL;
 	if (glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc > 0)
 		error = gm_doctor_add(&doctor->machine, "command", GM_DOCTOR_PROBLEM,
-		        (struct gm_doctor_fact){
-		                GM_FOUND_OTHER_GPUMEM, .text = found.gl_pathv[0]});
+		        (struct gm_doctor_fact){GM_FOUND_OTHER_GPUMEM, .text = found.gl_pathv[0]});
 	globfree(&found);
 	return error;
 }

@@ -1,0 +1,77 @@
+"""Mistakes in typing: each is answered by a line that says what was meant. Every command and option, mistyped at random."""
+
+import random
+import re
+import string
+
+import pytest
+
+
+def answer_of(run_gpumem, *words):
+    answer = run_gpumem(*words)
+    assert answer.status == 2 and answer.out == "" and answer.err.count("\n") == 1, answer.err
+    return answer.err
+
+
+def commands(run_gpumem):
+    return re.findall(r"^  ([a-z][a-z-]+) ", run_gpumem("--help").check().out, re.M)
+
+
+def mistyped(random, word):
+    """With one mistake: a letter more, less, other, or two exchanged."""
+    at = random.randrange(1, len(word))
+    letter = random.choice(string.ascii_lowercase)
+    return random.choice(
+        [word[:at] + letter + word[at:], word[:at] + word[at + 1 :], word[:at] + letter + word[at + 1 :], word[: at - 1] + word[at] + word[at - 1] + word[at + 1 :]]
+    )
+
+
+def test_a_mistyped_command_is_answered_with_one_that_is_as_near(run_gpumem):
+    names = commands(run_gpumem)
+    assert len(names) > 25
+    chance = random.Random(20)
+    for name in names:
+        wrong = mistyped(chance, name)
+        if wrong in names or len(wrong) < 4:
+            continue
+        meant = re.search(r"did you mean `gpumem ([a-z-]+)`\?", answer_of(run_gpumem, wrong))
+        assert meant and meant[1] in names, (name, wrong)
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("whohas", "who-holds"), ("who_holds", "who-holds"), ("WHY", "why"), ("bl", "blocks"), ("snapsegments", None)])
+def test_a_command_is_meant_by(run_gpumem, typed, meant):
+    line = answer_of(run_gpumem, typed)
+    assert f"did you mean `gpumem {meant}`?" in line if meant else "did you mean" not in line
+
+
+def test_a_mistyped_option_is_answered_with_the_option(run_gpumem):
+    chance = random.Random(21)
+    for command in ("peak", "blocks", "who-holds", "diff", "oom", "view"):
+        options = re.findall(r"^  --([a-z-]+)(=?)", run_gpumem(command, "--help").check().out, re.M)
+        assert len(options) > 3
+        for option, _ in options:
+            wrong = mistyped(chance, option)
+            if len(wrong) < 4 or any(other.startswith(wrong) for other, _ in options):  # a beginning is taken as the option
+                continue
+            meant = re.search(r"unknown option '--[^']*': did you mean --([a-z-]+)[^?]*\? see `gpumem", answer_of(run_gpumem, command, f"--{wrong}"))
+            assert meant and meant[1] in dict(options), (command, option, wrong)
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("--by-line", "--by=WHAT"), ("--JSON", "--json"), ("--devices", "--device=N")])
+def test_an_option_is_meant_by(run_gpumem, typed, meant):
+    assert f"did you mean {meant}?" in answer_of(run_gpumem, "peak", typed)
+
+
+def test_a_mistyped_device_is_answered_with_the_profile(run_gpumem):
+    answer = run_gpumem("run", "--sim=a100-40g", "--", "true")
+    assert answer.status == 2 and "did you mean a100-40gb?" in answer.err
+    assert "did you mean" not in run_gpumem("run", "--sim=cray-1", "--", "true").err
+
+
+@pytest.mark.parametrize("words", [("-h",), ("peak", "-h"), ("run", "-h"), ("fit", "-h"), ("who-holds", "-h")])
+def test_h_is_help(run_gpumem, words):
+    assert run_gpumem(*words).check().out == run_gpumem(*words[:-1], "--help").check().out
+
+
+def test_v_is_version(run_gpumem):
+    assert run_gpumem("-V").check().out == run_gpumem("--version").check().out
