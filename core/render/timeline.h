@@ -6,7 +6,7 @@
 #include "ask/timeline.h"
 #include "render/text.h"
 
-enum { GM_PLOT_COLUMNS_MAX = 400, GM_PLOT_COLUMNS_MIN = 60, GM_PLOT_LABEL = 11 };
+enum { GM_PLOT_COLUMNS_MAX = 400, GM_PLOT_COLUMNS_MIN = 30, GM_PLOT_LABEL = 11 };
 
 /* How many columns of events fit beside the labels of a terminal so wide; 0: no terminal. */
 size_t gm_plot_columns(int columns);

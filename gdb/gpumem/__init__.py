@@ -17,6 +17,7 @@ made by the library. It needs gdb 10's Python API and nothing newer.
     debugger.py     differences between debuggers, and their defects
     settings.py     `set gpumem …`
     functions.py    `$gpumem_allocated()` and its like
+    window.py       the timeline as a window of gdb's TUI
     command.py      what all commands share
     commands/       one file a command
 """
@@ -24,7 +25,7 @@ made by the library. It needs gdb 10's Python API and nothing newer.
 
 def install():
     """Adds the commands to this gdb. Doing it twice is harmless."""
-    from . import awaited, debugger, functions, libraries, settings
+    from . import awaited, debugger, functions, libraries, settings, window
     from .commands import install_all
     from .library import LibraryMissing, visible
 
@@ -41,3 +42,4 @@ def install():
     awaited.install()
     settings.install()
     functions.install()
+    window.install()

@@ -68,8 +68,8 @@ class Session:
             self.log.remove()
         self.log = log
 
-    def ask(self, arguments):
-        """Runs a command of the core: (status, output, error lines)."""
+    def ask(self, arguments, columns=None):
+        """Runs a command of the core: (status, output, error lines). `columns` None: as wide as the terminal."""
         if self.recording is not None:
             self.recording.recorder.flush()
         thread = gdb.selected_thread()
@@ -77,7 +77,7 @@ class Session:
         self.library.look_at(
             thread.ptid[1] if thread and thread.is_valid() else 0,
             self.log.path if self.log else None,
-            debugger.columns(),
+            debugger.columns() if columns is None else columns,
             selected_frame(),
         )
         answer = self.library.run(arguments)
