@@ -174,6 +174,19 @@ function(gm_public_library)
 		FILES_MATCHING PATTERN "*.py")
 endfunction()
 
+# A page of the manual for each command, from its --help.
+function(gm_manual folder)
+	set(script ${PROJECT_SOURCE_DIR}/core/cli/manual/pages.py)
+	set(stamp ${PROJECT_BINARY_DIR}/man/pages)
+	string(TIMESTAMP date %Y-%m-%d UTC) # SOURCE_DATE_EPOCH, if it is set
+	add_custom_command(OUTPUT ${stamp}
+		COMMAND Python3::Interpreter ${script} $<TARGET_FILE:gpumem_command> ${PROJECT_BINARY_DIR}/man ${date}
+		COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+		DEPENDS gpumem_command ${script})
+	add_custom_target(gpumem_manual ALL DEPENDS ${stamp})
+	install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ DESTINATION ${folder} FILES_MATCHING PATTERN "*.1")
+endfunction()
+
 # build/bin/gpumem: core/cli/main/main.c over the static rooms.
 function(gm_shell_command)
 	add_executable(gpumem_command ${PROJECT_SOURCE_DIR}/core/cli/main/main.c)
@@ -182,4 +195,16 @@ function(gm_shell_command)
 	set_target_properties(gpumem_command PROPERTIES OUTPUT_NAME gpumem
 		RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 	install(TARGETS gpumem_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+	# Where shells look under a prefix. A wheel's own folder is none: there it is what the Python environment shares.
+	set(share ${CMAKE_INSTALL_DATADIR})
+	if(GPUMEM_WHEEL)
+		set(share ${SKBUILD_DATA_DIR}/share)
+	endif()
+	set(completion ${PROJECT_SOURCE_DIR}/core/cli/completion)
+	install(FILES ${completion}/gpumem.bash DESTINATION ${share}/bash-completion/completions RENAME gpumem)
+	install(FILES ${completion}/_gpumem DESTINATION ${share}/zsh/site-functions)
+	install(FILES ${completion}/gpumem.fish DESTINATION ${share}/fish/vendor_completions.d)
+	if(NOT GPUMEM_SANITIZE AND NOT GPUMEM_FUZZ)
+		gm_manual(${share}/man/man1)
+	endif()
 endfunction()
