@@ -22,16 +22,17 @@ _gpumem gpumem
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 
-# zsh completes on a terminal alone: one of its own, whose candidates are printed by a widget.
+# zsh completes on a terminal alone: one of its own. Each pause is as long as needed: its editor writes when it is ready for keys, and
+# what it had found when it came to the key behind the tab.
 ZSH = r"""
 zmodload zsh/zpty
 zpty shell zsh -f -i
-zpty -w shell "PS1=; fpath=({files} \$fpath); autoload -Uz compinit; compinit -u -d {scratch}; zstyle ':completion:*' list-grouped false"
-zpty -w shell "bindkey '^I' complete-word; zstyle ':completion:*' list-separator ' -- '; setopt nolistbeep; LISTMAX=1000; compadd () {{ builtin compadd -O found \"\$@\"; print -rl -- \$found >>{out}; builtin compadd \"\$@\" }}"
-zpty -w shell "print ready >{out}.ready"
-while [[ ! -e {out}.ready ]]; do sleep 0.05; done
-zpty -w -n shell {line}$'\t'
-zpty -w -n shell $'\x15'"print over >{out}.over"$'\n'
+zpty -w shell "PS1=; fpath=({files} \$fpath); autoload -Uz compinit; compinit -u -d {scratch}; setopt nolistbeep; LISTMAX=1000"
+zpty -w shell "compadd () {{ builtin compadd -O found \"\$@\"; print -rl -- \$found >>{out}; builtin compadd \"\$@\" }}"
+zpty -w shell "over () {{ print over >{out}.over }}; zle -N over; bindkey '^T' over; bindkey '^I' complete-word"
+zpty -w shell "zle-line-init () {{ print ready >{out}.ready }}; zle -N zle-line-init"
+while [[ ! -e {out}.ready ]]; do zpty -r -t shell ignored; sleep 0.05; done
+zpty -w -n shell {line}$'\t\x14'
 while [[ ! -e {out}.over ]]; do zpty -r -t shell ignored; sleep 0.05; done
 zpty -d shell
 """

@@ -169,12 +169,13 @@ def test_each_library_of_the_wheel_finds_what_it_needs_in_it(environment):
 def test_the_first_session_works_from_the_wheel_alone(installed, environment, tmp_path):
     python, recording, page = environment / "bin" / "python", tmp_path / "run.gpumem", tmp_path / "page.html"
     assert installed("--version").check().out.startswith("gpumem ")
+    for shared in ("bash-completion/completions/gpumem", "zsh/site-functions/_gpumem", "fish/vendor_completions.d/gpumem.fish", "man/man1/gpumem-peak.1"):
+        assert (environment / "share" / shared).is_file()
     machine = {check["name"]: check for check in installed("doctor", "--json").check().json()["machine"]}
     assert machine["simulated device"]["state"] == "ok" and machine["source lines"]["state"] == "ok"
     assert str(environment) in machine["simulated device"]["value"]
     installed("run", "--sim", "-o", recording, "--", python, EXAMPLES / "linear_loop.py").check()
-    (device,) = installed("peak", recording, "--json").check().json()["devices"]
-    assert device["allocated_bytes"] == 4402614784
+    assert installed("peak", recording, "--json").check().json()["allocated"] == 4402614784
     installed("view", recording, "-o", page).check()
     assert page.stat().st_size > 50000
     replayed = installed("replay", recording, "--python", python, "--alloc-conf", "expandable_segments:True", "--json").check().json()
