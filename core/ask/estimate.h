@@ -8,11 +8,19 @@ struct gm_estimate_options {
 	const char *path; /* a config.json, a folder with one, a safetensors file; NULL: numbers */
 	struct gm_estimate_numbers given;
 	struct gm_estimate_settings settings;
+	bool simulate;      /* build the model as well */
+	const char *python; /* with PyTorch and transformers; NULL: python3 */
 };
 
 struct gm_estimate_answer {
 	struct gm_estimate_model model;
+	bool has_formula; /* not: the architecture is not known, and `estimate` has settings alone
+	                   */
 	struct gm_estimate estimate;
+	bool has_simulated;
+	struct gm_estimate_simulated simulated;
+	uint64_t total; /* bytes: the simulation's, where there is one */
+	bool fits;
 };
 
 struct gm_error *gm_ask_estimate(

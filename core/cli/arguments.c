@@ -9,7 +9,7 @@
 #include "base/put.h"
 #include "ask/context.h"
 
-enum { KEY_JSON = 0x7001, KEY_HELP = 'h', OPTIONS_MAX = 32 };
+enum { KEY_JSON = 0x7001, KEY_HELP = 'h', OPTIONS_MAX = 64 };
 
 struct parse {
 	struct gm_arguments *arguments;

@@ -40,6 +40,7 @@ enum {
 	KEY_ACTIVATIONS,
 	KEY_BUDGET,
 	KEY_METHOD,
+	KEY_PYTHON,
 };
 
 static const struct argp_option option_table[] = {
@@ -82,7 +83,10 @@ static const struct argp_option option_table[] = {
         {"activations", KEY_ACTIVATIONS, "WAY", 0,
                 "operators, paper, text, text-bytes (operators; text if only N is known)", 0},
         {"budget", KEY_BUDGET, "SIZE", 0, "a GPU's memory, as 24GiB", 0},
-        {"method", KEY_METHOD, "METHOD", 0, "formula", 0},
+        {"method", KEY_METHOD, "METHOD", 0,
+                "formula; simulate: builds the model too, on the simulated device", 0},
+        {"python", KEY_PYTHON, "PYTHON", 0, "of simulate: with PyTorch and transformers (python3)",
+                0},
         {0},
 };
 
@@ -193,7 +197,9 @@ static struct gm_error *handle_word(struct gm_estimate_options *options, int key
 		settings->way = (enum gm_estimate_way)(chosen + 1);
 		return NULL;
 	default:
-		return CHOOSE(word, "formula", &chosen, "formula");
+		gm_try(CHOOSE(word, "formula or simulate", &chosen, "formula", "simulate"));
+		options->simulate = chosen == 1;
+		return NULL;
 	}
 }
 
@@ -205,6 +211,9 @@ static struct gm_error *handle_option(void *input, int key, const char *argument
 	switch (key) {
 	case KEY_ARCHITECTURE:
 		options->given.architecture = argument;
+		return NULL;
+	case KEY_PYTHON:
+		options->python = argument;
 		return NULL;
 	case KEY_MASTER:
 		settings->master_weights = true;
@@ -270,7 +279,7 @@ static struct gm_error *run(
 		error = gm_render_estimate_json(&answer, out);
 	else
 		gm_render_estimate_text(&answer, out);
-	*ret_status = answer.estimate.fits ? 0 : GM_NEGATIVE;
+	*ret_status = answer.fits ? 0 : GM_NEGATIVE;
 	gm_estimate_answer_deinit(&answer);
 	return error;
 }
@@ -292,10 +301,15 @@ const struct gm_command gm_command_estimate = {
                  "granite, smollm3, olmo2, gemma,\n"
                  "gemma2, gemma3_text, starcoder2, phi, gpt_neox, gpt2, opt, mixtral, qwen2_moe, "
                  "qwen3_moe, deepseek_v2,\n"
-                 "deepseek_v3, gpt_oss. Another one is refused.\n"
+                 "deepseek_v3, gpt_oss. With --method simulate the model of any config.json that "
+                 "transformers knows is built on\n"
+                 "the simulated device, and two steps of it run: no GPU is needed, and no code "
+                 "that a config names is loaded.\n"
                  "Exit status: 0 it fits --budget, or there is none; 1 it does not fit.\n"
                  "\n"
                  " Example: gpumem estimate config.json --batch 16 --sequence 256 --budget 24GiB\n"
+                 " Example: gpumem estimate config.json --method simulate --python "
+                 ".venv/bin/python\n"
                  " Example: gpumem estimate --parameters 7e9 --zero 1 --world 64 --dtype float16 "
                  "--master-weights",
         .shell = true,

@@ -129,7 +129,7 @@ static struct gm_error *refuse_unusual(const struct reader *reader, const char *
 		if (on != refused[i].usual)
 			return wrong(reader, refused[i].field,
 			        "the formula does not know such a model",
-			        "give --parameters alone for an estimate by their number");
+			        "use --method simulate, which builds the model");
 	}
 	return NULL;
 }
@@ -345,11 +345,10 @@ static struct gm_error *take_shape(const struct reader *reader,
 	if (row->fields != GM_FIELDS_OPT)
 		return NULL;
 	gm_try(take(reader, "word_embed_proj_dim", 0, 1, MOST_WIDTH, shape->hidden, &embedded));
-	return embedded == shape->hidden
-	               ? NULL
-	               : wrong(reader, "word_embed_proj_dim",
-	                         "the formula does not know such a model",
-	                         "give --parameters alone for an estimate by their number");
+	return embedded == shape->hidden ? NULL
+	                                 : wrong(reader, "word_embed_proj_dim",
+	                                           "the formula does not know such a model",
+	                                           "use --method simulate, which builds the model");
 }
 
 static enum gm_estimate_dtype dtype_named(const char *name)
@@ -382,12 +381,12 @@ static struct gm_error *find_architecture(const struct reader *reader,
 	if (!name)
 		name = type ? json_string_value(type) : "llama";
 	shape->architecture = gm_estimate_architecture_find(name);
-	if (shape->architecture)
+	if (shape->architecture || given->any_architecture)
 		return NULL;
 	return gm_error_in_file(
 	        gm_error_create(reader->path && !given->architecture ? GM_CORRUPT : GM_USAGE,
 	                "%s: model_type: the formula does not know '%.100s': "
-	                "give --parameters alone for an estimate by their number, or see "
+	                "use --method simulate, which builds the model, or see "
 	                "gpumem estimate --help",
 	                where(reader), name),
 	        reader->path);
@@ -399,6 +398,8 @@ struct gm_error *gm_estimate_config(const json_t *root, const char *path,
 	const struct reader reader = {root, path};
 	const json_t *dtype = value(&reader, "dtype");
 	gm_try(find_architecture(&reader, given, &model->shape));
+	if (!model->shape.architecture)
+		return NULL;
 	gm_try(take_shape(&reader, given, &model->shape));
 	if (!dtype)
 		dtype = value(&reader, "torch_dtype");

@@ -9,7 +9,10 @@
  *
  * All arithmetic is in 64 bits and saturates (amount.h): a sum that does not fit is an error.
  *
- * This room may include base. It runs nothing: no Python, no PyTorch, no GPU.
+ * A model can also be built: by transformers, in a Python on the simulated device, where two steps
+ * of it run (simulate.py). No code that a config names is loaded there.
+ *
+ * This room may include base, and of the simulated device how a program is started and heard.
  */
 #ifndef GM_ESTIMATE_ESTIMATE_H
 #define GM_ESTIMATE_ESTIMATE_H
@@ -29,6 +32,7 @@ struct gm_estimate_numbers {
 	uint64_t parameters;
 	uint64_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
 	const char *architecture; /* a config's model_type; NULL: the file's, else "llama" */
+	bool any_architecture;    /* one that is not known leaves a model without shape */
 };
 
 /* What the architecture makes of a config: one decoder. */
@@ -257,5 +261,26 @@ struct gm_estimate {
 /* GM_USAGE: settings that contradict each other, or numbers beyond 64 bits. */
 struct gm_error *gm_estimate_formula(const struct gm_estimate_model *model,
         const struct gm_estimate_settings *settings, struct gm_estimate *ret_estimate);
+
+/* --- the model itself, on the simulated device --------------------------------------------------
+ */
+
+/* Bytes, as torch.cuda.memory_stats() has them. */
+struct gm_estimate_simulated {
+	char torch[64], transformers[64]; /* versions */
+	uint64_t parameters;              /* how many */
+	uint64_t parameter_bytes, gradients, state;
+	uint64_t activations; /* what a forward pass leaves, copies of autocast included */
+	uint64_t kv_cache;
+	uint64_t backward, optimizer, inference; /* peaks of the second step; 0: not run */
+	uint64_t total;                          /* the highest of them */
+	uint64_t reserved;
+	double seconds;
+};
+
+/* GM_USAGE: settings that one GPU of PyTorch alone has not; GM_TARGET: the Python cannot do it;
+ * GM_CORRUPT: transformers refuses the config. */
+struct gm_error *gm_estimate_simulate(const char *config, const char *python,
+        const struct gm_estimate_settings *settings, struct gm_estimate_simulated *ret_simulated);
 
 #endif

@@ -144,6 +144,16 @@ static void send_to_host(struct gm_estimate_term *term)
 	term->bytes = 0;
 }
 
+/* Autocast keeps its copies until its block ends, and autograd those that it saved: with full
+ * checkpointing only one layer's and the head's are there in backward. */
+static uint64_t copied(const struct work *work)
+{
+	const struct gm_estimate_part *part = &work->part;
+	return work->settings->checkpointing == GM_ESTIMATE_CHECKPOINT_FULL
+	               ? gm_plus(part->head, part->largest_layer)
+	               : part->linear;
+}
+
 static void training_terms(
         const struct work *work, enum gm_estimate_way way, struct gm_estimate_term terms[])
 {
@@ -163,7 +173,7 @@ static void training_terms(
 	gm_estimate_activations(work->model, settings, &work->part, work->in_flight, way, terms);
 	if (way == GM_ESTIMATE_BY_OPERATORS && settings->autocast &&
 	        settings->dtype == GM_ESTIMATE_FLOAT32)
-		put_simple(&terms[GM_ESTIMATE_COPIES], GM_SOURCE_OPERATORS, work->part.linear, 2);
+		put_simple(&terms[GM_ESTIMATE_COPIES], GM_SOURCE_OPERATORS, copied(work), 2);
 }
 
 static void inference_terms(const struct work *work, struct gm_estimate_term terms[])

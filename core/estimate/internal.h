@@ -79,7 +79,7 @@ struct gm_estimate_part {
 	bool first, last;
 	uint64_t parameters; /* not of experts */
 	uint64_t experts;
-	uint64_t linear;
+	uint64_t linear, head; /* of matrices that autocast copies: all, the head's */
 	uint64_t largest_layer;
 };
 void gm_estimate_part(const struct gm_estimate_shape *shape,

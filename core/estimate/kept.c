@@ -83,8 +83,11 @@ static uint64_t attention(const struct gm_estimate_shape *shape,
 	const struct gm_estimate_architecture *row = shape->architecture;
 	uint64_t q = gm_times(shape->heads, shape->head_dim),
 	         kv = gm_times(shape->kv_heads, shape->head_dim);
-	uint64_t v = row->mla ? gm_times(shape->heads, shape->v_dim) : kv, out = row->mla ? v : q;
-	uint64_t all = gm_plus(gm_plus(q, kv), gm_plus(v, out));
+	/* Wider heads than this have no kernel that shares keys: they are repeated as well. */
+	const uint64_t widest_shared = 256;
+	uint64_t keys = shape->head_dim > widest_shared ? q : kv;
+	uint64_t v = row->mla ? gm_times(shape->heads, shape->v_dim) : keys, out = row->mla ? v : q;
+	uint64_t all = gm_plus(gm_plus(q, keys), gm_plus(v, out));
 	if (settings->materialized) /* keys and values are repeated for each head */
 		all = gm_plus(gm_times(row->mla ? 2 : 3, q), gm_times(row->mla ? 2 : 1, out));
 	else if (row->fused && row->fields != GM_FIELDS_GPT2)

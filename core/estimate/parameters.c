@@ -195,6 +195,7 @@ void gm_estimate_part(const struct gm_estimate_shape *shape,
 	        part.last ? embedding : 0,
 	};
 	part.linear = sum(linear, sizeof(linear) / sizeof(*linear));
+	part.head = part.last ? embedding : 0;
 	part.largest_layer =
 	        gm_plus(per_layer, gm_most(dense, part.moe_layers ? gm_plus(moe, experts) : 0));
 	*ret_part = part;

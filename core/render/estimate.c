@@ -193,12 +193,59 @@ static void put_notes(const struct gm_estimate_answer *answer, FILE *out)
 	}
 }
 
-void gm_render_estimate_text(const struct gm_estimate_answer *answer, FILE *out)
+static void put_compared(
+        const char *name, bool formula, uint64_t estimated, uint64_t simulated, FILE *out)
+{
+	char left[GM_SIZE_GROUPED], right[GM_SIZE_GROUPED];
+	gm_put(out, "%-22s  %19s  %19s", name, formula ? gm_text_grouped(estimated, left) : "-",
+	        gm_text_grouped(simulated, right));
+	if (formula && simulated)
+		gm_put(out, "  %+7.2f %%",
+		        100 * ((double)estimated - (double)simulated) / (double)simulated);
+	gm_put(out, "\n");
+}
+
+static void put_simulated(const struct gm_estimate_answer *answer, FILE *out)
+{
+	const struct gm_estimate_simulated *found = &answer->simulated;
+	const struct gm_estimate *estimate = &answer->estimate;
+	const struct gm_estimate_term *terms = estimate->terms;
+	const bool formula = answer->has_formula;
+	char reserved[GM_SIZE_TEXT], total[GM_SIZE_TEXT];
+	gm_put(out,
+	        "built by transformers %s on PyTorch %s, on a simulated device\n"
+	        "%-22s  %19s  %19s  %9s\n",
+	        found->transformers, found->torch, "", "FORMULA", "SIMULATED", "FORMULA IS");
+	put_compared("parameters", formula, terms[GM_ESTIMATE_PARAMETERS].bytes,
+	        found->parameter_bytes, out);
+	if (estimate->settings.inference) {
+		put_compared("KV cache", formula, terms[GM_ESTIMATE_KV_CACHE].bytes,
+		        found->kv_cache, out);
+		put_compared("total", formula, estimate->total, found->inference, out);
+	} else {
+		put_compared("gradients", formula, terms[GM_ESTIMATE_GRADIENTS].bytes,
+		        found->gradients, out);
+		put_compared("optimizer state", formula, terms[GM_ESTIMATE_STATE].bytes,
+		        found->state, out);
+		if (!estimate->settings.checkpointing)
+			put_compared("activations, copies", formula,
+			        terms[GM_ESTIMATE_ACTIVATIONS].bytes +
+			                terms[GM_ESTIMATE_COPIES].bytes,
+			        found->activations, out);
+		put_compared("peak of backward", formula, estimate->backward, found->backward, out);
+		put_compared("peak of the optimizer", formula, estimate->optimizer,
+		        found->optimizer, out);
+	}
+	gm_put(out,
+	        "%s are allocated at the simulated peak, %s reserved. A formula has no workspaces "
+	        "of "
+	        "cuBLAS, no temporaries within backward and no rounding by the allocator.\n",
+	        gm_text_size(found->total, total), gm_text_size(found->reserved, reserved));
+}
+
+static void put_formula(const struct gm_estimate_answer *answer, FILE *out)
 {
 	const struct gm_estimate *estimate = &answer->estimate;
-	char budget[GM_SIZE_TEXT], over[GM_SIZE_TEXT];
-	put_model(&answer->model, out);
-	put_settings(estimate, out);
 	gm_put(out, "%11s  %19s  %-25s  %-9s  %s\n", "SIZE", "BYTES", "TERM", "THERE",
 	        "FORMULA [SOURCE]");
 	for (unsigned i = 0; i < GM_ESTIMATE_TERMS; i++)
@@ -207,14 +254,27 @@ void gm_render_estimate_text(const struct gm_estimate_answer *answer, FILE *out)
 	put_peaks(estimate, out);
 	put_ways(estimate, out);
 	put_notes(answer, out);
-	if (!estimate->settings.budget)
+}
+
+void gm_render_estimate_text(const struct gm_estimate_answer *answer, FILE *out)
+{
+	uint64_t limit = answer->estimate.settings.budget;
+	char budget[GM_SIZE_TEXT], over[GM_SIZE_TEXT];
+	put_model(&answer->model, out);
+	put_settings(&answer->estimate, out);
+	if (answer->has_formula)
+		put_formula(answer, out);
+	else
+		gm_put(out, "The formula does not know this architecture.\n");
+	if (answer->has_simulated)
+		put_simulated(answer, out);
+	if (!limit)
 		return;
-	uint64_t limit = estimate->settings.budget;
 	gm_text_size(limit, budget);
-	if (estimate->fits)
+	if (answer->fits)
 		gm_put(out, "It fits %s: %s are left.\n", budget,
-		        gm_text_size(limit - estimate->total, over));
+		        gm_text_size(limit - answer->total, over));
 	else
 		gm_put(out, "It does not fit %s: %s are missing.\n", budget,
-		        gm_text_size(estimate->total - limit, over));
+		        gm_text_size(answer->total - limit, over));
 }

@@ -67,7 +67,8 @@ static json_t *settings_json(const struct gm_estimate *estimate)
 	        gm_estimate_checkpointing_name(settings->checkpointing), "accumulation",
 	        number(settings->accumulation), "attention",
 	        settings->materialized ? "materialized" : "efficient", "inference",
-	        settings->inference, "activations", gm_estimate_way_name(settings->way));
+	        settings->inference, "activations",
+	        settings->way ? gm_estimate_way_name(settings->way) : "operators");
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -90,6 +91,44 @@ static json_t *settings_json(const struct gm_estimate *estimate)
 	return value;
 }
 
+static json_t *simulated_json(const struct gm_estimate_answer *answer)
+{
+	const struct gm_estimate_simulated *found = &answer->simulated;
+	if (!answer->has_simulated)
+		return json_null();
+	json_t *value = json_pack("{s:o,s:o,s:f}", "torch", gm_json_string(found->torch),
+	        "transformers", gm_json_string(found->transformers), "seconds", found->seconds);
+	const struct {
+		const char *name;
+		uint64_t value;
+	} numbers[] = {
+	        {"parameter_bytes", found->parameter_bytes},
+	        {"gradients", found->gradients},
+	        {"optimizer_state", found->state},
+	        {"activations", found->activations},
+	        {"kv_cache", found->kv_cache},
+	        {"backward_peak", found->backward},
+	        {"optimizer_peak", found->optimizer},
+	        {"inference_peak", found->inference},
+	        {"total", found->total},
+	        {"reserved", found->reserved},
+	};
+	for (size_t i = 0; value && i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		json_object_set_new(value, numbers[i].name, number(numbers[i].value));
+	return value;
+}
+
+/* Of the method that was asked for. */
+static enum gm_estimate_peak peak_of(const struct gm_estimate_answer *answer)
+{
+	const struct gm_estimate_simulated *found = &answer->simulated;
+	if (!answer->has_simulated)
+		return answer->estimate.peak;
+	return found->inference                     ? GM_ESTIMATE_PEAK_INFERENCE
+	       : found->backward > found->optimizer ? GM_ESTIMATE_PEAK_BACKWARD
+	                                            : GM_ESTIMATE_PEAK_OPTIMIZER;
+}
+
 struct gm_error *gm_render_estimate_json(const struct gm_estimate_answer *answer, FILE *out)
 {
 	const struct gm_estimate *estimate = &answer->estimate;
@@ -109,18 +148,31 @@ struct gm_error *gm_render_estimate_json(const struct gm_estimate_answer *answer
 			json_array_append_new(notes,
 			        json_string(gm_estimate_note_name((enum gm_estimate_note)i)));
 	const uint64_t budget = estimate->settings.budget;
-	const bool training = !estimate->settings.inference;
-	json_t *whole = json_pack(
-	        "{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o}", "method",
-	        "formula", "model", model_json(&answer->model), "settings", settings_json(estimate),
-	        "stage", number(estimate->stage), "local_parameters", number(estimate->local),
-	        "terms", terms, "model_states", number(estimate->states), "backward_peak",
+	const bool formula = answer->has_formula,
+	           training = formula && !estimate->settings.inference;
+	json_t *whole = json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:s}", "method",
+	        answer->has_simulated ? "simulate" : "formula", "model", model_json(&answer->model),
+	        "settings", settings_json(estimate), "stage",
+	        formula ? number(estimate->stage) : json_null(), "local_parameters",
+	        formula ? number(estimate->local) : json_null(), "terms", terms, "model_states",
+	        formula ? number(estimate->states) : json_null(), "backward_peak",
 	        training ? number(estimate->backward) : json_null(), "optimizer_peak",
-	        training ? number(estimate->optimizer) : json_null(), "total",
-	        number(estimate->total), "peak", gm_estimate_peak_name(estimate->peak),
-	        "host_bytes", number(estimate->host), "text_summary_total",
-	        training ? number(estimate->text_summary) : json_null(), "by_way", ways, "notes",
-	        notes, "budget", budget ? number(budget) : json_null(), "fits",
-	        budget ? json_boolean(estimate->fits) : json_null());
+	        training ? number(estimate->optimizer) : json_null(), "formula_total",
+	        formula ? number(estimate->total) : json_null(), "total", number(answer->total),
+	        "peak", gm_estimate_peak_name(peak_of(answer)));
+	const struct {
+		const char *name;
+		json_t *value;
+	} rest[] = {
+	        {"host_bytes", number(estimate->host)},
+	        {"text_summary_total", training ? number(estimate->text_summary) : json_null()},
+	        {"by_way", ways},
+	        {"simulated", simulated_json(answer)},
+	        {"notes", notes},
+	        {"budget", budget ? number(budget) : json_null()},
+	        {"fits", budget ? json_boolean(answer->fits) : json_null()},
+	};
+	for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+		json_object_set_new(whole, rest[i].name, rest[i].value);
 	return gm_json_write(whole, false, out);
 }

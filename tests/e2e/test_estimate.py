@@ -307,6 +307,73 @@ def test_an_index_without_its_files_is_taken_at_its_word(estimate, saved, tmp_pa
     assert "total_parameters is no number" in run_gpumem("estimate", path).check(3).err
 
 
+# --- the model itself -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def simulate(estimate):
+    def simulate(*words, status=0):
+        return estimate(*words, "--method=simulate", f"--python={PYTHON}", status=status)
+
+    return simulate
+
+
+def config_file(folder, **fields):
+    path = folder / "config.json"
+    path.write_text(json.dumps(fields))
+    return path
+
+
+def test_the_formula_agrees_with_the_model_that_is_built(simulate, tmp_path):
+    """Large enough that cuBLAS's workspaces, which no formula has, are a small part."""
+    wide = SMALL | {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 4, "vocab_size": 32000, "num_attention_heads": 16}
+    answer = simulate(config_file(tmp_path, **wide), "--batch=4", "--sequence=512")
+    built, found = answer["simulated"], answer["bytes"]
+    assert built["parameter_bytes"] == found["parameters"]
+    assert (built["gradients"], built["optimizer_state"]) == (found["gradients"], found["optimizer_state"])
+    assert built["activations"] == pytest.approx(found["activations"], rel=0.005)
+    assert built["backward_peak"] == pytest.approx(answer["backward_peak"], rel=0.03)
+    assert built["optimizer_peak"] == pytest.approx(answer["optimizer_peak"], rel=0.03)
+    assert answer["total"] == built["total"] == max(built["backward_peak"], built["optimizer_peak"])
+    assert (answer["method"], answer["formula_total"]) == ("simulate", max(answer["backward_peak"], answer["optimizer_peak"]))
+
+
+def test_an_architecture_without_a_formula_is_built(simulate, run_gpumem, tmp_path):
+    path = config_file(tmp_path, model_type="cohere", hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96,
+                       num_key_value_heads=4, vocab_size=1000, pad_token_id=0, bos_token_id=1, eos_token_id=2)  # fmt: skip
+    assert "use --method simulate" in run_gpumem("estimate", path).check(3).err
+    answer = simulate(path, "--sequence=64", "--budget=1GiB")
+    assert (answer["terms"], answer["formula_total"], answer["fits"]) == ([], None, True)
+    assert answer["simulated"]["parameter_bytes"] == 4 * answer["model"]["parameters"] > 0
+    assert "does not know this architecture" in run_gpumem(
+        "estimate", path, "--sequence=64", "--budget=1MiB", "--method=simulate", "--python", PYTHON
+    ).check(1).out  # fmt: skip
+
+
+def test_code_that_a_config_names_is_not_loaded(run_gpumem, tmp_path):
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Evil: pass\n")
+    path = config_file(tmp_path, model_type="evil", auto_map={"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"})
+    run = run_gpumem("estimate", path, "--method=simulate", "--python", PYTHON).check(3)
+    assert "transformers does not build it" in run.err and str(path) in run.err
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "words, status, message",
+    [
+        (("--world=2",), 2, "it builds the model on one GPU"),
+        (("--optimizer=lion",), 2, "it has the optimizers of PyTorch alone"),
+        (("--checkpointing=selective",), 2, "no selective checkpointing"),
+        (("--layers=2",), 2, "as it is"),
+        (("--python=/nonexistent/python",), 4, "there is no such program"),
+        (("--python=/bin/false",), 4, "ended without an answer"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(run_gpumem, words, status, message):
+    run = run_gpumem("estimate", CONFIG, "--method=simulate", *words).check(status)
+    assert message in run.err and run.err.count("\n") == 1
+
+
 # --- hostile files ----------------------------------------------------------------------------------
 
 MUCH = 10**30

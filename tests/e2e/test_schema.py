@@ -121,6 +121,9 @@ def ask_others(ask, lines_of, files, folder, run_gpumem):
     config = EXAMPLES / "qwen2_config.json"
     ask("estimate", config, "--autocast=bfloat16", "--budget=24GiB")
     ask("estimate", config, "--inference", "--offload=parameters")
+    small = folder / "config.json"
+    small.write_text(json.dumps({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 100}))
+    ask("estimate", small, "--method=simulate", "--python", PYTHON, "--sequence=64", timeout=400)
     ask("estimate", "--parameters=7e9", "--world=8", "--zero=3")
     ask("learn", PYTHON, "-o", folder / "layouts", timeout=400)
 

@@ -1,0 +1,180 @@
+/* The process that builds the model: what it is asked, and what it says. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "estimate/internal.h"
+#include "sim/listen.h"
+
+/* Larger than any model that one GPU could have: it takes no space until it is written. The small
+ * tensors by which transformers decides about masks are computed up to this size. */
+#define DEVICE "2048GiB"
+#define COMPUTED "1MiB"
+
+static struct gm_error *check(const struct gm_estimate_settings *settings)
+{
+	if (settings->world > 1 || settings->zero || settings->offload)
+		return gm_error_create(GM_USAGE,
+		        "estimate: --method simulate: it builds the model on one GPU: leave out "
+		        "--world, "
+		        "--tp, --pp, --cp, --ep, --zero and --offload, or use --method formula");
+	if (settings->master_weights || settings->optimizer == GM_ESTIMATE_ADAMW_8BIT ||
+	        settings->optimizer == GM_ESTIMATE_LION)
+		return gm_error_create(GM_USAGE,
+		        "estimate: --method simulate: it has the optimizers of PyTorch alone: use "
+		        "adamw, adamw-fused, sgd or sgd-momentum without --master-weights");
+	if (settings->checkpointing == GM_ESTIMATE_CHECKPOINT_SELECTIVE)
+		return gm_error_create(GM_USAGE, "estimate: --method simulate: transformers has no "
+		                                 "selective checkpointing: use "
+		                                 "--checkpointing full or none");
+	return NULL;
+}
+
+static json_t *question(const char *config, const struct gm_estimate_settings *settings)
+{
+	static const char *const dtypes[] = {NULL, "float32", "bfloat16", "float16"};
+	static const char *const optimizers[] = {
+	        [GM_ESTIMATE_ADAMW] = "adamw",
+	        [GM_ESTIMATE_ADAMW_FUSED] = "adamw-fused",
+	        [GM_ESTIMATE_SGD] = "sgd",
+	        [GM_ESTIMATE_SGD_MOMENTUM] = "sgd-momentum",
+	};
+	return json_pack("{s:s,s:I,s:I,s:s,s:s?,s:s,s:s,s:I,s:s,s:b}", "config", config, "batch",
+	        (json_int_t)settings->batch, "sequence", (json_int_t)settings->sequence, "dtype",
+	        dtypes[settings->dtype], "autocast", dtypes[settings->autocast], "optimizer",
+	        optimizers[settings->optimizer], "checkpointing",
+	        settings->checkpointing ? "full" : "none", "accumulation",
+	        (json_int_t)settings->accumulation, "attention",
+	        settings->materialized ? "materialized" : "efficient", "inference",
+	        settings->inference);
+}
+
+/* In a file without a name. */
+static struct gm_error *ask(
+        const char *config, const struct gm_estimate_settings *settings, int *ret_file)
+{
+	json_t *asked = question(config, settings);
+	_cleanup_close_ int fd = memfd_create("gpumem-estimate", MFD_CLOEXEC);
+	if (!asked) /* or a path that is no UTF-8, which JSON cannot have */
+		return gm_error_create(
+		        GM_USAGE, "estimate: %s: its name is not UTF-8: rename it", config);
+	int failed = fd < 0 ? -1 : json_dumpfd(asked, fd, 0);
+	json_decref(asked);
+	if (failed || lseek(fd, 0, SEEK_SET) != 0)
+		return gm_error_os(GM_INTERNAL, errno, "estimate: the question");
+	*ret_file = fd;
+	fd = -1;
+	return NULL;
+}
+
+/* --- what it says -------------------------------------------------------------------------------
+ */
+
+struct heard {
+	struct gm_estimate_simulated simulated;
+	bool whole;
+	char refused[256];
+};
+
+static void take_number(const json_t *told, const char *name, uint64_t *ret)
+{
+	json_int_t number = json_integer_value(json_object_get(told, name));
+	*ret = number > 0 ? (uint64_t)number : 0;
+}
+
+static void take_result(const json_t *told, struct heard *heard)
+{
+	struct gm_estimate_simulated *found = &heard->simulated;
+	const struct {
+		const char *name;
+		uint64_t *at;
+	} numbers[] = {
+	        {"parameters", &found->parameters},
+	        {"parameter_bytes", &found->parameter_bytes},
+	        {"gradients", &found->gradients},
+	        {"state", &found->state},
+	        {"activations", &found->activations},
+	        {"kv_cache", &found->kv_cache},
+	        {"backward_peak", &found->backward},
+	        {"optimizer_peak", &found->optimizer},
+	        {"inference_peak", &found->inference},
+	        {"reserved", &found->reserved},
+	};
+	const char *torch = json_string_value(json_object_get(told, "torch")),
+	           *transformers = json_string_value(json_object_get(told, "transformers"));
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		take_number(told, numbers[i].name, numbers[i].at);
+	snprintf(found->torch, sizeof(found->torch), "%.63s", torch ? torch : "");
+	snprintf(found->transformers, sizeof(found->transformers), "%.63s",
+	        transformers ? transformers : "");
+	found->seconds = json_number_value(json_object_get(told, "seconds"));
+	found->total = gm_most(gm_most(found->backward, found->optimizer), found->inference);
+	heard->whole = found->parameters > 0 && found->total > 0;
+}
+
+/* A line that is none of the protocol's is dropped: a library may print there. */
+static void take_line(void *data, const char *line)
+{
+	struct heard *heard = data;
+	if (strncmp(line, "refused ", 8) == 0) {
+		snprintf(heard->refused, sizeof(heard->refused), "%.255s", line + 8);
+	} else if (strncmp(line, "result ", 7) == 0) {
+		json_t *told = json_loads(line + 7, 0, NULL);
+		take_result(told, heard);
+		json_decref(told);
+	}
+}
+
+static struct gm_error *explain(const char *config, const char *python, const struct heard *heard,
+        struct gm_sim_listened *listened)
+{
+	if (listened->stopped)
+		return gm_error_create(GM_TARGET, "estimate: stopped");
+	if (*heard->refused)
+		return gm_error_in_file(
+		        gm_error_create(GM_CORRUPT, "%s: transformers does not build it: %s",
+		                config, heard->refused),
+		        config);
+	if (WIFEXITED(listened->status) && WEXITSTATUS(listened->status) == 127)
+		return gm_error_create(GM_TARGET,
+		        "estimate: %s: there is no such program: name a Python that has PyTorch "
+		        "and "
+		        "transformers with --python",
+		        python);
+	const char *line = gm_tail_last_line(&listened->errors);
+	return gm_error_create(GM_TARGET,
+	        "estimate: %s ended without an answer%s%.300s: name a Python that has PyTorch and "
+	        "transformers with --python",
+	        python, *line ? ": " : "", line);
+}
+
+struct gm_error *gm_estimate_simulate(const char *config, const char *python,
+        const struct gm_estimate_settings *settings, struct gm_estimate_simulated *ret_simulated)
+{
+	_cleanup_close_ int file = -1;
+	_cleanup_free_ char *program = gm_sim_file_beside("gpumem-estimate/simulate.py");
+	_cleanup_free_ struct gm_sim_listened *listened = calloc(1, sizeof(*listened));
+	struct heard heard = {0};
+	if (!program)
+		return gm_error_create(GM_INTERNAL,
+		        "estimate: gpumem-estimate/simulate.py is not beside this program: install "
+		        "all of gpumem");
+	if (!listened)
+		return &gm_error_no_memory;
+	gm_try(check(settings));
+	gm_try(ask(config, settings, &file));
+	const char *const argv[] = {python, "-u", program, NULL};
+	const struct gm_sim_program asked = {.argv = argv,
+	        .launch = {.profile = DEVICE, .compute_below = COMPUTED},
+	        .input = file,
+	        .line = take_line,
+	        .data = &heard};
+	gm_try(gm_sim_listen(&asked, listened));
+	if (!heard.whole || listened->stopped)
+		return explain(config, python, &heard, listened);
+	*ret_simulated = heard.simulated;
+	return NULL;
+}

@@ -1,0 +1,122 @@
+"""Builds the model of a config on the simulated device, runs two steps of it, and tells what PyTorch's allocator had.
+
+Standard input is a JSON object: config (a path), batch, sequence, dtype, autocast, optimizer, checkpointing, accumulation,
+attention, inference. Standard output gets one line, "result " and a JSON object, or "refused " and a reason. No code that a config
+names is loaded, and nothing is asked of a network.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import sys
+import time
+
+os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", TOKENIZERS_PARALLELISM="false")
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+
+ATTENTION = {"efficient": "sdpa", "materialized": "eager"}
+OPTIMIZERS = {
+    "adamw": lambda parameters: torch.optim.AdamW(parameters, foreach=True),
+    "adamw-fused": lambda parameters: torch.optim.AdamW(parameters, fused=True),
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=1e-3),
+    "sgd-momentum": lambda parameters: torch.optim.SGD(parameters, lr=1e-3, momentum=0.9),
+}
+
+
+def allocated():
+    return torch.cuda.memory_allocated()
+
+
+def peak_since_reset():
+    peak = torch.cuda.max_memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    return peak
+
+
+def build(asked):
+    config = transformers.AutoConfig.from_pretrained(asked["config"], trust_remote_code=False)
+    words = {"dtype": getattr(torch, asked["dtype"]), "attn_implementation": ATTENTION[asked["attention"]]}
+    with torch.device("cuda"):
+        try:
+            model = transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False, **words)
+        except ValueError:  # some architectures have no efficient attention
+            words["attn_implementation"] = "eager"
+            model = transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False, **words)
+    if asked["checkpointing"] == "full":
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    return model
+
+
+def tokens_of(model, asked):
+    return torch.zeros((asked["batch"], asked["sequence"]), dtype=torch.long, device="cuda")
+
+
+def train(model, asked, told):
+    """Two steps: in the second the optimizer's state is there from the beginning."""
+    model.train()
+    optimizer = OPTIMIZERS[asked["optimizer"]](model.parameters())
+    tokens = tokens_of(model, asked)
+    context = torch.autocast("cuda", getattr(torch, asked["autocast"])) if asked["autocast"] else contextlib.nullcontext()
+    for _step in range(2):
+        peak_since_reset()
+        for _ in range(asked["accumulation"]):
+            before = allocated()
+            with context:
+                output = model(input_ids=tokens, labels=tokens, use_cache=False)
+            told["activations"] = allocated() - before
+            output.loss.backward()
+            del output
+        told["backward_peak"] = peak_since_reset()
+        told["gradients"] = sum(p.grad.numel() * p.grad.element_size() for p in model.parameters() if p.grad is not None)
+        optimizer.step()
+        told["optimizer_peak"] = peak_since_reset()
+        optimizer.zero_grad()
+    told["state"] = sum(
+        value.numel() * value.element_size()
+        for state in optimizer.state.values()
+        for value in state.values()
+        if torch.is_tensor(value) and value.is_cuda
+    )
+
+
+def infer(model, asked, told):
+    model.eval()
+    tokens = tokens_of(model, asked)
+    peak_since_reset()
+    with torch.no_grad():
+        output = model(input_ids=tokens, use_cache=True, logits_to_keep=1)
+        told["kv_cache"] = sum(
+            tensor.numel() * tensor.element_size() for layer in output.past_key_values.layers for tensor in (layer.keys, layer.values)
+        )
+    told["inference_peak"] = peak_since_reset()
+
+
+def main():
+    asked = json.load(sys.stdin)
+    started = time.monotonic()
+    told = {"torch": torch.__version__, "transformers": transformers.__version__}
+    torch.cuda.init()
+    try:
+        model = build(asked)
+        told["parameters"] = sum(p.numel() for p in model.parameters())
+        told["parameter_bytes"] = sum(p.numel() * p.element_size() for p in model.parameters())
+        (infer if asked["inference"] else train)(model, asked, told)
+    except torch.OutOfMemoryError:
+        print("refused the model does not fit the simulated device", flush=True)
+        return
+    except Exception as error:  # of transformers, for a config that it cannot build
+        print("refused", " ".join(f"{type(error).__name__}: {error}".split())[:300], flush=True)
+        return
+    told["reserved"] = torch.cuda.max_memory_reserved()
+    told["seconds"] = time.monotonic() - started
+    print("result", json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    main()
+    sys.stdout.flush()
+    gc.disable()
+    os._exit(0)
