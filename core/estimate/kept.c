@@ -58,7 +58,10 @@ static uint64_t matrices(const struct gm_estimate_shape *shape,
         const struct gm_estimate_settings *settings, const struct widths *w)
 {
 	const struct gm_estimate_architecture *row = shape->architecture;
-	uint64_t bytes = row->softmax_float && w->size != 4 ? 4 + w->size : w->size;
+	/* In float32 by the code, and cast; or in float32 by autocast, whose cast nothing keeps. */
+	uint64_t bytes = w->autocast ? 4 : w->size;
+	if (row->softmax_float && w->size != 4)
+		bytes = 4 + w->size;
 	if (shape->attention_dropout)
 		bytes += 1 + w->size; /* which were dropped, and what is left */
 	if (shape->capped_attention)

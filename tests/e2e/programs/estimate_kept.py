@@ -27,6 +27,9 @@ MORE = {
     "qwen3": {**USUAL, "head_dim": 64},
     "gemma": {**USUAL, "head_dim": 64},
     "gemma2": {**USUAL, "head_dim": 64},
+    "gemma3_text": {**USUAL, "head_dim": 64},
+    "qwen2_moe": {**USUAL, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 400, "shared_expert_intermediate_size": 300},
+    "qwen3_moe": {**USUAL, "head_dim": 64, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 400},
     "mixtral": {**USUAL, "num_local_experts": 4, "num_experts_per_tok": 2},
 }
 FLOAT32, BFLOAT16 = torch.float32, torch.bfloat16
@@ -34,7 +37,9 @@ CASES = [
     *((name, "sdpa", dtype, None) for name in ("llama", "qwen2", "qwen3", "phi3", "gpt2", "opt", "gemma", "starcoder2") for dtype in (FLOAT32, BFLOAT16)),
     *((name, "eager", BFLOAT16, None) for name in ("llama", "qwen2", "gpt2", "gemma2", "opt", "gpt_neox")),
     *((name, "sdpa", FLOAT32, BFLOAT16) for name in ("llama", "qwen3", "phi3", "gpt2", "phi")),
-    ("mixtral", "sdpa", BFLOAT16, None),
+    ("gpt2", "eager", FLOAT32, BFLOAT16),
+    *((name, "sdpa", BFLOAT16, None) for name in ("mistral", "granite", "smollm3", "olmo2", "gemma3_text")),
+    *((name, "sdpa", BFLOAT16, None) for name in ("mixtral", "qwen2_moe", "qwen3_moe")),
 ]  # fmt: skip
 
 
