@@ -90,7 +90,8 @@ struct gm_agent_event {
  *   list=PATH   each process that records appends a line "PID PATH" to it
  *   devices=cuda,cpu   stacks=python,native   frames=256   max=BYTES   keep=newest|oldest
  *   names=1     asks a process beside this one to read what tensors are called (names.h)
- *   on_oom=none|stop|core|debugger    debugger: stop, for the one that is there, without a line
+ *   on_oom=none|stop|core|report|debugger    report: RECORDING.oom.txt, and on stderr; debugger:
+ *                      stop, for the one that is there, without a line
  *   existing=1|0       1: ask for what was allocated before (existing.h); 0: there is some, and
  *                      nobody to ask
  *

@@ -1,11 +1,14 @@
 /*
  * What is to happen where a device has run out of memory, without a debugger: the program stops
- * there, so that one can be attached at that very moment; or `gpumem core` writes a core of it, and
- * it goes on. Once a process: programs may run out of memory often and go on.
+ * there, so that one can be attached at that very moment; or `gpumem core` writes a core of it, or
+ * `gpumem oom` a report, and it goes on. Once a process: programs may run out of memory often and
+ * go on.
  */
 #include "agent/oom.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
@@ -14,12 +17,15 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/failure.h"
 #include "agent/state.h"
 
-enum { VARIABLES_MAX = 4096 };
+enum { VARIABLES_MAX = 4096, LOOK_MS = 20 };
+/* A report that takes longer is given up: the program is to see its error. */
+enum { REPORT_MS = 20000, REPORT_SHOWN_MAX = 1 << 16 };
 
 extern char **environ;
 
@@ -57,26 +63,116 @@ static char **own_environment(void)
 	return variables;
 }
 
+/* Waits so long; a child that takes longer is killed. True: it ended by itself, with status 0. */
+static bool wait_for(pid_t child, unsigned milliseconds)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
+	struct timespec begin, now;
+	int status;
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	for (;;) {
+		pid_t ended = waitpid(child, &status, WNOHANG);
+		if (ended == child)
+			return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+		if (ended < 0 && errno != EINTR)
+			return false;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		int64_t passed = (now.tv_sec - begin.tv_sec) * INT64_C(1000) +
+		                 (now.tv_nsec - begin.tv_nsec) / 1000000;
+		if (passed > milliseconds)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	kill(child, SIGKILL);
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	return false;
+}
+
+/* What gpumem prints goes to `out`; -1: nowhere. */
+static bool run_gpumem(char *const *arguments, int out, unsigned milliseconds)
+{
+	posix_spawn_file_actions_t actions;
+	if (posix_spawn_file_actions_init(&actions) != 0)
+		return false;
+	if (out >= 0)
+		posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+	else
+		posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+	/* Where only a parent may trace (kernel.yama.ptrace_scope 1), our child may for now. */
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+	pid_t child;
+	bool done = posix_spawn(&child, arguments[0], &actions, NULL, arguments,
+	                    own_environment()) == 0 &&
+	            wait_for(child, milliseconds);
+	prctl(PR_SET_PTRACER, 0, 0, 0, 0);
+	posix_spawn_file_actions_destroy(&actions);
+	return done;
+}
+
 static bool write_core(const char *gpumem, const char *path)
 {
 	char pid_text[16];
 	snprintf(pid_text, sizeof(pid_text), "%u", gm_agent_pid());
 	char *arguments[] = {
 	        (char *)gpumem, (char *)"core", pid_text, (char *)"-o", (char *)path, NULL};
-	posix_spawn_file_actions_t actions;
-	if (posix_spawn_file_actions_init(&actions) != 0)
-		return false;
-	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", 1 /* O_WRONLY */, 0);
-	/* Where only a parent may trace (kernel.yama.ptrace_scope 1), our child may for now. */
-	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-	pid_t child;
-	int status = -1;
-	bool begun = posix_spawn(&child, gpumem, &actions, NULL, arguments, own_environment()) == 0;
-	while (begun && waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
-	prctl(PR_SET_PTRACER, 0, 0, 0, 0);
-	posix_spawn_file_actions_destroy(&actions);
-	return begun && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	return run_gpumem(arguments, -1, UINT_MAX);
+}
+
+/* run.gpumem: run.oom.txt */
+static void report_path(char *ret_path, size_t size)
+{
+	static const char suffix[] = ".gpumem";
+	size_t length = strlen(gm_agent_process.path), end = sizeof(suffix) - 1;
+	if (length > end && strcmp(gm_agent_process.path + length - end, suffix) == 0)
+		length -= end;
+	snprintf(ret_path, size, "%.*s.oom.txt", (int)length, gm_agent_process.path);
+}
+
+static void show_report(int fd)
+{
+	char bytes[4096];
+	size_t shown = 0;
+	ssize_t length;
+	while (shown < REPORT_SHOWN_MAX &&
+	        (length = pread(fd, bytes, sizeof(bytes), (off_t)shown)) > 0) {
+		ssize_t ignored = write(STDERR_FILENO, bytes, (size_t)length);
+		(void)ignored;
+		shown += (size_t)length;
+	}
+}
+
+static void report(const char *gpumem)
+{
+	char path[PATH_MAX + 16], pid_text[16], line[PATH_MAX + 200];
+	uint32_t pid = gm_agent_pid();
+	report_path(path, sizeof(path));
+	snprintf(pid_text, sizeof(pid_text), "%u", pid);
+	char *arguments[] = {
+	        (char *)gpumem, (char *)"oom", (char *)"--pid", pid_text, (char *)"--report", NULL};
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		snprintf(line, sizeof(line),
+		        "gpumem: process %u ran out of GPU memory; no report: %s cannot be "
+		        "written: %s\n",
+		        pid, path, strerror(errno));
+		say(line);
+		return;
+	}
+	bool made = run_gpumem(arguments, fd, REPORT_MS);
+	if (made) {
+		show_report(fd);
+		snprintf(line, sizeof(line), "gpumem: process %u: this report is in %s\n", pid,
+		        path);
+	} else {
+		unlink(path);
+		snprintf(line, sizeof(line),
+		        "gpumem: process %u ran out of GPU memory; no report of it could be "
+		        "made\n",
+		        pid);
+	}
+	close(fd);
+	say(line);
 }
 
 static void act(const char *what)
@@ -84,6 +180,11 @@ static void act(const char *what)
 	char gpumem[1024], core[1024], line[2400];
 	uint32_t pid = gm_agent_pid();
 	bool debugged = strcmp(what, "debugger") == 0; /* which tells more than our line */
+	gm_agent_setting("gpumem", gpumem, sizeof(gpumem));
+	if (strcmp(what, "report") == 0) {
+		report(gpumem);
+		return;
+	}
 	if (strcmp(what, "core") != 0) {
 		snprintf(line, sizeof(line),
 		        "gpumem: process %u ran out of GPU memory and stands still there: `gpumem "
@@ -95,7 +196,6 @@ static void act(const char *what)
 		kill((pid_t)pid, SIGSTOP);
 		return;
 	}
-	gm_agent_setting("gpumem", gpumem, sizeof(gpumem));
 	gm_agent_setting("core", core, sizeof(core));
 	if (!*core)
 		snprintf(core, sizeof(core), "core.%u", pid);

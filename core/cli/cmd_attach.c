@@ -48,8 +48,8 @@ static const struct argp_option option_table[] = {
                 "the maximum size of the recording: the oldest events are dropped", 0},
         {"keep", KEY_KEEP, "newest|oldest", 0,
                 "which events --max-size keeps; with oldest the recording ends there (newest)", 0},
-        {"on-oom", KEY_ON_OOM, "stop|core|none", 0, "what to do when a device runs out of memory",
-                0},
+        {"on-oom", KEY_ON_OOM, "report|core|stop|none", 0,
+                "what to do when a device runs out of memory", 0},
         {"no-pack", KEY_NO_PACK, NULL, 0,
                 "leaves the file as the agent writes it: no helper process packs it", 0},
         {"timeout", KEY_TIMEOUT, "SECONDS", 0, "how long to wait for a safe moment (30)", 0},
@@ -80,7 +80,7 @@ static struct gm_error *take_option(void *input, int key, const char *argument)
 	struct request *request = input;
 	static const char *const devices[] = {"cuda", "cpu", NULL};
 	static const char *const stacks[] = {"python", "native", "none", NULL};
-	static const char *const on_oom[] = {"stop", "core", "none", NULL};
+	static const char *const on_oom[] = {"report", "core", "stop", "none", NULL};
 	switch (key) {
 	case KEY_OUT:
 		request->path = argument;
@@ -267,7 +267,7 @@ const struct gm_command gm_command_attach = {
         .name = "attach",
         .summary = "records a program that is already running",
         .usage = "PID [-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size BYTES] "
-                 "[--on-oom stop|core|none] [--no-pack] [--timeout SECONDS] [--way "
+                 "[--on-oom report|core|stop|none] [--no-pack] [--timeout SECONDS] [--way "
                  "auto|python|thread] [--json]\n"
                  "Loads the agent into the process, which then records to FILE. The program is not "
                  "restarted and keeps\n"

@@ -15,12 +15,12 @@
 
 extern const struct gm_command gm_command_oom;
 
-enum { KEY_AT = 0x1101, KEY_TEXT, KEY_DEVICE };
+enum { KEY_AT = 0x1101, KEY_TEXT, KEY_DEVICE, KEY_REPORT };
 enum { TEXT_MAX = 1 << 29 }; /* bytes of a log that is looked through */
 
 struct options {
 	struct gm_context *context;
-	bool has_event, text;
+	bool has_event, text, report;
 	uint64_t event;
 	int device;
 };
@@ -29,6 +29,7 @@ static const struct argp_option option_table[] = {
         {"text", KEY_TEXT, NULL, 0, "FILE, or standard input (-), is text with PyTorch's messages",
                 0},
         {"at", KEY_AT, "EVENT", 0, "the oom event with this number (the last one)", 0},
+        {"report", KEY_REPORT, NULL, 0, "leaves out what to ask next", 0},
         {"device", KEY_DEVICE, "N", 0, "the device (the one of the error)", 0},
         GM_TARGET_OPTIONS,
         {0},
@@ -41,6 +42,9 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 	switch (key) {
 	case KEY_TEXT:
 		options->text = true;
+		return NULL;
+	case KEY_REPORT:
+		options->report = true;
 		return NULL;
 	case KEY_AT:
 		options->has_event = true;
@@ -143,7 +147,7 @@ static struct gm_error *explain_text(
 /* --- the rest --------------------------------------------------------------------------------- */
 
 static struct gm_error *show(struct gm_context *context, const struct gm_oom *oom, bool target,
-        bool json, const struct gm_style *style, FILE *out)
+        bool report, bool json, const struct gm_style *style, FILE *out)
 {
 	if (json)
 		return gm_render_oom_json(oom, out);
@@ -155,7 +159,7 @@ static struct gm_error *show(struct gm_context *context, const struct gm_oom *oo
 	snprintf(retained, sizeof(retained), "gpumem retained%s", where);
 	snprintf(segments, sizeof(segments), "gpumem segments%s", where);
 	const char *next[3] = {retained, NULL, NULL};
-	if (!target)
+	if (!target || report)
 		next[0] = NULL;
 	else if (oom->judgement.verdict == GM_OOM_FRAGMENTATION)
 		next[1] = segments;
@@ -209,7 +213,8 @@ static struct gm_error *run(
 		return gm_error_create(GM_TARGET, "oom: --at needs a recording: leave it out");
 	struct gm_oom oom;
 	gm_try(ask(context, &options, file, &target, &oom));
-	struct gm_error *error = show(context, &oom, target, arguments.json, &style, out);
+	struct gm_error *error =
+	        show(context, &oom, target, options.report, arguments.json, &style, out);
 	gm_oom_deinit(&oom);
 	return error;
 }

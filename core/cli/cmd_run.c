@@ -85,13 +85,17 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 		return gm_error_create(
 		        GM_USAGE, "run: no program: type `gpumem run --sim -- python train.py`");
 	const struct gm_run_record *record = &options->record;
+	const char *on_oom = getenv("GPUMEM_ON_OOM");
+	if (!record->on_oom && !options->no_record && on_oom && *on_oom)
+		options->record.on_oom = on_oom;
 	if (options->no_record && record->out)
 		return gm_error_create(GM_USAGE,
 		        "run: --no-record and -o %s exclude each other: choose one", record->out);
 	if (record->on_oom && strcmp(record->on_oom, "stop") != 0 &&
-	        strcmp(record->on_oom, "core") != 0 && strcmp(record->on_oom, "none") != 0)
-		return gm_error_create(
-		        GM_USAGE, "run: --on-oom %s: use core, stop or none", record->on_oom);
+	        strcmp(record->on_oom, "core") != 0 && strcmp(record->on_oom, "report") != 0 &&
+	        strcmp(record->on_oom, "none") != 0)
+		return gm_error_create(GM_USAGE, "run: --on-oom %s: use report, core, stop or none",
+		        record->on_oom);
 	if (record->keep && !record->max_size)
 		return gm_error_create(GM_USAGE,
 		        "run: --keep %s: needs --max-size: add it, or leave --keep out",
@@ -195,7 +199,7 @@ const struct gm_command gm_command_run = {
         .name = "run",
         .summary = "runs a program and records it, optionally on a simulated CUDA device",
         .usage = "[-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size SIZE [--keep "
-                 "newest|oldest]] [--names] [--on-oom stop|core|none] [--no-record] "
+                 "newest|oldest]] [--names] [--on-oom report|core|stop|none] [--no-record] "
                  "[--sim[=PROFILE]] "
                  "[--json FILE] [--compute-below BYTES] [--overflow-at STEP] [--rank R --world W] "
                  "-- PROG ARGS\n"
@@ -214,9 +218,11 @@ const struct gm_command gm_command_run = {
                  "  --names          reads once what parameters, gradients, buffers and the "
                  "optimizer's state are called\n"
                  "                   (layers.0.weight), while the program is stopped for it\n"
-                 "  --on-oom stop|core|none  when a device runs out of memory: stop the program "
+                 "  --on-oom report|core|stop|none  when a device runs out of memory: write a "
+                 "report of it to stderr\n"
+                 "                   and to FILE.oom.txt; or a core, core.PID; or stop the program "
                  "there, for gdb or\n"
-                 "                   `gpumem oom --pid`; or write a core of it, core.PID\n"
+                 "                   `gpumem oom --pid` (GPUMEM_ON_OOM=report does the same)\n"
                  "  --max-size SIZE  the maximum size of each process's file, from 5MiB on: the "
                  "oldest events are\n"
                  "                   dropped, and `info` says so; with --keep oldest the recording "

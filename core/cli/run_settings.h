@@ -13,7 +13,7 @@ struct gm_run_record {
 	const char *stacks;   /* "python,native", "none"; NULL: both */
 	const char *max_size; /* "2GiB"; NULL: no limit */
 	const char *keep;     /* "newest", "oldest"; NULL: the newest */
-	const char *on_oom;   /* "core", "stop", "none"; NULL: none */
+	const char *on_oom;   /* "report", "core", "stop", "none"; NULL: none */
 	bool names;           /* what tensors are called is read from outside */
 };
 

@@ -10,6 +10,8 @@ import subprocess
 import termios
 import time
 
+import pytest
+
 GROWS = """
 import sys, torch
 held = []
@@ -111,3 +113,47 @@ def test_on_oom_core_writes_a_core_and_the_program_goes_on(run, run_gpumem, gpum
     core.unlink()
     assert_told(told)
     assert "global 'held'" in kept and "global 'held'" in held and "full.py" in peak, (kept, held, peak)
+
+
+def reports(folder):
+    return sorted(folder.glob("*.oom.txt"))
+
+
+@pytest.mark.parametrize("way", ["option", "environment"])
+def test_on_oom_report_tells_it_on_stderr_and_in_a_file(run, gpumem, python, tmp_path, way):
+    program = tmp_path / "full.py"
+    program.write_text(FULL)
+    option = ["--on-oom", "report"] if way == "option" else []
+    line = [gpumem, "run", "--sim=1GiB", "-o", tmp_path / "run.gpumem", *option, "--", python, program]
+    finished = run(line, cwd=tmp_path, env={**os.environ, **({} if option else {"GPUMEM_ON_OOM": "report"})}).check()
+    assert "caught after 8" in finished.out  # the program got its exception
+    (path,) = reports(tmp_path)
+    text = path.read_text()
+    assert path.name == "run.oom.txt" and path.stat().st_mode & 0o777 == 0o600
+    assert "100.00 MiB (104,857,600 bytes) did not fit" in text and "verdict: capacity" in text and "global 'held'" in text
+    assert "next:" not in text  # the process is gone when it is read
+    assert text in finished.err and f"this report is in {path}" in finished.err
+
+
+def test_a_report_never_stands_in_the_way_of_the_exception(run, gpumem, python, tmp_path):
+    """Its file cannot be made, or gpumem fails: one line, and the program goes on."""
+    program, elsewhere = tmp_path / "full.py", tmp_path / "elsewhere"
+    program.write_text(FULL)
+    elsewhere.write_text("kept\n")
+    (tmp_path / "run.oom.txt").symlink_to(elsewhere)
+    line = [gpumem, "run", "--sim=1GiB", "-o", tmp_path / "run.gpumem", "--on-oom", "report", "--", python, program]
+    finished = run(line, cwd=tmp_path).check()
+    assert "caught after 8" in finished.out and elsewhere.read_text() == "kept\n"
+    assert len([one for one in finished.err.splitlines() if "no report" in one]) == 1, finished.err
+    (tmp_path / "run.oom.txt").unlink()
+    program.write_text("import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n" + FULL)  # nor can it be written to
+
+
+def test_each_process_has_its_own_report(run, gpumem, python, tmp_path):
+    program = tmp_path / "two.py"
+    program.write_text(f"import os\nif os.fork() == 0:\n    exec({FULL!r})\n    os._exit(0)\nos.wait()\n{FULL}")
+    line = [gpumem, "run", "--sim=1GiB", "-o", tmp_path / "run.gpumem", "--on-oom", "report", "--", python, program]
+    finished = run(line, cwd=tmp_path).check()
+    assert finished.out.count("caught after 8") == 2
+    assert len(reports(tmp_path)) == 2
+    assert all("verdict: capacity" in path.read_text() for path in reports(tmp_path))
