@@ -65,7 +65,10 @@ const struct gm_command gm_command_amp = {
                  "statement that released\n"
                  "the gradients; the bytes at the peak beside an estimate for float32. For a "
                  "process or a core it shows the\n"
-                 "scaler's settings and values, and what the optimizers hold now.\n"
+                 "scaler's settings and values, and what the optimizers hold now. Of DeepSpeed's "
+                 "own "
+                 "loss scaler it shows how many\n"
+                 "steps were skipped, and the last one that overflowed.\n"
                  "\n"
                  "Example: gpumem amp run.gpumem",
         .shell = true,

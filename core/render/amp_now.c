@@ -39,6 +39,37 @@ static void put_scaler(const struct gm_amp_scaler *scaler, FILE *out)
 		                : "all are finite");
 }
 
+static void put_loss_scaler(const struct gm_amp_loss_scaler *scaler, FILE *out)
+{
+	gm_put(out, "%s at 0x%" PRIx64 " (DeepSpeed)",
+	        scaler->class ? scaler->class : "loss scaler", scaler->object);
+	put_value("scale", &scaler->scale, out);
+	if (scaler->factor.known)
+		put_value("scale factor", &scaler->factor, out);
+	if (scaler->window.known)
+		put_value("scale window", &scaler->window, out);
+	fputc('\n', out);
+	if (!scaler->iterations.known || !scaler->last_overflow.known)
+		return;
+	if (scaler->last_overflow.value < 0)
+		gm_put(out, "  %.0f steps, and no overflow in them\n", scaler->iterations.value);
+	else
+		gm_put(out,
+		        "  %.0f steps; the last one that overflowed, and was skipped, was step "
+		        "%.0f\n",
+		        scaler->iterations.value, scaler->last_overflow.value + 1);
+}
+
+static void put_engine(const struct gm_amp_engine *engine, FILE *out)
+{
+	gm_put(out, "DeepSpeedEngine at 0x%" PRIx64, engine->object);
+	put_value("steps", &engine->steps, out);
+	put_value("skipped", &engine->skipped, out);
+	if (engine->skipped.known && engine->skipped.value > 0)
+		fputs(": a gradient was inf or NaN, so no parameter and no moment changed", out);
+	fputc('\n', out);
+}
+
 static void put_dtypes(const char *what, const struct gm_amp_dtype *dtypes, FILE *out)
 {
 	gm_put(out, "  %s:", what);
@@ -64,10 +95,14 @@ static void put_optimizer(const struct gm_amp_optimizer *optimizer, FILE *out)
 
 struct gm_error *gm_render_amp_now_text(const struct gm_amp_now *now, FILE *out)
 {
-	if (!now->scaler_count)
+	if (!now->scaler_count && !now->loss_scaler_count)
 		fputs("No GradScaler is in the process.\n", out);
 	for (size_t i = 0; i < now->scaler_count && i < GM_AMP_NOW_MAX; i++)
 		put_scaler(&now->scalers[i], out);
+	for (size_t i = 0; i < now->loss_scaler_count && i < GM_AMP_NOW_MAX; i++)
+		put_loss_scaler(&now->loss_scalers[i], out);
+	for (size_t i = 0; i < now->engine_count && i < GM_AMP_NOW_MAX; i++)
+		put_engine(&now->engines[i], out);
 	for (size_t i = 0; i < now->optimizer_count && i < GM_AMP_NOW_MAX; i++)
 		put_optimizer(&now->optimizers[i], out);
 	if (now->scaler_count > GM_AMP_NOW_MAX || now->optimizer_count > GM_AMP_NOW_MAX)
@@ -103,6 +138,32 @@ static json_t *scaler_json(const struct gm_amp_scaler *scaler)
 	return value;
 }
 
+static json_t *loss_scaler_json(const struct gm_amp_loss_scaler *scaler)
+{
+	json_t *value = json_object();
+	json_object_set_new(value, "address", gm_json_address(scaler->object));
+	json_object_set_new(
+	        value, "class", scaler->class ? gm_json_string(scaler->class) : json_null());
+	json_object_set_new(value, "scale", value_json(&scaler->scale));
+	json_object_set_new(value, "steps", value_json(&scaler->iterations));
+	json_object_set_new(value, "last_overflow",
+	        scaler->last_overflow.known && scaler->last_overflow.value >= 0
+	                ? json_real(scaler->last_overflow.value + 1)
+	                : json_null());
+	json_object_set_new(value, "scale_factor", value_json(&scaler->factor));
+	json_object_set_new(value, "scale_window", value_json(&scaler->window));
+	return value;
+}
+
+static json_t *engine_json(const struct gm_amp_engine *engine)
+{
+	json_t *value = json_object();
+	json_object_set_new(value, "address", gm_json_address(engine->object));
+	json_object_set_new(value, "steps", value_json(&engine->steps));
+	json_object_set_new(value, "skipped_steps", value_json(&engine->skipped));
+	return value;
+}
+
 static json_t *dtypes_json(const struct gm_amp_dtype *dtypes)
 {
 	json_t *value = json_object();
@@ -133,6 +194,13 @@ struct gm_error *gm_render_amp_now_json(const struct gm_amp_now *now, FILE *out)
 		json_array_append_new(scalers, scaler_json(&now->scalers[i]));
 	for (size_t i = 0; i < now->optimizer_count && i < GM_AMP_NOW_MAX; i++)
 		json_array_append_new(optimizers, optimizer_json(&now->optimizers[i]));
+	json_t *loss_scalers = json_array(), *engines = json_array();
+	for (size_t i = 0; i < now->loss_scaler_count && i < GM_AMP_NOW_MAX; i++)
+		json_array_append_new(loss_scalers, loss_scaler_json(&now->loss_scalers[i]));
+	for (size_t i = 0; i < now->engine_count && i < GM_AMP_NOW_MAX; i++)
+		json_array_append_new(engines, engine_json(&now->engines[i]));
+	json_object_set_new(value, "loss_scalers", loss_scalers);
+	json_object_set_new(value, "engines", engines);
 	json_object_set_new(value, "scaler_count", json_integer((json_int_t)now->scaler_count));
 	json_object_set_new(value, "scalers", scalers);
 	json_object_set_new(

@@ -283,6 +283,95 @@ def test_a_process_and_a_core_have_their_scalers_values(run_gpumem, sim_env, spa
         assert "GradScaler at" in text and ("found inf" in text) == (readable and any(truth["found"]))
 
 
+# As in deepspeed/runtime/fp16/loss_scaler.py and engine.py, of which gpumem reads the attributes; DeepSpeed itself is rarely there.
+LOSS_SCALERS = """
+import sys
+import torch
+
+class LossScalerBase:
+    def __init__(self, cur_scale):
+        self.cur_scale = cur_scale
+
+class LossScaler(LossScalerBase):
+    pass
+
+class DynamicLossScaler(LossScalerBase):
+    def __init__(self, init_scale, overflows):
+        super().__init__(init_scale)
+        self.cur_iter, self.last_overflow_iter, self.scale_factor, self.scale_window = 0, -1, 2.0, 1000
+        for overflow in overflows:
+            if overflow:
+                self.cur_scale = max(self.cur_scale / self.scale_factor, 1)
+                self.last_overflow_iter = self.cur_iter
+            self.cur_iter += 1
+
+class DeepSpeedEngine(torch.nn.Module):
+    def __init__(self, overflows):
+        super().__init__()
+        self.global_steps, self.skipped_steps = len(overflows), sum(overflows)
+        self.scaler = DynamicLossScaler(2.0**16, overflows)
+
+kept = [LossScaler(8.0), DeepSpeedEngine([True, False, True, False, False]), DynamicLossScaler(4.0, [])]
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_deepspeeds_scalers_and_skipped_steps_are_those_of_the_process(run_gpumem, spawn, tmp_path):
+    program = tmp_path / "scalers.py"
+    program.write_text(LOSS_SCALERS)
+    process = spawn([PYTHON, "-W", "ignore", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == "ready\n"
+    answer = run_gpumem("amp", f"--pid={process.pid}", "--json").check().json()
+    assert answer["scaler_count"] == 0
+    told = sorted(tuple(scaler[name] for name in ("class", "scale", "steps", "last_overflow", "scale_window")) for scaler in answer["loss_scalers"])
+    assert told == [("DynamicLossScaler", 4, 0, None, 1000), ("DynamicLossScaler", 16384, 5, 3, 1000), ("LossScaler", 8, None, None, None)]
+    assert [(engine["steps"], engine["skipped_steps"]) for engine in answer["engines"]] == [(5, 2)]
+    text = run_gpumem("amp", f"--pid={process.pid}").check().out
+    assert "5 steps; the last one that overflowed, and was skipped, was step 3" in text
+    assert "0 steps, and no overflow in them" in text and "No GradScaler" not in text
+    assert ", steps 5, skipped 2: a gradient was inf or NaN, so no parameter and no moment changed" in text
+
+
+DEEPSPEED = """
+import json, os, sys
+os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0")
+import deepspeed, torch
+torch.distributed.init_process_group("nccl", init_method=f"file://{sys.argv[1]}", rank=0, world_size=1)
+config = {
+    "train_micro_batch_size_per_gpu": 4,
+    "optimizer": {"type": "Adam", "params": {"lr": 1e-3, "torch_adam": True}},
+    "zero_allow_untested_optimizer": True,
+    "zero_force_ds_cpu_optimizer": False,
+    "fp16": {"enabled": True, "initial_scale_power": 6, "loss_scale_window": 3, "hysteresis": 1},
+    "zero_optimization": {"stage": 1},
+}
+model = torch.nn.Linear(8, 4)
+engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
+for step in range(1, 6):
+    loss = engine(torch.randn(4, 8).half().cuda()).float().sum()
+    engine.backward(loss * float("inf") if step in (2, 4) else loss)
+    engine.step()
+scaler = engine.optimizer.loss_scaler
+print("told", json.dumps([scaler.cur_scale, scaler.cur_iter, scaler.last_overflow_iter + 1, engine.global_steps, engine.skipped_steps]), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_deepspeed_itself_agrees(run_gpumem, sim_env, spawn, tmp_path):
+    if run_process([PYTHON, "-c", "import deepspeed"], timeout=600).status:
+        pytest.skip("the tests' Python has no deepspeed (PyPI has it, without dependencies: hjson, py-cpuinfo, msgpack, einops, ninja)")
+    program = tmp_path / "trains.py"
+    program.write_text(DEEPSPEED)
+    process = spawn([PYTHON, "-W", "ignore", program, tmp_path / "store"], env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    line = next(line for line in process.stdout if line.startswith("told "))
+    scale, steps, last, global_steps, skipped = json.loads(line[5:])
+    answer = run_gpumem("amp", f"--pid={process.pid}", "--json").check().json()
+    (scaler,), (engine,) = answer["loss_scalers"], answer["engines"]
+    assert (scaler["scale"], scaler["steps"], scaler["last_overflow"]) == (scale, steps, last) and steps == 5 and last == 4
+    assert (engine["steps"], engine["skipped_steps"]) == (global_steps, skipped) and skipped == 2
+
+
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("device", "first", "overflows"), [

@@ -125,6 +125,83 @@ static bool see_scaler(
 	return true;
 }
 
+/* ---- DeepSpeed ---- */
+
+struct number_attribute {
+	const char *name;
+	struct gm_amp_value *value;
+};
+
+struct numbers_visit {
+	struct reading *reading;
+	const struct number_attribute *attributes; /* ends with one without a name */
+	unsigned depth;
+};
+
+static bool see_number(
+        void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
+{
+	struct numbers_visit *visit = context;
+	if (!name || kind == GM_EDGE_TYPE)
+		return true;
+	if (kind == GM_EDGE_OTHER && strcmp(name, "__dict__") == 0 && !visit->depth) {
+		visit->depth++;
+		gm_python_references(visit->reading->python, target, see_number, visit);
+		visit->depth--;
+		return true;
+	}
+	if (kind != GM_EDGE_ATTRIBUTE && kind != GM_EDGE_KEY)
+		return true;
+	for (const struct number_attribute *one = visit->attributes; one->name; one++)
+		if (strcmp(name, one->name) == 0)
+			*one->value = number_of(visit->reading, target);
+	return true;
+}
+
+static void read_loss_scaler(struct reading *reading, struct gm_amp_loss_scaler *scaler)
+{
+	const struct number_attribute attributes[] = {
+	        {"cur_scale", &scaler->scale},
+	        {"cur_iter", &scaler->iterations},
+	        {"last_overflow_iter", &scaler->last_overflow},
+	        {"scale_factor", &scaler->factor},
+	        {"scale_window", &scaler->window},
+	        {0},
+	};
+	struct numbers_visit visit = {reading, attributes, 0};
+	gm_python_type_name(reading->python, scaler->object, &scaler->class);
+	gm_python_references(reading->python, scaler->object, see_number, &visit);
+}
+
+static void read_engine(struct reading *reading, struct gm_amp_engine *engine)
+{
+	const struct number_attribute attributes[] = {
+	        {"global_steps", &engine->steps},
+	        {"skipped_steps", &engine->skipped},
+	        {0},
+	};
+	struct numbers_visit visit = {reading, attributes, 0};
+	gm_python_references(reading->python, engine->object, see_number, &visit);
+}
+
+static void see_deepspeed(struct reading *reading, uint64_t object)
+{
+	struct gm_amp_now *now = reading->now;
+	if (gm_python_is_instance(reading->python, object, "LossScalerBase")) {
+		if (now->loss_scaler_count < GM_AMP_NOW_MAX) {
+			now->loss_scalers[now->loss_scaler_count].object = object;
+			read_loss_scaler(reading, &now->loss_scalers[now->loss_scaler_count]);
+		}
+		now->loss_scaler_count++;
+	} else if (gm_python_is_instance(reading->python, object, "DeepSpeedEngine")) {
+		if (now->engine_count < GM_AMP_NOW_MAX) {
+			now->engines[now->engine_count].object = object;
+			read_engine(reading, &now->engines[now->engine_count]);
+		}
+		now->engine_count++;
+	}
+}
+
 /* ---- an optimizer ---- */
 
 struct optimizer_visit {
@@ -242,6 +319,8 @@ static bool see_object(void *context, uint64_t object)
 			gm_python_references(reading->python, object, see_optimizer, &visit);
 		}
 		now->optimizer_count++;
+	} else {
+		see_deepspeed(reading, object);
 	}
 	return true;
 }

@@ -29,6 +29,21 @@ struct gm_amp_scaler {
 	struct gm_amp_value found[GM_AMP_NOW_MAX];
 };
 
+/* DeepSpeed's own scaler (deepspeed/runtime/fp16/loss_scaler.py): its numbers are Python's. */
+struct gm_amp_loss_scaler {
+	uint64_t object;
+	const char *class; /* "DynamicLossScaler" */
+	struct gm_amp_value scale, iterations;
+	struct gm_amp_value last_overflow; /* an iteration, from 0; below 0: none */
+	struct gm_amp_value factor, window;
+};
+
+/* A DeepSpeedEngine: how many steps its optimizer was asked for, and how many it skipped. */
+struct gm_amp_engine {
+	uint64_t object;
+	struct gm_amp_value steps, skipped;
+};
+
 /* What an optimizer's tensors of one dtype come to. */
 struct gm_amp_dtype {
 	const char *dtype;
@@ -45,6 +60,10 @@ struct gm_amp_optimizer {
 struct gm_amp_now {
 	struct gm_amp_scaler scalers[GM_AMP_NOW_MAX];
 	size_t scaler_count; /* of all; the first ones are there */
+	struct gm_amp_loss_scaler loss_scalers[GM_AMP_NOW_MAX];
+	size_t loss_scaler_count;
+	struct gm_amp_engine engines[GM_AMP_NOW_MAX];
+	size_t engine_count;
 	struct gm_amp_optimizer optimizers[GM_AMP_NOW_MAX];
 	size_t optimizer_count;
 };
