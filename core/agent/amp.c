@@ -2,7 +2,8 @@
  * What GradScaler and autocast do.
  *
  * GradScaler (torch/amp/grad_scaler.py): its decision to skip an optimizer's step allocates
- * nothing, so no event tells of it. It calls three operators, and a hook stands in front of each:
+ * nothing, so no event is_outcome of it. It calls three operators, and a hook stands in front of
+ * each:
  *
  *   _amp_foreach_non_finite_check_and_unscale_
  *                       unscale_(): the gradients are checked, and a tensor, found_inf, gets the
@@ -16,8 +17,8 @@
  * unless the device is the simulated one, whose memory is the host's.
  *
  * Tensors are told by their TensorImpl. Its memory may become another tensor's after the check; the
- * Python stack, which each record has, tells a read by step() itself from others, the optimizer's
- * among them.
+ * Python stack, which each record has, is_outcome a read by step() itself from others, the
+ * optimizer's among them.
  *
  * autocast: cached_cast() converts an argument of an operator, and keeps the copies of parameters
  * (ATen/autocast_mode.cpp). A hook notes whose copy it makes; the allocator's report comes from
@@ -163,8 +164,8 @@ static void put(enum gm_agent_amp kind, uint32_t number, const double *values, u
 	uint8_t bytes[16 + 10 * (GM_AGENT_AMP_VALUES + 4)], *end = bytes;
 	struct gm_agent_stacks stacks = {0};
 
-	bool tells = kind == GM_AGENT_AMP_FOUND || (kind == GM_AGENT_AMP_CHECK && count > 1);
-	if (tells && values[count - 1] != 0)
+	bool is_outcome = kind == GM_AGENT_AMP_FOUND || (kind == GM_AGENT_AMP_CHECK && count > 1);
+	if (is_outcome && values[count - 1] != 0)
 		gm_agent_stops_found();
 	if (at)
 		gm_stacks_take(at, false, &stacks);

@@ -66,7 +66,7 @@ const struct gm_agent_hook gm_agent_collective_hooks[] = {
 
 /* ---- communicators ---- */
 
-enum { KNOWN_MAX = 256, NOT_TOLD = -1 }; /* beyond them a communicator has a new number each time */
+enum { KNOWN_MAX = 256, NO_VALUE = -1 }; /* beyond them a communicator has a new number each time */
 
 struct communicator {
 	uint32_t number;
@@ -81,11 +81,11 @@ static _Atomic uint32_t last_number;
 /* One of NCCL's questions about a communicator, which it answers from its own memory. */
 static int ask(const char *symbol, void *communicator)
 {
-	int value = NOT_TOLD;
+	int value = NO_VALUE;
 	result (*function)(const void *, int *);
 	void *found = gm_agent_find(symbol);
 	memcpy(&function, &found, sizeof(found));
-	return function && function(communicator, &value) == SUCCESS ? value : NOT_TOLD;
+	return function && function(communicator, &value) == SUCCESS ? value : NO_VALUE;
 }
 
 static struct communicator about(void *communicator)
@@ -130,7 +130,7 @@ struct note {
 	source send;
 	const void *receive;
 	size_t count;
-	int type, peer; /* peer: the root, or whom it is sent to or got from; NOT_TOLD: none */
+	int type, peer; /* peer: the root, or whom it is sent to or got from; NO_VALUE: none */
 	void *communicator;
 };
 
@@ -188,7 +188,7 @@ static void note(const struct note *note, const struct gm_agent_registers *at)
 result ncclAllReduce(source send, void *receive, size_t count, int type, int operator,
         void * communicator, void *stream)
 {
-	NOTE(ALL_REDUCE, .send = send, .receive = receive, .peer = NOT_TOLD);
+	NOTE(ALL_REDUCE, .send = send, .receive = receive, .peer = NO_VALUE);
 	GO_ON(reduce_all_function, before_all_reduce, "ncclAllReduce", send, receive, count,
 	        type, operator, communicator, stream);
 }
@@ -196,7 +196,7 @@ result ncclAllReduce(source send, void *receive, size_t count, int type, int ope
 result ncclReduceScatter(source send, void *receive, size_t count, int type, int operator,
         void * communicator, void *stream)
 {
-	NOTE(REDUCE_SCATTER, .send = send, .receive = receive, .peer = NOT_TOLD);
+	NOTE(REDUCE_SCATTER, .send = send, .receive = receive, .peer = NO_VALUE);
 	GO_ON(reduce_all_function, before_reduce_scatter, "ncclReduceScatter", send, receive, count,
 	        type, operator, communicator, stream);
 }
@@ -227,7 +227,7 @@ result ncclBcast(void *buffer, size_t count, int type, int root, void *communica
 result ncclAllGather(
         source send, void *receive, size_t count, int type, void *communicator, void *stream)
 {
-	NOTE(ALL_GATHER, .send = send, .receive = receive, .peer = NOT_TOLD);
+	NOTE(ALL_GATHER, .send = send, .receive = receive, .peer = NO_VALUE);
 	GO_ON(plain_function, before_all_gather, "ncclAllGather", send, receive, count, type,
 	        communicator, stream);
 }
@@ -235,7 +235,7 @@ result ncclAllGather(
 result ncclAlltoAll(
         source send, void *receive, size_t count, int type, void *communicator, void *stream)
 {
-	NOTE(ALL_TO_ALL, .send = send, .receive = receive, .peer = NOT_TOLD);
+	NOTE(ALL_TO_ALL, .send = send, .receive = receive, .peer = NO_VALUE);
 	GO_ON(plain_function, before_all_to_all, "ncclAlltoAll", send, receive, count, type,
 	        communicator, stream);
 }

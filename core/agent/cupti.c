@@ -119,7 +119,7 @@ static uint64_t array_size(const uint64_t *descriptor, bool deep)
 	return descriptor[0] * height * depth * format_size(format[0]) * format[1];
 }
 
-static void tell(
+static void record_call(
         const struct call *call, const uint64_t *parameters, const struct gm_agent_registers *at)
 {
 	uint64_t address = parameters[0], size = 0;
@@ -151,11 +151,11 @@ static void callback(void *user, int domain, uint32_t id, const struct callback_
 		bool mine = gm_agent_may_record(GM_AGENT_CUDA) && gm_agent_enter();
 		*data->correlation_data = mine;
 		if (mine && gives) /* behind it another thread may have the address */
-			tell(call, data->parameters, &at);
+			record_call(call, data->parameters, &at);
 	} else if (*data->correlation_data) {
 		*data->correlation_data = 0;
 		if (!gives && data->result && *(const int *)data->result == SUCCESS)
-			tell(call, data->parameters, &at);
+			record_call(call, data->parameters, &at);
 		gm_agent_leave();
 	}
 }

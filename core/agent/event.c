@@ -12,7 +12,7 @@
 #include "agent/stops.h"
 #include "base/varint.h"
 
-enum { TELL_AGAIN = 256 };
+enum { REPEAT_AFTER = 256 };
 
 /* A device's counters as a reader works them out: what an event need not say. Changed under the
  * allocator's own lock. */
@@ -56,7 +56,7 @@ static uint32_t count_bits(const struct gm_agent_event *event)
 	else if (event->action == GM_AGENT_FREE_REQUESTED)
 		expected -= event->size;
 	uint32_t bits = 0;
-	bool again = known->quiet == 0 || known->quiet >= TELL_AGAIN;
+	bool again = known->quiet == 0 || known->quiet >= REPEAT_AFTER;
 	if (again || expected != event->allocated)
 		bits |= GM_AGENT_HAS_ALLOCATED;
 	if (again || known->reserved != event->reserved)

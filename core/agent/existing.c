@@ -43,7 +43,7 @@ static struct {
 	uint64_t allocated, reserved;
 } counters[GM_TORCH_DEVICES_MAX];
 
-static void tell(const struct gm_agent_existing_entry *entry)
+static void record_entry(const struct gm_agent_existing_entry *entry)
 {
 	if (entry->device < 0 || entry->device >= GM_TORCH_DEVICES_MAX)
 		return;
@@ -82,7 +82,7 @@ static bool was_given(void)
 		return false;
 	const struct gm_agent_existing_entry *table = (const void *)gpumem_agent_existing.table;
 	for (uint32_t i = 0; i < gpumem_agent_existing.count; i++)
-		tell(&table[i]);
+		record_entry(&table[i]);
 	__atomic_store_n(&gpumem_agent_existing.state, GM_AGENT_EXISTING_NONE, __ATOMIC_RELEASE);
 	return true;
 }
@@ -103,7 +103,7 @@ void gm_agent_existing(void)
 	__atomic_store_n(&gpumem_agent_existing.state, GM_AGENT_EXISTING_ASKED, __ATOMIC_RELEASE);
 	if (wait_for_answer()) {
 		for (uint32_t i = 0; i < gpumem_agent_existing.count && i < CAPACITY; i++)
-			tell(&table[i]);
+			record_entry(&table[i]);
 	} else {
 		gm_agent_gap("recording began late: earlier allocations are not in the recording");
 	}

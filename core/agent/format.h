@@ -295,7 +295,7 @@ enum {
 	GM_AGENT_MORE_BITS = 0x40,        /* there: GM_AGENT_HAS_TENSOR */
 	GM_AGENT_MORE_SHIFT = 10,
 };
-enum { GM_AGENT_TELLS_GRAD = 16 }; /* in the header's features */
+enum { GM_AGENT_HAS_GRAD = 16 }; /* in the header's features */
 
 _Static_assert(sizeof(struct gm_agent_file_header) <= GM_AGENT_HEADER_SIZE, "room");
 _Static_assert(sizeof(struct gm_agent_extent_header) == GM_AGENT_EXTENT_HEADER, "size");

@@ -10,9 +10,9 @@
 
 enum { GAPS_MAX = 64, GAP_TEXT = 512, EARLY = 8 };
 
-/* Those told, by a hash of the text; and those that came before there was a file. */
-static uint64_t told[GAPS_MAX];
-static _Atomic uint32_t told_count;
+/* Those reported, by a hash of the text; and those that came before there was a file. */
+static uint64_t reported[GAPS_MAX];
+static _Atomic uint32_t reported_count;
 static char early[EARLY][GAP_TEXT];
 static uint32_t early_count;
 
@@ -27,7 +27,7 @@ void gm_agent_gap_put(const char *text)
 
 void gm_agent_gaps_begin(void)
 {
-	atomic_store(&told_count, 0);
+	atomic_store(&reported_count, 0);
 }
 
 void gm_agent_gaps_put_early(void)
@@ -41,14 +41,14 @@ void gm_agent_gap(const char *text)
 	uint64_t hash = 14695981039346656037u;
 	for (const char *at = text; *at; at++)
 		hash = (hash ^ (uint8_t)*at) * 1099511628211u;
-	uint32_t count = atomic_load(&told_count);
+	uint32_t count = atomic_load(&reported_count);
 	for (uint32_t i = 0; i < count && i < GAPS_MAX; i++)
-		if (told[i] == hash)
+		if (reported[i] == hash)
 			return;
-	count = atomic_fetch_add(&told_count, 1);
+	count = atomic_fetch_add(&reported_count, 1);
 	if (count >= GAPS_MAX)
 		return;
-	told[count] = hash;
+	reported[count] = hash;
 	if (gm_agent_waits()) {
 		if (early_count < EARLY)
 			snprintf(early[early_count++], GAP_TEXT, "%s", text);

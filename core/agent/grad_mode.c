@@ -30,7 +30,7 @@ static void look(void)
 		return;
 	void *found = gm_agent_lookup("libc10.so", GM_TORCH_GRAD_ENABLED);
 	if (found)
-		header->features |= GM_AGENT_TELLS_GRAD;
+		header->features |= GM_AGENT_HAS_GRAD;
 	atomic_store(&enabled, found);
 }
 

@@ -98,15 +98,15 @@ static void put_total(int16_t device, uint64_t total)
 	gm_agent_put(GM_AGENT_COUNTER, 0, bytes, (size_t)(at - bytes));
 }
 
-/* How much memory a device has is told once, where it costs no call of CUDA's: a simulated one says
- * so in the process's memory. Of another it is known when it runs out of memory. */
+/* How much memory a device has is reported once, where it costs no call of CUDA's: a simulated one
+ * says so in the process's memory. Of another it is known when it runs out of memory. */
 static void put_simulated_total(int16_t device)
 {
-	static _Atomic uint32_t told;
+	static _Atomic uint32_t reported;
 	if (device < 0 || device >= GM_SIM_DEVICES_MAX ||
-	        (atomic_load_explicit(&told, memory_order_relaxed) >> device & 1))
+	        (atomic_load_explicit(&reported, memory_order_relaxed) >> device & 1))
 		return;
-	atomic_fetch_or(&told, 1U << device);
+	atomic_fetch_or(&reported, 1U << device);
 	const struct gm_sim_account *sim = gm_agent_simulation();
 	if (sim && (uint32_t)device < sim->devices)
 		put_total(device, sim->device[device].total);

@@ -38,7 +38,7 @@ static struct {
 	bool full;
 } patched;
 
-static void (*tell_libraries)(void), (*tell_torch)(void);
+static void (*on_libraries)(void), (*on_torch)(void);
 
 static _Atomic int scanning;
 static _Atomic bool on, pending;
@@ -324,15 +324,15 @@ static void look_again(void)
 	if (more)
 		scan();
 	unlock();
-	if (more && tell_libraries)
-		tell_libraries();
+	if (more && on_libraries)
+		on_libraries();
 	errno = error;
 }
 
-void gm_agent_patch_tell(void (*libraries)(void), void (*torch)(void))
+void gm_agent_patch_on_load(void (*libraries)(void), void (*torch)(void))
 {
-	tell_libraries = libraries;
-	tell_torch = torch;
+	on_libraries = libraries;
+	on_torch = torch;
 }
 
 void gm_agent_patch(const struct gm_agent_hook *hooks)
@@ -407,8 +407,8 @@ void *gm_agent_see_dlsym(void *handle, const char *name)
 {
 	look_again();
 	/* PyTorch has been loaded to its last library, by this thread */
-	if (name && strcmp(name, "PyInit__C") == 0 && atomic_load(&on) && tell_torch)
-		tell_torch();
+	if (name && strcmp(name, "PyInit__C") == 0 && atomic_load(&on) && on_torch)
+		on_torch();
 	if (!name || handle == RTLD_NEXT || handle == RTLD_DEFAULT || !atomic_load(&on))
 		return NULL;
 	const struct gm_agent_hook *hook = find_hook(name);

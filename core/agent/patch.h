@@ -17,7 +17,7 @@ void gm_agent_patch(const struct gm_agent_hook *hooks);
 /* What is called where the program has loaded more libraries (`libraries`), and where it has loaded
  * PyTorch to its last one
  * (`torch`), by the thread that did. */
-void gm_agent_patch_tell(void (*libraries)(void), void (*torch)(void));
+void gm_agent_patch_on_load(void (*libraries)(void), void (*torch)(void));
 /* The function of that name in the first loaded library that has it, as the loader would find it;
  * NULL. */
 void *gm_agent_find(const char *symbol);

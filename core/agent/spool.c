@@ -89,7 +89,7 @@ static void on_thread_end(void *unused)
 }
 
 /* Room in the file for [0, size): NULL or why not. Nothing is written into what is there. */
-static enum gm_agent_end make_room(int fd, uint64_t from, uint64_t to)
+static enum gm_agent_end reserve(int fd, uint64_t from, uint64_t to)
 {
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
@@ -273,7 +273,7 @@ static struct gm_agent_extent_header *map_extent(
 	int fd = file(ret_why);
 	if (fd < 0)
 		return NULL;
-	*ret_why = fresh ? make_room(fd, offset, offset + GM_AGENT_EXTENT_SIZE) : GM_AGENT_RUNS;
+	*ret_why = fresh ? reserve(fd, offset, offset + GM_AGENT_EXTENT_SIZE) : GM_AGENT_RUNS;
 	if (*ret_why != GM_AGENT_RUNS)
 		return NULL;
 	*ret_why = GM_AGENT_DISK_FULL;

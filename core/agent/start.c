@@ -38,12 +38,12 @@
 #include "agent/torch_marks.h"
 
 /* The one line. */
-static void tell(const char *what, const char *why)
+static void report(const char *what, const char *why)
 {
 	char line[PATH_MAX + 256];
 	int length = snprintf(
 	        line, sizeof(line), "gpumem: %s: %s: the program runs unrecorded\n", what, why);
-	if (length > 0 && gm_agent_process.tell) {
+	if (length > 0 && gm_agent_process.report) {
 		gm_agent_without_controls(line, (size_t)length);
 		ssize_t ignored = write(STDERR_FILENO, line, (size_t)length);
 		(void)ignored;
@@ -224,7 +224,7 @@ static bool begin(void)
 	};
 	const char *why = open_spool();
 	if (why) {
-		tell(gm_agent_process.path, why);
+		report(gm_agent_process.path, why);
 		return false;
 	}
 	struct gm_agent_file_header *header = gm_agent_spool_header();
@@ -254,12 +254,12 @@ static void begun(void)
 
 static bool configure(const char *settings)
 {
-	gm_agent_process.tell = true;
+	gm_agent_process.report = true;
 	gm_agent_process.begin = begin;
 	gm_agent_process.begun = begun;
-	gm_agent_patch_tell(gm_agent_cupti_look, gm_agent_torch_marks_look);
+	gm_agent_patch_on_load(gm_agent_cupti_look, gm_agent_torch_marks_look);
 	if (strlen(settings) >= sizeof(gm_agent_process.settings)) {
-		tell("recording", "its settings are too long");
+		report("recording", "its settings are too long");
 		return false;
 	}
 	strcpy(gm_agent_process.settings, settings);
@@ -271,7 +271,7 @@ static bool configure(const char *settings)
 	if (!getcwd(gm_agent_process.folder, sizeof(gm_agent_process.folder)))
 		strcpy(gm_agent_process.folder, "/tmp");
 	if (!gm_agent_live_map()) {
-		tell("recording", "no memory, or a kernel before 4.14");
+		report("recording", "no memory, or a kernel before 4.14");
 		return false;
 	}
 	return true;

@@ -45,7 +45,7 @@ struct gm_agent_process {
 	char folder[PATH_MAX]; /* in which the settings were given */
 	char path[PATH_MAX];
 	uint32_t pid;
-	bool preloaded, tell;
+	bool preloaded, report;
 	bool attached;     /* begins in a program that runs already */
 	unsigned features; /* enum gm_agent_feature */
 	/* At the first event, by the thread that it is of: begins a file, false: it cannot and has

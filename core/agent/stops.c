@@ -38,8 +38,8 @@ void gpumem_agent_at_event(const struct gm_stop_here *here)
 }
 
 /* A log has a segment, and pieces given back, only with an event that follows. */
-static _Thread_local bool thread_told_segment;
-static _Atomic bool told_unmap;
+static _Thread_local bool thread_had_segment;
+static _Atomic bool had_unmap;
 static _Thread_local bool found;
 
 void gm_agent_stops_found(void)
@@ -167,13 +167,13 @@ static bool passes_filter(const struct gm_agent_event *event, const struct gm_ag
 	struct seen seen = {.event = event, .found = found};
 	found = false;
 	uint64_t sure = count_on(event, &seen);
-	bool follows = thread_told_segment;
-	thread_told_segment =
+	bool follows = thread_had_segment;
+	thread_had_segment =
 	        event->action == GM_AGENT_SEGMENT_ALLOC || event->action == GM_AGENT_SEGMENT_MAP;
-	if (atomic_load_explicit(&told_unmap, memory_order_relaxed))
-		follows |= atomic_exchange(&told_unmap, false);
+	if (atomic_load_explicit(&had_unmap, memory_order_relaxed))
+		follows |= atomic_exchange(&had_unmap, false);
 	if (event->action == GM_AGENT_SEGMENT_UNMAP)
-		atomic_store(&told_unmap, true);
+		atomic_store(&had_unmap, true);
 	if (follows || (!sure && (event->device_type != 0 || event->source != GM_AGENT_C10)))
 		return true; /* memory got from CUDA, say: there are few */
 	if (is_marked(gpumem_agent_stop_never_python, GM_STOP_PYTHON_MAX, stacks->python) ||

@@ -46,15 +46,15 @@ static struct gm_error *find_device(const struct gm_model *model, int wanted, si
 	        GM_USAGE, "replay: --device %d: the recording has no event of it", wanted);
 }
 
-struct telling {
+struct reporting {
 	const struct gm_replay_options *options;
 	size_t count;
 };
 
-static void tell(void *data, size_t done)
+static void report(void *data, size_t done)
 {
-	const struct telling *telling = data;
-	telling->options->told(telling->options->data, done, telling->count);
+	const struct reporting *reporting = data;
+	reporting->options->progress(reporting->options->data, done, reporting->count);
 }
 
 static void judge(struct gm_replay *replay)
@@ -78,21 +78,21 @@ static struct gm_error *run(
 {
 	_cleanup_free_ char *python = options->python ? strdup(options->python) : python_of(log);
 	const bool named = options->count > 0;
-	struct telling telling = {options, 0};
+	struct reporting reporting = {options, 0};
 	if (!python)
 		return &gm_error_no_memory;
 	replay->count = named ? options->count : sizeof(usual) / sizeof(usual[0]);
 	memcpy(replay->settings, named ? options->settings : usual,
 	        replay->count * sizeof(*replay->settings));
-	telling.count = replay->count;
-	if (options->told)
-		tell(&telling, 0);
+	reporting.count = replay->count;
+	if (options->progress)
+		report(&reporting, 0);
 	const struct gm_replay_run asked = {.python = python,
 	        .profile = replay->profile.name,
 	        .settings = replay->settings,
 	        .count = replay->count,
-	        .told = options->told ? tell : NULL,
-	        .data = &telling};
+	        .progress = options->progress ? report : NULL,
+	        .data = &reporting};
 	return gm_replay_run(&replay->requests, &asked, replay->results, replay->torch);
 }
 

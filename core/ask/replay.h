@@ -13,7 +13,7 @@ struct gm_replay_options {
 	const char *profile; /* NULL: as gm_replay_choose_profile() */
 	const char *python;  /* NULL: the recording's, where it is still there; else python3 */
 	int device;          /* index; below 0: the main one */
-	void (*told)(void *data, size_t done, size_t count); /* NULL: nobody */
+	void (*progress)(void *data, size_t done, size_t count); /* NULL: nobody */
 	void *data;
 };
 

@@ -55,7 +55,7 @@ static struct gm_error *run(
 {
 	struct gm_arguments arguments;
 	struct gm_progress_line line = gm_progress_begin(err);
-	struct gm_replay_options options = {.device = -1, .told = show, .data = &line};
+	struct gm_replay_options options = {.device = -1, .progress = show, .data = &line};
 	struct gm_replay replay;
 	gm_try(gm_arguments_parse(&gm_command_replay, argc, argv, option_table, handle, &options, 1,
 	        false, out, &arguments));

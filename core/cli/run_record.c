@@ -19,7 +19,7 @@
 #include "cli/run_names.h"
 #include "cli/run_settings.h"
 
-enum { LIST_ROOM = 16 << 10 }; /* bytes: a line for each process */
+enum { LIST_BYTES = 16 << 10 }; /* bytes: a line for each process */
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
@@ -258,12 +258,12 @@ static struct gm_error *run(const struct gm_run_record *record, const char *out,
 
 /* What the agent cannot add to the list later it does not say: the program's own output is no place
  * for that. 0: there is room. */
-static int no_room(int list)
+static int disk_full(int list)
 {
 	struct rlimit limit;
-	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < LIST_ROOM)
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < LIST_BYTES)
 		return EFBIG;
-	return fallocate(list, FALLOC_FL_KEEP_SIZE, 0, LIST_ROOM) != 0 ? errno : 0;
+	return fallocate(list, FALLOC_FL_KEEP_SIZE, 0, LIST_BYTES) != 0 ? errno : 0;
 }
 
 struct gm_error *gm_run_record(const struct gm_run_record *record, char **argv, char **variables,
@@ -285,7 +285,7 @@ struct gm_error *gm_run_record(const struct gm_run_record *record, char **argv, 
 	if (fd < 0)
 		return gm_error_os(GM_TARGET, errno,
 		        "run: %s (TMPDIR): no space for the list of recordings", list);
-	int full = no_room(fd);
+	int full = disk_full(fd);
 	close(fd);
 	if (full == ENOSPC || full == EDQUOT || full == EFBIG) {
 		unlink(list);

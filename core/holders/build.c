@@ -125,7 +125,7 @@ static struct gm_error *read_whole(struct gm_holders *graph, struct gm_scan_resu
 	}
 }
 
-static struct gm_error *build_lent(struct gm_holders *graph)
+static struct gm_error *build_borrowed(struct gm_holders *graph)
 {
 	struct gm_scan_result hits;
 	struct gm_error *error = read_whole(graph, &hits);
@@ -146,7 +146,7 @@ static struct gm_error *build_lent(struct gm_holders *graph)
 static struct gm_error *build(struct gm_holders *graph)
 {
 	gm_image_borrow_begin(graph->image);
-	struct gm_error *error = build_lent(graph);
+	struct gm_error *error = build_borrowed(graph);
 	gm_image_borrow_end(graph->image);
 	return error;
 }

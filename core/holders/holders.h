@@ -54,7 +54,7 @@ enum gm_step_form {
 	GM_STEP_ITEM,            /* type; index, -1: it has no order */
 	GM_STEP_KEY,             /* an entry's value; name, NULL: the key is no text; type */
 	GM_STEP_LEAF,            /* the node that adds to a tensor's gradient */
-	GM_STEP_LENDER,          /* whose memory a tensor uses */
+	GM_STEP_MEMORY_OWNER,    /* whose memory a tensor uses */
 	GM_STEP_LOCAL,           /* of a running frame; name, function, file, line */
 	GM_STEP_FRAME_LOCAL, /* of a frame that a traceback keeps; name, NULL: an operand; function
 	                      */

@@ -117,26 +117,26 @@ static size_t captured_read(
 		uint64_t at = address + done;
 		struct captured *captured = find(capture, at);
 		bool there = false;
-		size_t piece = size - done;
+		size_t slice = size - done;
 		if (captured)
-			piece = alike(captured, at, piece, &there);
-		else if (piece > PAGE - at % PAGE)
-			piece = (size_t)(PAGE - at % PAGE);
+			slice = alike(captured, at, slice, &there);
+		else if (slice > PAGE - at % PAGE)
+			slice = (size_t)(PAGE - at % PAGE);
 		if (there) {
-			piece = get_ready(image, captured, at, piece);
-			if (piece == 0) {
+			slice = get_ready(image, captured, at, slice);
+			if (slice == 0) {
 				*ret_errno = EFAULT;
 				break;
 			}
 			memcpy((char *)buffer + done,
-			        captured->area.bytes + (at - captured->area.start), piece);
-			done += piece;
+			        captured->area.bytes + (at - captured->area.start), slice);
+			done += slice;
 			continue;
 		}
 		size_t got =
-		        capture->under->read(image, at, (char *)buffer + done, piece, ret_errno);
+		        capture->under->read(image, at, (char *)buffer + done, slice, ret_errno);
 		done += got;
-		if (got < piece)
+		if (got < slice)
 			break;
 	}
 	return done;
@@ -319,7 +319,7 @@ static const struct gm_image_kind captured_kind = {
 
 /* --- the copy --------------------------------------------------------------------------------- */
 
-struct piece {
+struct slice {
 	struct captured *captured;
 	uint64_t start, end;
 };
@@ -328,7 +328,7 @@ struct copying {
 	struct gm_image *image;
 	struct gm_capture *capture;
 	struct gm_capture_buffer *buffer; /* may be NULL */
-	GM_ARRAY(struct piece) pieces;
+	GM_ARRAY(struct slice) slices;
 	uint64_t most; /* bytes */
 };
 
@@ -342,15 +342,15 @@ struct adding {
 	struct captured *captured;
 };
 
-static bool add_piece(void *context, struct gm_range range)
+static bool add_slice(void *context, struct gm_range range)
 {
 	const struct adding *adding = context;
 	struct gm_copy_area *area = &adding->captured->area;
 	uint64_t end = (range.end - area->start) / PAGE;
 	for (uint64_t page = (range.start - area->start) / PAGE; page < end; page++)
 		area->touched[page / PAGES_PER_WORD] |= UINT64_C(1) << page % PAGES_PER_WORD;
-	struct piece piece = {adding->captured, range.start, range.end};
-	return gm_array_push(&adding->copying->pieces, piece);
+	struct slice slice = {adding->captured, range.start, range.end};
+	return gm_array_push(&adding->copying->slices, slice);
 }
 
 /* Where the mapping's copy will be, and what is to be copied. */
@@ -364,19 +364,19 @@ static bool add_mapping(struct copying *copying, const struct gm_mapping *mappin
 		return false;
 	*adding.captured = (struct captured){.area = area, .zero_rest = is_of_no_file(mapping)};
 	capture->count++;
-	return gm_copy_area_each_piece(
-	        copying->image, &area, &capture->bytes, copying->most, add_piece, &adding);
+	return gm_copy_area_each_slice(
+	        copying->image, &area, &capture->bytes, copying->most, add_slice, &adding);
 }
 
-static void copy_piece(void *context, size_t number)
+static void copy_slice(void *context, size_t number)
 {
 	struct copying *copying = context;
 	struct gm_capture *capture = copying->capture;
-	struct piece piece = copying->pieces.items[number];
+	struct slice slice = copying->slices.items[number];
 	uint64_t pointer_free;
-	if (!gm_copy_piece(copying->image, capture->under, &piece.captured->area,
-	            (struct gm_range){piece.start, piece.end}, capture->lowest, &pointer_free))
-		atomic_store(&piece.captured->failed, true);
+	if (!gm_copy_slice(copying->image, capture->under, &slice.captured->area,
+	            (struct gm_range){slice.start, slice.end}, capture->lowest, &pointer_free))
+		atomic_store(&slice.captured->failed, true);
 	atomic_fetch_add(&capture->pointer_free, pointer_free);
 }
 
@@ -412,7 +412,7 @@ static bool copy(struct copying *copying)
 		if (gm_mapping_is_memory(mapping) && !add_mapping(copying, mapping))
 			return false;
 	}
-	gm_team_run(copying->pieces.count, copy_piece, copying);
+	gm_team_run(copying->slices.count, copy_slice, copying);
 	return true;
 }
 
@@ -447,7 +447,7 @@ bool gm_image_capture(struct gm_image *image, struct gm_capture_buffer *buffer, 
 	        .buffer = buffer,
 	        .most = gm_capture_most(buffer)};
 	bool done = gm_image_resident(image) <= copying.most && copy(&copying);
-	gm_array_deinit(&copying.pieces);
+	gm_array_deinit(&copying.slices);
 	if (!done) {
 		destroy(capture);
 		return false;

@@ -16,7 +16,7 @@ enum {
 };
 #define MOST_WITH_UNITS (UINT64_C(1) << 40)
 
-/* Address space whose distance from a huge page's start is that of `start`: a piece of the target
+/* Address space whose distance from a huge page's start is that of `start`: a slice of the target
  * that begins at a multiple of PIECE does so here. NULL: there is none. */
 static uint8_t *map_alike(uint64_t start, size_t size)
 {
@@ -87,7 +87,7 @@ static bool show_range(struct gm_range range, gm_copy_visit visit, void *context
 	return true;
 }
 
-bool gm_copy_area_each_piece(struct gm_image *image, const struct gm_copy_area *area,
+bool gm_copy_area_each_slice(struct gm_image *image, const struct gm_copy_area *area,
         uint64_t *bytes, uint64_t most, gm_copy_visit visit, void *context)
 {
 	_cleanup_free_ struct gm_range *ranges = malloc(RANGES_PER_STEP * sizeof(*ranges));

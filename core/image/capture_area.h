@@ -51,12 +51,12 @@ void gm_copy_area_deinit(struct gm_copy_area *area);
 void gm_copy_units_init(struct gm_copy_area *area);
 
 /* Whole pages of the target, so many as one thread gets or copies in one go. False: no memory. */
-typedef bool (*gm_copy_visit)(void *context, struct gm_range piece);
+typedef bool (*gm_copy_visit)(void *context, struct gm_range slice);
 /*
  * Shows the touched pages of the area's mapping, ascending, and adds their bytes to *bytes. False:
  * no memory, the visitor said so, or there are more than `most` bytes.
  */
-bool gm_copy_area_each_piece(struct gm_image *image, const struct gm_copy_area *area,
+bool gm_copy_area_each_slice(struct gm_image *image, const struct gm_copy_area *area,
         uint64_t *bytes, uint64_t most, gm_copy_visit visit, void *context);
 
 /* The unit of an address; NULL: its area has none. */

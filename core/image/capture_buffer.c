@@ -43,28 +43,28 @@ struct populating {
 	struct gm_image *image;
 	struct gm_copy_area *area;
 	uint64_t lowest;
-	GM_ARRAY(struct to_populate) pieces;
+	GM_ARRAY(struct to_populate) slices;
 };
 
 static void populate(void *context, size_t number)
 {
 	const struct populating *populating = context;
-	struct to_populate piece = populating->pieces.items[number];
+	struct to_populate slice = populating->slices.items[number];
 	if (gm_copy_is_likely_pointer_free(
-	            populating->image, piece.area, piece.range, populating->lowest))
+	            populating->image, slice.area, slice.range, populating->lowest))
 		return;
-	uint8_t *bytes = piece.area->bytes + (piece.range.start - piece.area->start);
-	size_t size = (size_t)(piece.range.end - piece.range.start);
+	uint8_t *bytes = slice.area->bytes + (slice.range.start - slice.area->start);
+	size_t size = (size_t)(slice.range.end - slice.range.start);
 	gm_huge_pages_advise(bytes, size);
 	/* Linux before 5.14 refuses: its pages come with the copy */
 	(void)madvise(bytes, size, MADV_POPULATE_WRITE);
 }
 
 /* Our own pages will be written to there. */
-static bool note_piece(void *context, struct gm_range range)
+static bool note_slice(void *context, struct gm_range range)
 {
 	struct populating *populating = context;
-	return gm_array_push(&populating->pieces, ((struct to_populate){populating->area, range}));
+	return gm_array_push(&populating->slices, ((struct to_populate){populating->area, range}));
 }
 
 /* A huge page of the area, and how much of it will be filled. */
@@ -83,23 +83,23 @@ static void advise_dense(const struct huge_page *page)
 }
 
 /*
- * CPython's arenas of 1 MiB are touched but for a few pages each, so that no piece of such memory
+ * CPython's arenas of 1 MiB are touched but for a few pages each, so that no slice of such memory
  * is as long as a huge page. What is touched almost all over gets one all the same. What is touched
  * all over is none of this: what it holds is looked at first.
  */
 static void advise_all_dense(const struct populating *populating)
 {
 	struct huge_page page = {0};
-	for (size_t i = 0; i < populating->pieces.count; i++) {
-		struct to_populate piece = populating->pieces.items[i];
-		for (uint64_t at = piece.range.start, end; at < piece.range.end; at = end) {
+	for (size_t i = 0; i < populating->slices.count; i++) {
+		struct to_populate slice = populating->slices.items[i];
+		for (uint64_t at = slice.range.start, end; at < slice.range.end; at = end) {
 			uint64_t start = at & ~(uint64_t)(HUGE_PAGE - 1);
-			end = piece.range.end - start < HUGE_PAGE ? piece.range.end
+			end = slice.range.end - start < HUGE_PAGE ? slice.range.end
 			                                          : start + HUGE_PAGE;
-			if (page.area != piece.area || page.start != start) {
+			if (page.area != slice.area || page.start != start) {
 				if (page.area)
 					advise_dense(&page);
-				page = (struct huge_page){piece.area, start, 0};
+				page = (struct huge_page){slice.area, start, 0};
 			}
 			page.filled += (size_t)(end - at);
 		}
@@ -125,13 +125,13 @@ static bool buffer_fill(
 		if (done && !all && gm_pointer_free_is_possible())
 			gm_copy_units_init(area);
 		done = done &&
-		       gm_copy_area_each_piece(image, area, &bytes, most, note_piece, &populating);
+		       gm_copy_area_each_slice(image, area, &bytes, most, note_slice, &populating);
 	}
 	if (done) {
 		advise_all_dense(&populating);
-		gm_team_run(populating.pieces.count, populate, &populating);
+		gm_team_run(populating.slices.count, populate, &populating);
 	}
-	gm_array_deinit(&populating.pieces);
+	gm_array_deinit(&populating.slices);
 	return done;
 }
 

@@ -8,7 +8,7 @@ enum {
 	PAGE = GM_PAGE_SIZE,
 	UNIT = GM_COPY_UNIT,
 	AT_ONCE = 4 * UNIT,                 /* read at once: stays in the second-level cache */
-	LEAST = GM_COPY_UNITS_LEAST * UNIT, /* of a piece that is looked at */
+	LEAST = GM_COPY_UNITS_LEAST * UNIT, /* of a slice that is looked at */
 	SAMPLES = 8,                        /* pages of it */
 };
 
@@ -20,16 +20,16 @@ uint64_t gm_lowest_address(const struct gm_image *image)
 }
 
 bool gm_copy_is_likely_pointer_free(
-        struct gm_image *image, struct gm_copy_area *area, struct gm_range piece, uint64_t lowest)
+        struct gm_image *image, struct gm_copy_area *area, struct gm_range slice, uint64_t lowest)
 {
 	alignas(64) uint8_t pages[SAMPLES][PAGE];
 	struct gm_read reads[SAMPLES];
-	uint64_t size = piece.end - piece.start;
+	uint64_t size = slice.end - slice.start;
 	if (!area->units || size < LEAST)
 		return false;
 	for (size_t i = 0; i < SAMPLES; i++)
 		reads[i] = (struct gm_read){
-		        .address = (piece.start + size * i / SAMPLES) & ~(uint64_t)(PAGE - 1),
+		        .address = (slice.start + size * i / SAMPLES) & ~(uint64_t)(PAGE - 1),
 		        .buffer = pages[i],
 		        .size = PAGE};
 	image->kind->read_many(image, reads, SAMPLES);
@@ -38,8 +38,8 @@ bool gm_copy_is_likely_pointer_free(
 		if (reads[i].failed || !gm_pointer_free_look(pages[i], PAGE, lowest, &mark))
 			return false;
 	}
-	uint64_t at = (piece.start + UNIT - 1) & ~(uint64_t)(UNIT - 1);
-	for (; at + UNIT <= piece.end; at += UNIT)
+	uint64_t at = (slice.start + UNIT - 1) & ~(uint64_t)(UNIT - 1);
+	for (; at + UNIT <= slice.end; at += UNIT)
 		atomic_store(&gm_copy_unit_at(area, at)->state, GM_UNIT_LIKELY_POINTER_FREE);
 	return true;
 }
@@ -97,14 +97,14 @@ static bool copy_run(struct gm_image *image, const struct gm_image_kind *under,
 	return true;
 }
 
-bool gm_copy_piece(struct gm_image *image, const struct gm_image_kind *under,
-        struct gm_copy_area *area, struct gm_range piece, uint64_t lowest,
+bool gm_copy_slice(struct gm_image *image, const struct gm_image_kind *under,
+        struct gm_copy_area *area, struct gm_range slice, uint64_t lowest,
         uint64_t *ret_pointer_free)
 {
 	*ret_pointer_free = 0;
-	for (struct gm_range run = {piece.start, 0}; run.start < piece.end; run.start = run.end) {
+	for (struct gm_range run = {slice.start, 0}; run.start < slice.end; run.start = run.end) {
 		bool likely = false;
-		run.end = area->units ? end_of_run(area, run.start, piece.end, &likely) : piece.end;
+		run.end = area->units ? end_of_run(area, run.start, slice.end, &likely) : slice.end;
 		if (!(likely ? copy_units(image, under, area, run, lowest, ret_pointer_free)
 		             : copy_run(image, under, area, run)))
 			return false;

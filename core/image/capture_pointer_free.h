@@ -15,14 +15,14 @@
 /* An address above which a word may be one, in this process. */
 uint64_t gm_lowest_address(const struct gm_image *image);
 
-/* While the process runs: some pages of the piece are looked at. If all are pointer-free, its units
+/* While the process runs: some pages of the slice are looked at. If all are pointer-free, its units
  * are likely to be. */
 bool gm_copy_is_likely_pointer_free(
-        struct gm_image *image, struct gm_copy_area *area, struct gm_range piece, uint64_t lowest);
-/* Reads a piece from `under`, and copies what is not pointer-free to its place. False: some of it
+        struct gm_image *image, struct gm_copy_area *area, struct gm_range slice, uint64_t lowest);
+/* Reads a slice from `under`, and copies what is not pointer-free to its place. False: some of it
  * could not be read. */
-bool gm_copy_piece(struct gm_image *image, const struct gm_image_kind *under,
-        struct gm_copy_area *area, struct gm_range piece, uint64_t lowest,
+bool gm_copy_slice(struct gm_image *image, const struct gm_image_kind *under,
+        struct gm_copy_area *area, struct gm_range slice, uint64_t lowest,
         uint64_t *ret_pointer_free);
 
 /* A pointer-free unit is put in its place, if it is still what it was; one thread at a time.

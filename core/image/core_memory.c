@@ -13,7 +13,7 @@
 /* --- reading ---------------------------------------------------------------------------------- */
 
 /* Some bytes from `address` on, at least one; 0: *ret_errno says why. */
-static size_t read_piece(
+static size_t read_segment(
         struct core *core, uint64_t address, void *buffer, size_t size, int *ret_errno)
 {
 	const struct gm_core_segment *segment = gm_core_file_segment(&core->file, address);
@@ -56,7 +56,7 @@ size_t gm_core_read(
 {
 	size_t done = 0;
 	while (done < size) {
-		size_t got = read_piece(core_of(image), address + done, (char *)buffer + done,
+		size_t got = read_segment(core_of(image), address + done, (char *)buffer + done,
 		        size - done, ret_errno);
 		if (got == 0)
 			break;
@@ -128,8 +128,8 @@ bool gm_core_borrow_begin(struct gm_image *image)
 }
 
 /* Of a mapped file that the core left out, or of which it has the first page only. */
-static bool lend_file(struct core *core, const struct gm_core_segment *segment, uint64_t address,
-        struct gm_borrowed *ret_borrowed)
+static bool borrow_from_file(struct core *core, const struct gm_core_segment *segment,
+        uint64_t address, struct gm_borrowed *ret_borrowed)
 {
 	const struct gm_core_mapped *mapped = gm_core_file_mapped(&core->file, address);
 	/* as far as no segment has other bytes: which of them are near is not looked for */
@@ -152,7 +152,7 @@ bool gm_core_borrow(struct gm_image *image, uint64_t address, struct gm_borrowed
 	const struct gm_core_segment *segment = gm_core_file_segment(&core->file, address);
 	if (!segment || address - segment->start >= segment->saved)
 		return !(segment && segment->zero_tail) &&
-		       lend_file(core, segment, address, ret_borrowed);
+		       borrow_from_file(core, segment, address, ret_borrowed);
 	if (address - segment->start >= segment->present ||
 	        (segment->start - segment->offset) % 8 != 0)
 		return false;

@@ -31,7 +31,7 @@ static char *folder_of(const char *path)
 	return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
-static struct gm_error *check_room(const char *path, const char *folder, uint64_t bytes)
+static struct gm_error *check_space(const char *path, const char *folder, uint64_t bytes)
 {
 	struct statvfs disk;
 	if (statvfs(folder, &disk) != 0)
@@ -83,7 +83,7 @@ struct gm_error *gm_core_out_open(
 	if (!folder)
 		return &gm_error_no_memory;
 	if (!compress)
-		gm_try(check_room(path, folder, bytes));
+		gm_try(check_space(path, folder, bytes));
 	struct gm_core_out out = {.path = path, .file = {.fd = -1, .folder = -1}};
 	struct gm_error *error = open_file(&out);
 	if (!error && compress)
@@ -146,9 +146,9 @@ struct gm_error *gm_core_out_zeros(struct gm_core_out *out, uint64_t size)
 		return NULL;
 	}
 	for (uint64_t done = 0; done < size;) {
-		size_t piece = size - done < sizeof(zeros) ? (size_t)(size - done) : sizeof(zeros);
-		gm_try(gm_core_out_write(out, zeros, piece));
-		done += piece;
+		size_t part = size - done < sizeof(zeros) ? (size_t)(size - done) : sizeof(zeros);
+		gm_try(gm_core_out_write(out, zeros, part));
+		done += part;
 	}
 	return NULL;
 }

@@ -19,8 +19,8 @@
 enum {
 	IN_SIZE = 256 << 10,
 	OUT_SIZE = 1 << 20,
-	ROOM_STEP = 64 << 20, /* of written bytes, between looks at the disk */
-	ROOM_LEFT = 64 << 20, /* that is left to others */
+	SPACE_STEP = 64 << 20, /* of written bytes, between looks at the disk */
+	SPACE_LEFT = 64 << 20, /* that is left to others */
 };
 /* xz -9 asks for 65 MiB; a header may ask for 4 GiB. */
 static const uint64_t XZ_MEMORY_MAX = UINT64_C(256) << 20;
@@ -38,13 +38,13 @@ struct unpacked {
 	uint64_t looked;  /* `written` when the disk was looked at */
 };
 
-static uint64_t room_of(int fd)
+static uint64_t space_of(int fd)
 {
 	struct statvfs disk;
 	return fstatvfs(fd, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
 }
 
-/* The first folder with room for `expected` bytes (0: not known); else the one with most. */
+/* The first folder with space for `expected` bytes (0: not known); else the one with most. */
 static struct gm_error *open_unpacked(struct unpacked *unpacked, uint64_t expected)
 {
 	const char *slash = strrchr(unpacked->path, '/');
@@ -54,8 +54,8 @@ static struct gm_error *open_unpacked(struct unpacked *unpacked, uint64_t expect
 	uint64_t most = 0;
 	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
 		int fd = folders[i] && *folders[i] ? gm_nameless_file_in(folders[i]) : -1;
-		uint64_t room = fd >= 0 ? room_of(fd) : 0;
-		char *name = room > most ? strdup(folders[i]) : NULL;
+		uint64_t space = fd >= 0 ? space_of(fd) : 0;
+		char *name = space > most ? strdup(folders[i]) : NULL;
 		if (!name) {
 			if (fd >= 0)
 				close(fd);
@@ -66,8 +66,8 @@ static struct gm_error *open_unpacked(struct unpacked *unpacked, uint64_t expect
 		free(unpacked->folder);
 		unpacked->fd = fd;
 		unpacked->folder = name;
-		most = room;
-		if ((expected > 0 && room > expected + ROOM_LEFT) || i == 0)
+		most = space;
+		if ((expected > 0 && space > expected + SPACE_LEFT) || i == 0)
 			break; /* the user's own choice, or enough */
 	}
 	if (unpacked->fd < 0)
@@ -78,7 +78,7 @@ static struct gm_error *open_unpacked(struct unpacked *unpacked, uint64_t expect
 	return NULL;
 }
 
-static struct gm_error *error_room(const struct unpacked *unpacked)
+static struct gm_error *error_space(const struct unpacked *unpacked)
 {
 	char done[GM_SIZE_TEXT];
 	return gm_error_create(GM_TARGET,
@@ -105,17 +105,17 @@ static struct gm_error *put_run(struct unpacked *unpacked, const uint8_t *bytes,
 			        "%s: the core is compressed and cannot be decompressed into %s",
 			        unpacked->path, unpacked->folder);
 		if (wrote <= 0)
-			return error_room(unpacked);
+			return error_space(unpacked);
 		done += (size_t)wrote;
 	}
 	unpacked->written += size;
-	if (unpacked->written - unpacked->looked < ROOM_STEP)
+	if (unpacked->written - unpacked->looked < SPACE_STEP)
 		return NULL;
 	unpacked->looked = unpacked->written;
-	return room_of(unpacked->fd) < ROOM_LEFT ? error_room(unpacked) : NULL;
+	return space_of(unpacked->fd) < SPACE_LEFT ? error_space(unpacked) : NULL;
 }
 
-/* Is it a core, as far as its first bytes are in this piece? What is none is not decompressed to
+/* Is it a core, as far as its first bytes are in this part? What is none is not decompressed to
  * its end. */
 static bool may_be_core(const struct unpacked *unpacked, const uint8_t *bytes, size_t size)
 {
@@ -134,17 +134,17 @@ static struct gm_error *put(struct unpacked *unpacked, const uint8_t *bytes, siz
 		                                  unpacked->path),
 		        unpacked->path, 0);
 	while (size > 0) {
-		size_t run = 0, piece = 0;
+		size_t run = 0, part = 0;
 		while (run < size) {
-			piece = size - run < GM_PAGE_SIZE ? size - run : GM_PAGE_SIZE;
-			if (is_zero(bytes + run, piece))
+			part = size - run < GM_PAGE_SIZE ? size - run : GM_PAGE_SIZE;
+			if (is_zero(bytes + run, part))
 				break;
-			run += piece;
+			run += part;
 		}
 		if (run > 0)
 			gm_try(put_run(unpacked, bytes, run));
 		else
-			run = piece;
+			run = part;
 		unpacked->length += run;
 		bytes += run;
 		size -= run;
@@ -341,7 +341,7 @@ static struct gm_error *unpack(struct unpacked *unpacked, int fd, enum format fo
 		ZSTD_freeDCtx(state);
 	}
 	if (!error && ftruncate(unpacked->fd, (off_t)unpacked->length) != 0)
-		error = error_room(unpacked);
+		error = error_space(unpacked);
 	return error;
 }
 

@@ -10,11 +10,11 @@
 #include "image/page_cache.h"
 
 enum {
-	PIECE = 16 << 10, /* about what one packet of gdb's remote protocol carries */
+	UNIT = 16 << 10, /* about what one packet of gdb's remote protocol carries */
 	AT_ONCE = 1 << 20,
 };
 
-enum piece_state {
+enum unit_state {
 	UNKNOWN = 0,
 	THERE,
 	PARTLY, /* some page of it cannot be read: its pages are fetched one by one, and not kept */
@@ -38,7 +38,7 @@ struct gm_error *gm_fetched_init(
 		        size > INT64_MAX - offset)
 			continue;
 		struct gm_fetched_area area = {mapping->start, mapping->end, offset, NULL};
-		area.there = calloc(1, (size_t)(size / PIECE + 1));
+		area.there = calloc(1, (size_t)(size / UNIT + 1));
 		if (!area.there)
 			return &gm_error_no_memory;
 		fetched->areas[fetched->count++] = area;
@@ -81,10 +81,10 @@ static bool keep(int fd, const uint8_t *bytes, size_t size, uint64_t offset)
 }
 
 /* Pieces [first, last) of an area in one go; those that came whole are kept. */
-static void fetch_pieces(
+static void fetch_units(
         struct gm_fetched *fetched, struct gm_fetched_area *area, uint64_t first, uint64_t last)
 {
-	uint64_t from = first * PIECE, to = last * PIECE;
+	uint64_t from = first * UNIT, to = last * UNIT;
 	if (to > area->end - area->start)
 		to = area->end - area->start;
 	size_t size = (size_t)(to - from);
@@ -94,7 +94,7 @@ static void fetch_pieces(
 	fetched->bytes += got;
 	bool kept = got > 0 && keep(fetched->fd, fetched->buffer, got, area->offset + from);
 	for (uint64_t i = first; i < last; i++) {
-		uint64_t end = (i + 1) * PIECE < to ? (i + 1) * PIECE : to;
+		uint64_t end = (i + 1) * UNIT < to ? (i + 1) * UNIT : to;
 		if (kept && end - from <= got)
 			area->there[i] = THERE;
 		else if (last - first == 1)
@@ -102,31 +102,31 @@ static void fetch_pieces(
 	}
 }
 
-/* Whatever of [from, to) is not known yet: runs of it at once, then what did not come piece by
- * piece. */
+/* Whatever of [from, to) is not known yet: runs of it at once, then what did not come unit by
+ * unit. */
 static void fetch_missing(
         struct gm_fetched *fetched, struct gm_fetched_area *area, uint64_t from, uint64_t to)
 {
-	uint64_t last = (to + PIECE - 1) / PIECE;
-	for (uint64_t i = from / PIECE; i < last;) {
+	uint64_t last = (to + UNIT - 1) / UNIT;
+	for (uint64_t i = from / UNIT; i < last;) {
 		uint64_t end = i;
-		while (end < last && area->there[end] == UNKNOWN && end - i < AT_ONCE / PIECE)
+		while (end < last && area->there[end] == UNKNOWN && end - i < AT_ONCE / UNIT)
 			end++;
 		if (end > i)
-			fetch_pieces(fetched, area, i, end);
+			fetch_units(fetched, area, i, end);
 		for (uint64_t j = i; j < end; j++) {
 			if (area->there[j] == UNKNOWN)
-				fetch_pieces(fetched, area, j, j + 1);
+				fetch_units(fetched, area, j, j + 1);
 		}
 		i = end > i ? end : i + 1;
 	}
 }
 
-/* Within one piece. */
-static size_t read_piece(struct gm_fetched *fetched, const struct gm_fetched_area *area,
+/* Within one unit. */
+static size_t read_unit(struct gm_fetched *fetched, const struct gm_fetched_area *area,
         uint64_t skip, void *buffer, size_t size)
 {
-	if (area->there[skip / PIECE] == THERE) {
+	if (area->there[skip / UNIT] == THERE) {
 		/* Behind the file's end are zeros too. */
 		ssize_t got = pread(fetched->fd, buffer, size, (off_t)(area->offset + skip));
 		if (got < 0)
@@ -152,13 +152,13 @@ size_t gm_fetched_read(struct gm_fetched *fetched, uint64_t address, void *buffe
 			break;
 		struct gm_fetched_area *area = &fetched->areas[found - fetched->areas];
 		uint64_t skip = address + done - area->start;
-		size_t piece = size - done;
-		if (piece > area->end - area->start - skip)
-			piece = (size_t)(area->end - area->start - skip);
-		fetch_missing(fetched, area, skip, skip + piece);
-		size_t in_piece = PIECE - (size_t)(skip % PIECE);
-		size_t got = read_piece(fetched, area, skip, (char *)buffer + done,
-		        piece < in_piece ? piece : in_piece);
+		size_t unit = size - done;
+		if (unit > area->end - area->start - skip)
+			unit = (size_t)(area->end - area->start - skip);
+		fetch_missing(fetched, area, skip, skip + unit);
+		size_t in_unit = UNIT - (size_t)(skip % UNIT);
+		size_t got = read_unit(fetched, area, skip, (char *)buffer + done,
+		        unit < in_unit ? unit : in_unit);
 		if (got == 0)
 			break;
 		done += got;

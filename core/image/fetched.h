@@ -1,5 +1,5 @@
 /*
- * Memory of a far away process, of which each piece is fetched once: it is kept in a file without a
+ * Memory of a far away process, of which each unit is fetched once: it is kept in a file without a
  * name, as it may be gigabytes. Inside of the image room; may be used by several threads at once.
  */
 #ifndef GM_IMAGE_FETCHED_H
@@ -11,11 +11,11 @@
 
 typedef size_t (*gm_fetch)(void *context, uint64_t address, void *buffer, size_t size);
 
-/* One mapping's pieces: where they are in the file, and which are there. */
+/* One mapping's units: where they are in the file, and which are there. */
 struct gm_fetched_area {
 	uint64_t start, end;
 	uint64_t offset;
-	uint8_t *there; /* one byte a piece, enum piece_state */
+	uint8_t *there; /* one byte a unit, enum unit_state */
 };
 
 struct gm_fetched {

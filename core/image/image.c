@@ -142,16 +142,16 @@ static size_t read_cached(struct gm_image *image, uint64_t address, void *buffer
 	size_t done = 0;
 	while (done < size) {
 		uint64_t at = address + done;
-		size_t piece = GM_PAGE_SIZE - (size_t)(at % GM_PAGE_SIZE);
-		if (piece > size - done)
-			piece = size - done;
-		const uint8_t *kept = gm_kept_have(image->kept, at, piece);
+		size_t part = GM_PAGE_SIZE - (size_t)(at % GM_PAGE_SIZE);
+		if (part > size - done)
+			part = size - done;
+		const uint8_t *kept = gm_kept_have(image->kept, at, part);
 		if (kept)
-			memcpy((char *)buffer + done, kept, piece);
+			memcpy((char *)buffer + done, kept, part);
 		else if (!gm_page_cache_read(
-		                 &image->cache, at, (char *)buffer + done, piece, fill_page, image))
+		                 &image->cache, at, (char *)buffer + done, part, fill_page, image))
 			break;
-		done += piece;
+		done += part;
 	}
 	return done;
 }
@@ -213,26 +213,26 @@ struct gm_error *gm_image_read_string(
 	for (;;) {
 		/* Up to the page's end, so that the string's own last page is the last one
 		 * needed. */
-		size_t piece = GM_PAGE_SIZE - (size_t)((address + length) % GM_PAGE_SIZE);
-		if (piece > max - length)
-			piece = max - length;
-		if (piece == 0)
+		size_t part = GM_PAGE_SIZE - (size_t)((address + length) % GM_PAGE_SIZE);
+		if (part > max - length)
+			part = max - length;
+		if (part == 0)
 			return gm_error_create(GM_TARGET,
 			        "text at 0x%jx: longer than %zu bytes: it is not text, or the "
 			        "process's memory is damaged",
 			        (uintmax_t)address, max);
-		if (!string || length + piece + 1 > capacity) {
-			capacity = length + piece + 1;
+		if (!string || length + part + 1 > capacity) {
+			capacity = length + part + 1;
 			char *grown = realloc(string, capacity);
 			if (!grown)
 				return &gm_error_no_memory;
 			string = grown;
 		}
-		gm_try(gm_image_read(image, address + length, string + length, piece));
-		char *end = memchr(string + length, '\0', piece);
+		gm_try(gm_image_read(image, address + length, string + length, part));
+		char *end = memchr(string + length, '\0', part);
 		if (end)
 			break;
-		length += piece;
+		length += part;
 	}
 	*ret_string = gm_take(string);
 	return NULL;

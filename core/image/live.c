@@ -123,9 +123,9 @@ static size_t live_read(
 		return read_by_file(memory, address, buffer, size, ret_errno);
 	size_t done = 0;
 	while (done < size) {
-		size_t piece = size - done < BYTES_PER_CALL ? size - done : BYTES_PER_CALL;
-		struct iovec local = {(char *)buffer + done, piece};
-		struct iovec remote = {(void *)(uintptr_t)(address + done), piece};
+		size_t part = size - done < BYTES_PER_CALL ? size - done : BYTES_PER_CALL;
+		struct iovec local = {(char *)buffer + done, part};
+		struct iovec remote = {(void *)(uintptr_t)(address + done), part};
 		ssize_t got = process_vm_readv(image->pid, &local, 1, &remote, 1, 0);
 		if (got <= 0) {
 			*ret_errno = got < 0 ? errno : EFAULT;

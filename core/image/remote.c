@@ -11,7 +11,7 @@
 #include "image/fetched.h"
 #include "image/internal.h"
 
-enum { MAPS_MAX = 256 << 20, PATH_ROOM = 4096 };
+enum { MAPS_MAX = 256 << 20, PATH_CAPACITY = 4096 };
 
 /* Where a file of the target's was found here. */
 struct known_file {
@@ -187,7 +187,7 @@ static char *find_here(struct remote *remote, const char *path)
 		return gm_take(below);
 	if (mapped && is_it(&remote->image, mapped, path))
 		return strdup(path);
-	char copy[PATH_ROOM] = "";
+	char copy[PATH_CAPACITY] = "";
 	if (path[strlen(path) - 1] != '/' &&
 	        remote->given.file(remote->given.context, path, copy, sizeof(copy)) &&
 	        is_it(&remote->image, mapped, copy))

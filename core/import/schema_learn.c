@@ -8,8 +8,8 @@
 #include "import/schema.h"
 
 enum {
-	ROOM_MIN = 1 << 14, /* entries: fewer may be moved */
-	ROOM_MAX = 1 << 26,
+	RESERVED_MIN = 1 << 14, /* entries: fewer may be moved */
+	RESERVED_MAX = 1 << 26,
 };
 
 static struct gm_schema_part *add_part(struct gm_schema *schema, enum gm_schema_part_kind kind)
@@ -188,7 +188,7 @@ static void grow(struct gm_pickle *pickle, size_t length, size_t puts)
 {
 	uint64_t now = gm_pickle_now(pickle);
 	uint64_t entries = now < pickle->file_size ? (pickle->file_size - now) / length : 0;
-	if (entries > ROOM_MIN && entries < ROOM_MAX) {
+	if (entries > RESERVED_MIN && entries < RESERVED_MAX) {
 		(void)gm_array_reserve(&pickle->entries, (size_t)entries);
 		(void)gm_array_reserve(&pickle->memo, (size_t)entries * puts);
 	}

@@ -126,24 +126,24 @@ static struct gm_error *make_settings(
 {
 	const struct gm_sim_launch launch = {.profile = "8GiBx3"};
 	char **device = NULL;
-	bool room = true;
+	bool memory = true;
 	if (on_device)
 		gm_try(gm_sim_settings(&launch, &device));
-	room = add_user_packages(environment, settings); /* the first of two counts */
+	memory = add_user_packages(environment, settings); /* the first of two counts */
 	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
 		const char *text = variable_in(environment, passed_on[i]);
 		bool list = text && (strncmp(text, "PYTHONPATH=", 11) == 0 ||
 		                            strncmp(text, "LD_LIBRARY_PATH=", 16) == 0);
 		_cleanup_free_ char *full = list ? full_paths_only(text) : NULL;
-		room = room && (!list || full) && (!text || add(settings, list ? full : text));
+		memory = memory && (!list || full) && (!text || add(settings, list ? full : text));
 	}
 	for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
-		room = room && add(settings, always[i]);
+		memory = memory && add(settings, always[i]);
 	for (char **at = device; at && *at; at++)
-		room = room && add(settings, *at);
+		memory = memory && add(settings, *at);
 	if (device)
 		gm_sim_settings_free(device);
-	return room ? NULL : &gm_error_no_memory;
+	return memory ? NULL : &gm_error_no_memory;
 }
 
 /* --- the process ------------------------------------------------------------------------------ */

@@ -25,7 +25,7 @@ struct proof {
 	size_t frame_count;
 	pid_t frames_of;
 	struct addresses tracked, held, modules;
-	size_t told; /* lines that were compared */
+	size_t compared; /* lines that were compared */
 };
 
 /* --- what the readers say --------------------------------------------------------------------- */

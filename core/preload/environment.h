@@ -18,11 +18,11 @@ bool gm_preload_reaches_ours(char *const *environment);
  * An environment without our entries: others' stay in their order, and LD_PRELOAD goes where none
  * are left. It refers to `environment`, which stays as it is.
  */
-enum { GM_PRELOAD_ROOM = 4096 };
+enum { GM_PRELOAD_CAPACITY = 4096 };
 struct gm_preload_environment {
 	void *mapped; /* NULL: `room` suffices, as it does for some 400 variables */
 	size_t mapped_size;
-	char *room[GM_PRELOAD_ROOM / sizeof(char *)];
+	char *room[GM_PRELOAD_CAPACITY / sizeof(char *)];
 };
 /* No memory: `environment` itself. The result lies within `made`. */
 char *const *gm_preload_without_ours(struct gm_preload_environment *made, char *const *environment);

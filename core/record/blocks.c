@@ -146,10 +146,10 @@ void gm_record_completions(struct gm_recorder *recorder, struct gm_moment *momen
 
 static void note_segment(struct gm_recorder *recorder, const struct gm_block_record *record)
 {
-	if (record->previous || recorder->told_expandable ||
+	if (record->previous || recorder->reported_expandable ||
 	        gm_record_segment(recorder, record->address))
 		return;
-	recorder->told_expandable = true;
+	recorder->reported_expandable = true;
 	gm_record_gap(recorder,
 	        "a block at 0x%jx begins a segment that did not come by cudaMalloc (expandable "
 	        "segments, or another library's pool): its segment events are not recorded",
@@ -171,8 +171,8 @@ static void cuda_alloc(struct gm_recorder *recorder, struct gm_moment *moment, i
 		block.requested = record.requested;
 		block.stream = record.stream;
 		block.record = record.record;
-	} else if (!recorder->told_no_record) {
-		recorder->told_no_record = true;
+	} else if (!recorder->reported_no_record) {
+		recorder->reported_no_record = true;
 		gm_record_gap(recorder,
 		        "the allocator's record of the block at 0x%jx was not found: requested "
 		        "sizes, "
@@ -210,8 +210,8 @@ static void cuda_free(struct gm_recorder *recorder, struct gm_moment *moment, in
 		        .device_type = GM_DEVICE_CUDA,
 		        .device = (int8_t)device,
 		        .event = UINT64_MAX};
-		if (!recorder->told_unknown_free) {
-			recorder->told_unknown_free = true;
+		if (!recorder->reported_unknown_free) {
+			recorder->reported_unknown_free = true;
 			gm_record_gap(
 			        recorder, "blocks are freed whose allocation was not recorded");
 		}

@@ -69,7 +69,7 @@ static void write_segment(struct gm_recorder *recorder, const struct by_record *
 {
 	uint64_t size = segment_size(index, block);
 	if (size == 0) {
-		recorder->told_expandable = true;
+		recorder->reported_expandable = true;
 		gm_record_gap(recorder, "expandable segments: their events are not recorded");
 		return;
 	}

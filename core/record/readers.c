@@ -21,9 +21,9 @@ static void open_python(struct gm_recorder *recorder)
 	recorder->next_python_try = recorder->event_count + TRY_AGAIN_AFTER;
 	_cleanup_error_ struct gm_error *error =
 	        gm_python_open(recorder->image, recorder->symbols, &recorder->python);
-	if (!error || recorder->told_python)
+	if (!error || recorder->reported_python)
 		return;
-	recorder->told_python = true;
+	recorder->reported_python = true;
 	gm_record_gap(recorder, "no Python stacks: %s", error->message);
 }
 
@@ -35,9 +35,9 @@ static void open_torch(struct gm_recorder *recorder)
 	recorder->next_torch_try = recorder->event_count + TRY_AGAIN_AFTER;
 	_cleanup_error_ struct gm_error *error = gm_torch_open(
 	        recorder->image, recorder->symbols, recorder->python, &recorder->torch);
-	if (!error || recorder->told_torch)
+	if (!error || recorder->reported_torch)
 		return;
-	recorder->told_torch = true;
+	recorder->reported_torch = true;
 	gm_record_gap(
 	        recorder, "no requested sizes, streams or deferred frees: %s", error->message);
 }

@@ -204,8 +204,8 @@ struct gm_recorder {
 	uint32_t last_step;
 
 	/* each of these gaps is told once */
-	bool told_no_record, told_expandable, told_python, told_torch, told_waiting,
-	        told_unknown_free;
+	bool reported_no_record, reported_expandable, reported_python, reported_torch,
+	        reported_waiting, reported_unknown_free;
 
 	uint64_t stop_after; /* event count at which to stop, 0: not */
 	uint32_t stop_step;

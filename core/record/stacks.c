@@ -107,11 +107,11 @@ static pid_t waiting_thread(struct gm_recorder *recorder, pid_t self)
 		if (thread == 0 || thread == self || !waits_in_backward(recorder, thread))
 			continue;
 		if (waiting) {
-			if (!recorder->told_waiting)
+			if (!recorder->reported_waiting)
 				gm_record_gap(recorder,
 				        "several threads wait in backward() at once: events of the "
 				        "autograd threads have no Python stack then");
-			recorder->told_waiting = true;
+			recorder->reported_waiting = true;
 			return 0;
 		}
 		waiting = thread;

@@ -125,13 +125,13 @@ static void put_scaler(const struct gm_amp *amp, FILE *out)
 		fputs("Its value is on the device, and was not recorded.\n", out);
 }
 
-static bool is_shown(const struct gm_amp *amp, const struct gm_amp_step *step, size_t *room)
+static bool is_shown(const struct gm_amp *amp, const struct gm_amp_step *step, size_t *left)
 {
 	if (amp->step_count > STEPS_SHOWN && step->outcome == GM_AMP_STEP_TAKEN)
 		return false;
-	if (!*room)
+	if (!*left)
 		return false;
-	--*room;
+	--*left;
 	return true;
 }
 
@@ -140,10 +140,10 @@ static struct gm_error *put_steps(const struct gm_amp *amp, const struct gm_styl
 	static const char *const heads[] = {
 	        "step", "optimizer's step", "scale after", "tracker", "known by"};
 	struct gm_table *table = gm_table_create(heads, "rlrrl");
-	size_t room = STEPS_SHOWN, shown = 0;
+	size_t left = STEPS_SHOWN, shown = 0;
 	for (size_t i = 0; i < amp->step_count; i++) {
 		const struct gm_amp_step *step = &amp->steps[i];
-		if (!is_shown(amp, step, &room))
+		if (!is_shown(amp, step, &left))
 			continue;
 		shown++;
 		gm_table_cell(table, "%u", step->step);

@@ -199,7 +199,7 @@ static void put_step(const struct gm_holder_step *step, size_t count, FILE *out)
 	case GM_STEP_CELL:
 		fputs("a cell", out);
 		break;
-	case GM_STEP_LENDER:
+	case GM_STEP_MEMORY_OWNER:
 		fputs("lender of a tensor's memory", out);
 		break;
 	case GM_STEP_DLTENSOR:

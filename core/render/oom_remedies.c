@@ -15,7 +15,8 @@ static char *say_expandable(const struct gm_oom_facts *facts,
 	case GM_OOM_YES:
 		return gm_say("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True can join free "
 		              "parts: %s of the %s, %s was missing",
-		        gm_say_size(&w, remedy->bytes), gm_say_size(&w, sums->pieces), missing);
+		        gm_say_size(&w, remedy->bytes), gm_say_size(&w, sums->fragments_bytes),
+		        missing);
 	case GM_OOM_MAYBE:
 		return gm_say("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: it reuses only "
 		              "whole pages of 20 MiB, which small free parts may not fill: between "

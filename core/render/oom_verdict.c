@@ -9,7 +9,7 @@
 
 /* --- verdicts --------------------------------------------------------------------------------- */
 
-static char *say_pieces(const struct gm_oom_facts *facts, const struct gm_oom_sums *sums)
+static char *say_fragmented(const struct gm_oom_facts *facts, const struct gm_oom_sums *sums)
 {
 	struct gm_said_sizes w = {0};
 	char largest[64] = "";
@@ -19,12 +19,14 @@ static char *say_pieces(const struct gm_oom_facts *facts, const struct gm_oom_su
 	if (!gm_oom_known(facts->free))
 		return gm_say("Enough memory is free, but not in one piece: %s is free within "
 		              "PyTorch's segments%s, and the %s needed have to be contiguous.",
-		        gm_say_size(&w, sums->pieces), largest, gm_say_size(&w, facts->needed));
+		        gm_say_size(&w, sums->fragments_bytes), largest,
+		        gm_say_size(&w, facts->needed));
 	return gm_say("Enough memory is free, but not in one piece: %s is free within PyTorch's "
 	              "segments%s and %s on the device, %s together; the %s needed have to be "
 	              "contiguous.",
-	        gm_say_size(&w, sums->pieces), largest, gm_say_size(&w, facts->free),
-	        gm_say_size(&w, sums->pieces + facts->free), gm_say_size(&w, facts->needed));
+	        gm_say_size(&w, sums->fragments_bytes), largest, gm_say_size(&w, facts->free),
+	        gm_say_size(&w, sums->fragments_bytes + facts->free),
+	        gm_say_size(&w, facts->needed));
 }
 
 static char *say_not_pytorch(const struct gm_oom_facts *facts, const struct gm_oom_sums *sums)
@@ -61,7 +63,7 @@ static char *say_tensors(const struct gm_oom_facts *facts, const struct gm_oom_s
 		return gm_say("There is too little memory: %s is allocated%s, %s more was needed, "
 		              "and the free parts (%s) are not enough.",
 		        gm_say_size(&w, facts->allocated), kept, gm_say_size(&w, facts->needed),
-		        gm_say_size(&w, sums->pieces));
+		        gm_say_size(&w, sums->fragments_bytes));
 	return gm_say("There is too little memory: of the device's %s, %s is in use by PyTorch's "
 	              "tensors%s and %s was free; %s more was needed, %s too much.",
 	        gm_say_size(&w, facts->total), gm_say_size(&w, facts->allocated), kept,
@@ -85,11 +87,11 @@ char *gm_oom_sentence(const struct gm_oom_facts *facts, const struct gm_oom_judg
 		        "fit.",
 		        gm_say_size(&w, facts->allocated), gm_say_size(&w, facts->limit),
 		        gm_say_size(&w, facts->needed));
-	case GM_OOM_LIMIT_IN_PIECES:
+	case GM_OOM_LIMIT_FRAGMENTED:
 		return gm_say("PyTorch may use %s (a limit set for this process) and holds %s of "
 		              "it; %s of that is free, in parts too small for the %s needed.",
 		        gm_say_size(&w, facts->limit), gm_say_size(&w, facts->reserved),
-		        gm_say_size(&w, sums->pieces), gm_say_size(&w, facts->needed));
+		        gm_say_size(&w, sums->fragments_bytes), gm_say_size(&w, facts->needed));
 	case GM_OOM_LIMIT_REACHED:
 		return gm_say(
 		        "The limit set for this process (set_per_process_memory_fraction) is "
@@ -105,8 +107,8 @@ char *gm_oom_sentence(const struct gm_oom_facts *facts, const struct gm_oom_judg
 		              "driver or of the system (WSL, a virtual GPU, a container, an "
 		              "integrated GPU), or an earlier fault of the device.",
 		        gm_say_size(&w, facts->free), gm_say_size(&w, facts->needed));
-	case GM_OOM_IN_PIECES:
-		return say_pieces(facts, sums);
+	case GM_OOM_FRAGMENTED:
+		return say_fragmented(facts, sums);
 	case GM_OOM_WAITS_FOR_STREAM:
 		return gm_say(
 		        "The program has released %s that still waits for another stream "
@@ -156,7 +158,7 @@ char *gm_oom_line_text(const struct gm_oom_facts *facts, const struct gm_oom_jud
 		return gm_say("released, waiting for a stream");
 	case GM_OOM_PART_PRIVATE_POOLS:
 		return gm_say("free, kept for private pools (CUDA graphs, MemPools)");
-	case GM_OOM_PART_PIECES:
+	case GM_OOM_PART_FRAGMENTS:
 		return gm_oom_known(facts->largest_hole)
 		               ? gm_say("free within PyTorch's segments, the largest part %s",
 		                         gm_text_size(facts->largest_hole, text))

@@ -87,7 +87,7 @@ struct gm_replay_run {
 	const char *const *settings; /* of PYTORCH_CUDA_ALLOC_CONF; "": PyTorch's defaults */
 	size_t count;
 	/* Called when one more is done, with how many are. NULL: nobody. */
-	void (*told)(void *data, size_t done);
+	void (*progress)(void *data, size_t done);
 	void *data;
 };
 

@@ -93,8 +93,8 @@ static void take_line(void *data, const char *line)
 	}
 	heard->results[heard->results_known] = result;
 	heard->results_known++;
-	if (heard->run->told)
-		heard->run->told(heard->run->data, heard->results_known);
+	if (heard->run->progress)
+		heard->run->progress(heard->run->data, heard->results_known);
 }
 
 static struct gm_error *explain(const struct gm_replay_run *run, struct gm_sim_listened *listened)

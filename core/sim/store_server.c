@@ -56,13 +56,13 @@ static bool send_out(struct server *server, size_t i)
 
 static bool receive(struct server *server, size_t i)
 {
-	unsigned char piece[16384];
+	unsigned char bytes[16384];
 	struct gm_sim_store_client *client = &server->clients[i];
-	ssize_t n = recv(server->sockets[i], piece, sizeof(piece), 0);
+	ssize_t n = recv(server->sockets[i], bytes, sizeof(bytes), 0);
 	if (n < 0 && errno == EINTR)
 		return true;
 	return n > 0 && client->in.size + (size_t)n <= LARGEST_REQUEST &&
-	       gm_sim_store_append(&client->in, piece, (size_t)n) &&
+	       gm_sim_store_append(&client->in, bytes, (size_t)n) &&
 	       gm_sim_store_serve(server->store, client) && send_out(server, i);
 }
 

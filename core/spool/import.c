@@ -8,7 +8,7 @@
 #include "spool/internal.h"
 
 /* Why the file ends where it does, where that is worth telling. */
-static void tell_end(const struct gm_spool_file *file, const struct gm_spool_options *options,
+static void note_end(const struct gm_spool_file *file, const struct gm_spool_options *options,
         struct gm_log_writer *log, uint64_t lost)
 {
 	char text[320] = "";
@@ -66,7 +66,7 @@ static void tell_end(const struct gm_spool_file *file, const struct gm_spool_opt
 }
 
 /* That the beginning was dropped, where it was. */
-static void tell_beginning(const struct gm_spool_file *file, struct gm_log_writer *log)
+static void note_beginning(const struct gm_spool_file *file, struct gm_log_writer *log)
 {
 	char text[320], number[GM_SIZE_GROUPED];
 	if (!file->beginning)
@@ -98,8 +98,8 @@ static struct gm_error *write_log(const struct gm_spool_file *file, struct gm_lo
 		error = gm_spool_names(&tables);
 	}
 	if (!error) {
-		tell_beginning(file, log);
-		tell_end(file, options, log, summary->lost);
+		note_beginning(file, log);
+		note_end(file, options, log, summary->lost);
 	}
 	gm_spool_replay_destroy(replay);
 	gm_spool_tables_deinit(&tables);

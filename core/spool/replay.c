@@ -318,7 +318,7 @@ static void free_completed(struct gm_spool_replay *replay, struct gm_event *even
 static uint32_t grad_flag(const struct gm_spool_replay *replay, const struct gm_spool_event *from)
 {
 	bool is_block = from->action == GM_AGENT_ALLOC || from->action == GM_AGENT_FREE_REQUESTED;
-	if (!(replay->file->header.features & GM_AGENT_TELLS_GRAD) || !is_block ||
+	if (!(replay->file->header.features & GM_AGENT_HAS_GRAD) || !is_block ||
 	        from->source != GM_AGENT_C10 || from->bits & GM_AGENT_PREEXISTING)
 		return 0;
 	return from->bits & GM_AGENT_NO_GRAD ? GM_EVENT_NO_GRAD : GM_EVENT_GRAD;

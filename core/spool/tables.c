@@ -10,7 +10,7 @@
 
 #define KIND(kind) ((kind)-GM_AGENT_CODE)
 
-static bool make_room(struct gm_spool_tables *tables, unsigned kind, uint32_t id)
+static bool reserve(struct gm_spool_tables *tables, unsigned kind, uint32_t id)
 {
 	uint32_t count = tables->counts[kind];
 	if (id < count)
@@ -40,8 +40,8 @@ static bool make_room(struct gm_spool_tables *tables, unsigned kind, uint32_t id
 /* A copy that stays while the tables do; NULL: no memory. */
 static const uint8_t *keep(struct gm_spool_tables *tables, struct gm_bytes bytes)
 {
-	enum { PIECE = 1 << 16 };
-	size_t size = bytes.size > PIECE ? bytes.size : PIECE;
+	enum { AREA = 1 << 16 };
+	size_t size = bytes.size > AREA ? bytes.size : AREA;
 	if (!tables->chunks.count || bytes.size > tables->chunk_left) {
 		uint8_t *chunk = malloc(size);
 		if (!chunk || !gm_array_push(&tables->chunks, chunk)) {
@@ -62,7 +62,7 @@ bool gm_spool_tables_add(
 {
 	/* No id is greater than the number of records there can be. */
 	if (record->id == 0 || record->id > file_size / 3 || record->id > UINT32_MAX / 4 ||
-	        !make_room(tables, KIND(record->kind), record->id))
+	        !reserve(tables, KIND(record->kind), record->id))
 		return false;
 	struct gm_bytes *slot = &tables->payloads[KIND(record->kind)][record->id];
 	if (!slot->at)

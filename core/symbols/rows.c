@@ -51,7 +51,7 @@ static struct gm_row *free_slot(struct gm_row *slots, size_t capacity, uint64_t 
 	return &slots[i];
 }
 
-static bool make_room(struct gm_rows *rows)
+static bool reserve(struct gm_rows *rows)
 {
 	if (rows->count * 2 < rows->capacity)
 		return true;
@@ -208,7 +208,7 @@ failed:
 const struct gm_row *gm_rows_add(
         struct gm_rows *rows, uint64_t address, Dwarf_CFI *cfi, uint64_t bias)
 {
-	if (!make_room(rows))
+	if (!reserve(rows))
 		return NULL;
 	struct gm_row row = {.address = address, .kind = GM_ROW_STOP};
 	Dwarf_Frame *frame = NULL;

@@ -136,7 +136,7 @@ static uint64_t take_work(const struct looking *looking, size_t index, const str
 {
 	uint32_t python, native;
 	gm_model_stacks(looking->model, block->alloc, &python, &native);
-	return gm_tree_tells_work(python, block->flags);
+	return gm_tree_shows_work(python, block->flags);
 }
 
 static uint64_t take_stream(

@@ -6,19 +6,19 @@
 
 typedef GM_ARRAY(uint32_t) index_array;
 
-static bool write_told(const struct gm_log *log, const struct gm_wrapper_frames *wrapper_frames,
-        uint32_t stack, index_array *told, struct gm_view_columns *columns)
+static bool write_shown(const struct gm_log *log, const struct gm_wrapper_frames *wrapper_frames,
+        uint32_t stack, index_array *shown, struct gm_view_columns *columns)
 {
 	struct gm_frame_place place;
 	size_t index;
 	struct gm_tree_walk walk = gm_tree_walk_begin(log, wrapper_frames, stack);
-	told->count = 0;
+	shown->count = 0;
 	while (gm_tree_walk_next(&walk, &index, &place))
-		if (!gm_array_push(told, (uint32_t)index))
+		if (!gm_array_push(shown, (uint32_t)index))
 			return false;
-	gm_view_put(columns, told->count);
-	for (size_t i = 0; i < told->count; i++)
-		gm_view_put(columns, told->items[i]);
+	gm_view_put(columns, shown->count);
+	for (size_t i = 0; i < shown->count; i++)
+		gm_view_put(columns, shown->items[i]);
 	return true;
 }
 
@@ -26,14 +26,15 @@ struct gm_error *gm_view_calls(const struct gm_model *model, const uint32_t *sta
         struct gm_view_columns *columns)
 {
 	struct gm_wrapper_frames *wrapper_frames;
-	index_array told = {0};
+	index_array shown = {0};
 	bool memory = true;
 	gm_try(gm_wrapper_frames_create(model, &wrapper_frames));
 	gm_view_column_begin(columns, "stacks.told", GM_VIEW_NUMBERS);
 	for (size_t i = 0; i < count && memory; i++)
-		memory = write_told(gm_model_log(model), wrapper_frames, stacks[i], &told, columns);
+		memory = write_shown(
+		        gm_model_log(model), wrapper_frames, stacks[i], &shown, columns);
 	gm_view_column_end(columns);
-	gm_array_deinit(&told);
+	gm_array_deinit(&shown);
 	gm_wrapper_frames_destroy(wrapper_frames);
 	return memory ? NULL : &gm_error_no_memory;
 }

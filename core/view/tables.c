@@ -219,16 +219,16 @@ uint32_t gm_view_site(struct gm_view_tables *tables, const struct gm_block *bloc
 	return (uint32_t)*number;
 }
 
-/* What `tell` says of a native stack, as a text; `map`: those that were asked for before. */
+/* What `describe` says of a native stack, as a text; `map`: those that were asked for before. */
 static uint32_t native_text(struct gm_view_tables *tables, struct gm_map *map, uint32_t native,
-        bool (*tell)(const struct gm_log *, uint32_t, char[GM_OPERATOR_MAX]))
+        bool (*describe)(const struct gm_log *, uint32_t, char[GM_OPERATOR_MAX]))
 {
 	char name[GM_OPERATOR_MAX];
 	bool new;
 	uint64_t *number = native ? kept(tables, map, native, &new) : NULL;
 	if (!number)
 		return 0;
-	if (new &&tell(tables->log, native, name))
+	if (new &&describe(tables->log, native, name))
 		*number = gm_view_text(tables, name);
 	return (uint32_t)*number;
 }
@@ -284,8 +284,8 @@ uint32_t gm_view_tensor(struct gm_view_tables *tables, uint32_t tensor)
 	if (!number)
 		return 0;
 	if (new && (*number = gm_view_text(tables, gm_text_tensor(tables->log, tensor, text)))) {
-		const struct tensor told = {(uint32_t)*number, tensor};
-		tables->no_memory |= !gm_array_push(&tables->tensors, told);
+		const struct tensor entry = {(uint32_t)*number, tensor};
+		tables->no_memory |= !gm_array_push(&tables->tensors, entry);
 	}
 	return (uint32_t)*number;
 }
@@ -316,13 +316,13 @@ static uint32_t frame_number(
 static void write_stack(
         struct gm_view_tables *tables, struct gm_view_columns *columns, uint32_t python)
 {
-	size_t count = 0, told = 0;
+	size_t count = 0, shown = 0;
 	const uint32_t *ids = gm_log_python_stack(tables->log, python, &count);
 	struct gm_frame_place place;
-	while (ids && told < count && gm_place_frame(tables->log, python, told, &place))
-		told++;
-	gm_view_put(columns, told);
-	for (size_t i = 0; i < told; i++) {
+	while (ids && shown < count && gm_place_frame(tables->log, python, shown, &place))
+		shown++;
+	gm_view_put(columns, shown);
+	for (size_t i = 0; i < shown; i++) {
 		gm_place_frame(tables->log, python, i, &place);
 		gm_view_put(columns, frame_number(tables, ids[i], &place));
 	}

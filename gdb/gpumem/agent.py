@@ -16,7 +16,7 @@ from .calls import Calls
 from .library import Failure, Walk, agent_library, as_json
 from .session import Log, session
 
-ROOM = 16384  # for a path, and for the settings
+BUFFER_BYTES = 16384  # for a path, and for the settings
 PRELOAD, SETTINGS = "LD_PRELOAD", "GPUMEM_AGENT"
 
 
@@ -103,9 +103,9 @@ def load(pid, log, devices, on_oom):
     if owner.st_uid != os.geteuid():
         os.chown(log.folder, owner.st_uid, owner.st_gid, follow_symlinks=False)
     calls = Calls(library, pid)
-    room = calls.memory(ROOM)
+    buffer = calls.memory(BUFFER_BYTES)
     if not library.agent_function("gpumem_agent_start"):
-        calls.load(agent_library(), room)
+        calls.load(agent_library(), buffer)
     more, table, size = "", 0, 0
     if "cuda" in devices.split(",") and library.agent_existing():
         more = ";existing=0"
@@ -116,11 +116,11 @@ def load(pid, log, devices, on_oom):
             table = calls.memory(size)
             library.agent_existing(table, size)
     text = settings_text(log.path, devices, on_oom, more)
-    gdb.selected_inferior().write_memory(room, os.fsencode(text) + b"\0")
-    result = calls.call("gpumem_agent_start", room, result="int")
+    gdb.selected_inferior().write_memory(buffer, os.fsencode(text) + b"\0")
+    result = calls.call("gpumem_agent_start", buffer, result="int")
     if table:
         calls.give_back(table, size)
-    calls.give_back(room, ROOM)
+    calls.give_back(buffer, BUFFER_BYTES)
     if result == 1:
         raise Failure(f"process {pid}: it is recorded already: `gpumem detach {pid}` in a shell ends that recording", 4)
     if result != 0:
@@ -256,7 +256,7 @@ class AgentRecording:
     stopped = at_event = False
     events = step = 0  # what `gpumem next-event` or `until` waits for
     site = at_entry = None
-    told = None
+    print_account = None
     catchpoint = None
     on_refusal = on_other_process = on_oom = None
 
@@ -335,10 +335,10 @@ class AgentRecording:
 
     # --- out of memory ---
 
-    def stop_at_oom(self, told):
-        """The agent stops the process where a device has run out of memory (SIGSTOP); `told` says what there is to say."""
+    def stop_at_oom(self, print_account):
+        """The agent stops the process where a device has run out of memory (SIGSTOP); `print_account` says what there is to say."""
         gdb.execute("handle SIGSTOP stop print nopass", to_string=True)
-        self.told = told
+        self.print_account = print_account
         gdb.events.stop.connect(self._stopped)
 
     def core_at_oom(self, write):
@@ -353,11 +353,11 @@ class AgentRecording:
 
     def _stopped(self, event):
         if getattr(event, "stop_signal", "") == "SIGSTOP" and debugger.process_id() == self.pid:
-            self.told()
+            self.print_account()
 
     def close(self):
         gdb.events.stop.disconnect(self._stands)
-        if self.told:
+        if self.print_account:
             gdb.events.stop.disconnect(self._stopped)
             gdb.execute("handle SIGSTOP pass", to_string=True)
         if self.catchpoint:

@@ -133,10 +133,10 @@ class Calls:
         data = bytes(gdb.selected_inferior().read_memory(address, 1024))
         return data.split(b"\0")[0].decode("utf-8", "replace")
 
-    def load(self, path, room):
-        """dlopen(); `room` is memory for its name."""
-        gdb.selected_inferior().write_memory(room, path.encode() + b"\0")
-        if not self.call("dlopen", room, RTLD_NOW):
+    def load(self, path, buffer):
+        """dlopen(); `buffer` is memory for its name."""
+        gdb.selected_inferior().write_memory(buffer, path.encode() + b"\0")
+        if not self.call("dlopen", buffer, RTLD_NOW):
             why = self.call("dlerror")
             raise Failure(
                 f"record --engine agent: the program's dynamic linker refuses the agent: {self.text(why) if why else path}", 4

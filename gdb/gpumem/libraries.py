@@ -37,10 +37,10 @@ def restore_loading():
     if _ours:
         gdb.execute("set auto-solib-add on", to_string=True)
         _ours = False
-        tell(0, [])
+        notify(0, [])
 
 
-def tell(pid, heavy):
+def notify(pid, heavy):
     for function in after_loading:
         function(pid, heavy)
 
@@ -71,7 +71,7 @@ def load_new(pid):
     except OSError:
         return
     read(paths)
-    tell(pid, heavy)
+    notify(pid, heavy)
 
 
 def read(paths):

@@ -28,7 +28,7 @@ def account():
     return lines
 
 
-def tell_account():
+def print_account():
     """Where the program stands still in its error."""
     for line in account():
         debugger.say(line)
@@ -54,7 +54,7 @@ class OnOom:
 
     def _stopped(self, _event):
         gdb.events.stop.disconnect(self._stopped)
-        tell_account()
+        print_account()
 
     def _write_core(self):
         self.cores += 1

@@ -12,7 +12,7 @@ import gdb
 
 from . import agent, debugger, frames, libraries, python_frames
 from .library import Failure
-from .oom import OnOom, tell_account
+from .oom import OnOom, print_account
 from .recording import Recording
 from .session import Log, session
 from .watches import watches
@@ -31,7 +31,7 @@ class Waiting:
         self.preload = None  # engine agent: for the programs that gdb starts
         self.by_agent = False
         self.identity = None  # of the program in the recorded process
-        self.told_other = set()
+        self.reported_others = set()
         self.never_held = []  # lines about conditions, of the recording that ended last
         self.condition = {}  # of `gpumem step` or `until`, for a program that they start
 
@@ -117,7 +117,7 @@ class Waiting:
             current.recording.arm()
         watches().begin(current.recording)
         if self.on_oom == "stop":
-            current.recording.stop_at_oom(tell_account)
+            current.recording.stop_at_oom(print_account)
         elif self.on_oom == "core":
             current.recording.core_at_oom(OnOom("core", pid, self.core_file))
 
@@ -201,8 +201,8 @@ class Waiting:
         """gdb followed a fork: the child has our breakpoints, and is recorded if the parent was let go."""
         recording = session().recording
         if recording is not None and any(inferior.pid == recording.pid for inferior in gdb.inferiors()):
-            if pid not in self.told_other:
-                self.told_other.add(pid)
+            if pid not in self.reported_others:
+                self.reported_others.add(pid)
                 debugger.warn(f"process {pid} is not recorded: process {recording.pid} is")
             return
         self._finish()

@@ -73,7 +73,7 @@ class Session:
         if self.recording is not None:
             self.recording.recorder.flush()
         thread = gdb.selected_thread()
-        self.watch.tell(self.library)
+        self.watch.inform(self.library)
         self.library.look_at(
             thread.ptid[1] if thread and thread.is_valid() else 0,
             self.log.path if self.log else None,

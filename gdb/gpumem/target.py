@@ -214,7 +214,7 @@ class Watch:
     def _changed(self, _event):
         self.fresh = False
 
-    def tell(self, library):
+    def inform(self, library):
         kind = debugger.connection()
         inferior = gdb.selected_inferior()
         library.set_process(inferior.pid if kind == "native" else 0)

@@ -56,20 +56,21 @@ static uint64_t waiting_frame(struct gm_stacks_thread *thread, struct gm_stacks_
 	return entry && entry->kind == GM_CODE_ENGINE ? frame : 0;
 }
 
-static bool still_waits(const struct gm_lent *lent, struct gm_stacks_thread *other)
+static bool still_waits(
+        const struct gm_borrowed_from *borrowed_from, struct gm_stacks_thread *other)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
 	uint64_t state = atomic_load(&other->state);
 
-	return lent->frame && gm_python_innermost(state) == lent->frame &&
-	       (gm_load(lent->frame + (uint64_t)layout->frame_code) & gm_stacks_python.code_mask) ==
-	               lent->code;
+	return borrowed_from->frame && gm_python_innermost(state) == borrowed_from->frame &&
+	       (gm_load(borrowed_from->frame + (uint64_t)layout->frame_code) &
+	               gm_stacks_python.code_mask) == borrowed_from->code;
 }
 
-static void tell_several(void)
+static void report_several(void)
 {
-	static _Atomic bool told;
-	if (!atomic_exchange(&told, true))
+	static _Atomic bool reported;
+	if (!atomic_exchange(&reported, true))
 		gm_agent_gap("several threads waited in backward() at once: events of the autograd "
 		             "threads that could be of either have no Python stack");
 }
@@ -96,7 +97,7 @@ static uint64_t current_task(void)
 
 /* Finds the one that waits for what this thread does, visited. NULL: none or several. */
 static struct gm_stacks_thread *find(
-        struct gm_stacks_thread *thread, uint64_t task, struct gm_lent *ret)
+        struct gm_stacks_thread *thread, uint64_t task, struct gm_borrowed_from *ret)
 {
 	uint32_t waiters[GM_WAITERS_MAX];
 	uint64_t frame;
@@ -116,7 +117,7 @@ static struct gm_stacks_thread *find(
 	if (count > 1 && task)
 		which = gm_waiter_of(thread, waiters, count);
 	if (count > 1 && which >= count)
-		tell_several();
+		report_several();
 	if (which >= count)
 		return NULL;
 	struct gm_stacks_thread *found = atomic_load(&gm_stacks_threads[waiters[which]]);
@@ -130,37 +131,37 @@ static struct gm_stacks_thread *find(
 	ret->frame = frame;
 	ret->code = gm_load(frame + (uint64_t)gm_stacks_python.layout.frame_code) &
 	            gm_stacks_python.code_mask;
-	ret->lender = waiters[which] + 1;
+	ret->owner = waiters[which] + 1;
 	return found;
 }
 
 /* Of a task without a number nothing is remembered: another may have begun. */
-static struct gm_stacks_thread *lender_of(
-        struct gm_stacks_thread *thread, uint64_t task, struct gm_lent *lent)
+static struct gm_stacks_thread *owner_of(
+        struct gm_stacks_thread *thread, uint64_t task, struct gm_borrowed_from *borrowed_from)
 {
 	struct gm_stacks_thread *other;
 
-	if (task && lent->task == task && lent->lender) {
-		other = atomic_load(&gm_stacks_threads[lent->lender - 1]);
+	if (task && borrowed_from->task == task && borrowed_from->owner) {
+		other = atomic_load(&gm_stacks_threads[borrowed_from->owner - 1]);
 		if (visit(other)) {
-			if (still_waits(lent, other))
+			if (still_waits(borrowed_from, other))
 				return other;
 			leave(other);
 		}
 	}
-	if (lent->task != task)
-		*lent = (struct gm_lent){.task = task};
-	lent->lender = 0;
-	if (task && lent->tries >= TRIES)
+	if (borrowed_from->task != task)
+		*borrowed_from = (struct gm_borrowed_from){.task = task};
+	borrowed_from->owner = 0;
+	if (task && borrowed_from->tries >= TRIES)
 		return NULL;
-	lent->tries++;
-	return find(thread, task, lent);
+	borrowed_from->tries++;
+	return find(thread, task, borrowed_from);
 }
 
 uint32_t gm_borrow_take(struct gm_stacks_thread *thread)
 {
 	struct gm_stacks_thread *other;
-	struct gm_lent *lent;
+	struct gm_borrowed_from *borrowed_from;
 	uint64_t task;
 	uint32_t stack;
 
@@ -174,11 +175,11 @@ uint32_t gm_borrow_take(struct gm_stacks_thread *thread)
 	if (!thread->is_autograd)
 		return 0;
 	task = current_task();
-	lent = &thread->lent[task % GM_LENT];
-	other = lender_of(thread, task, lent);
+	borrowed_from = &thread->borrowed_from[task % GM_BORROWED_FROM];
+	other = owner_of(thread, task, borrowed_from);
 	if (!other)
 		return 0;
-	stack = gm_python_take_from(thread, lent->frame);
+	stack = gm_python_take_from(thread, borrowed_from->frame);
 	leave(other);
 	return stack;
 }

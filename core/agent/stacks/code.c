@@ -33,7 +33,7 @@ struct content_slot {
 static _Atomic(struct gm_stack_code *) *slots;
 static struct content_slot *contents;
 static _Atomic uint32_t code_count;
-static _Atomic bool told_full;
+static _Atomic bool reported_full;
 
 bool gm_codes_init(void)
 {
@@ -49,7 +49,7 @@ void gm_codes_clear(void)
 	gm_stacks_clear((void *)slots, SLOTS * sizeof(*slots));
 	gm_stacks_clear(contents, CONTENT_SLOTS * sizeof(*contents));
 	atomic_store(&code_count, 0);
-	atomic_store(&told_full, false);
+	atomic_store(&reported_full, false);
 }
 
 /* --- objects of Python, as they lie in memory --- */
@@ -370,7 +370,7 @@ static uint32_t number_of(const uint8_t *body, size_t size)
 			atomic_store(&contents[i].id, id);
 		return id;
 	}
-	if (!atomic_exchange(&told_full, true))
+	if (!atomic_exchange(&reported_full, true))
 		gm_agent_gap("the agent's table of Python code is full: stacks with code not seen "
 		             "before are left out "
 		             "from here on");

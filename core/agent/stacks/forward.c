@@ -26,7 +26,7 @@ enum {
 	FRAMES_MAX = 64, /* the innermost ones */
 	TEXT_MAX = 1024, /* characters of one that are looked at */
 	ENTRIES_MAX = 64,
-	TOLD_MAX = 16000, /* bytes of a mark */
+	MARK_MAX = 16000, /* bytes of a mark */
 };
 
 /*
@@ -245,7 +245,7 @@ static size_t frames_of(uint64_t list, char *ret, char text[4 * TEXT_MAX + 1])
 	for (uint64_t i = count; i-- > 0 && count - i <= FRAMES_MAX;) {
 		uint64_t object = word(items + 8 * i);
 		size_t put = object && text_of(object, text)
-		                     ? put_frame(ret + used, TOLD_MAX - used, text)
+		                     ? put_frame(ret + used, MARK_MAX - used, text)
 		                     : 0;
 		if (!put)
 			break;

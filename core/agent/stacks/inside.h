@@ -60,7 +60,7 @@ struct gm_trie {
 	uint32_t max;
 	_Atomic uint32_t *slots[GM_TRIE_LEVELS];
 	_Atomic uint32_t used[GM_TRIE_LEVELS];
-	_Atomic bool told_full;
+	_Atomic bool reported_full;
 	enum gm_agent_record kind;
 	uint32_t (*write)(uint8_t *bytes, const struct gm_trie_node *node);
 };
@@ -190,13 +190,13 @@ _Static_assert(sizeof(struct gm_seen) == 64, "a line of the cache");
 enum { GM_SEEN = 2048, GM_SEEN_WAYS = 4, GM_SEEN_WORDS = 1 << 17 };
 
 /* Whose stack is borrowed for a task of the autograd engine. */
-struct gm_lent {
+struct gm_borrowed_from {
 	uint64_t task;        /* its number plus 1 */
-	uint32_t lender;      /* number of the thread plus 1; 0: not known */
+	uint32_t owner;       /* number of the thread plus 1; 0: not known */
 	uint32_t tries;       /* to find it */
 	uint64_t frame, code; /* its innermost frame then */
 };
-enum { GM_LENT = 8 };
+enum { GM_BORROWED_FROM = 8 };
 
 /* What a thread knows of its last stacks. Mapped when the thread records first, given to another
  * when it ends. */
@@ -221,7 +221,7 @@ struct gm_stacks_thread {
 	bool is_pythons, had_none; /* started by Python: its state lives as long as it */
 	bool has_frames;           /* of its own, at its last event */
 	uint32_t kernel_id;
-	struct gm_lent lent[GM_LENT]; /* by the engine's task */
+	struct gm_borrowed_from borrowed_from[GM_BORROWED_FROM]; /* by the engine's task */
 
 	struct gm_open_loop loops[GM_STACKS_LOOPS]; /* of `python`, outermost first */
 	uint32_t loop_count;

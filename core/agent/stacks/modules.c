@@ -27,7 +27,7 @@ struct known {
 
 static struct known *known;
 static _Atomic uint32_t known_count;
-static _Atomic bool busy, told_full;
+static _Atomic bool busy, reported_full;
 static _Atomic uint64_t last_subs;
 _Atomic uint64_t gm_unload_salt;
 
@@ -51,7 +51,7 @@ void gm_modules_clear(void)
 		gm_stacks_clear(known, MODULES_MAX * sizeof(*known));
 	atomic_store(&known_count, 0);
 	atomic_store(&busy, false);
-	atomic_store(&told_full, false);
+	atomic_store(&reported_full, false);
 }
 
 static int look_at_subs(struct dl_phdr_info *info, size_t size, void *context)
@@ -209,7 +209,7 @@ bool gm_module_at(struct gm_stacks_thread *thread, uint64_t address, struct gm_l
 		known[count].salt = salt;
 		write_module(thread, search, count + 1);
 		atomic_store_explicit(&known_count, count + 1, memory_order_release);
-	} else if (!atomic_exchange(&told_full, true)) {
+	} else if (!atomic_exchange(&reported_full, true)) {
 		gm_agent_gap("more than 4096 libraries: those met later are not named");
 	}
 	atomic_store(&busy, false);

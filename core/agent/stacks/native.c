@@ -88,7 +88,7 @@ static bool step_signal(struct walk *walk)
 	return true;
 }
 
-/* To the caller. False: this is the last frame that can be told. */
+/* To the caller. False: this is the last frame that can be reported. */
 static inline bool step(struct gm_stacks_thread *thread, struct walk *walk)
 {
 	struct gm_frame_row row = gm_row_of(thread, walk->exact ? walk->pc : walk->pc - 1);
@@ -169,11 +169,11 @@ static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t 
 	return stack;
 }
 
-static void told_deep(void)
+static void report_deep(void)
 {
-	static _Atomic bool told;
+	static _Atomic bool reported;
 
-	if (!atomic_exchange(&told, true))
+	if (!atomic_exchange(&reported, true))
 		gm_agent_gap("some native stacks were too deep: of those the innermost 256 frames "
 		             "are recorded");
 }
@@ -221,7 +221,7 @@ static uint32_t walk_from(struct gm_stacks_thread *thread, struct walk walk)
 			        .exact = walk.exact};
 		}
 		if (GM_UNLIKELY(count >= most)) {
-			told_deep();
+			report_deep();
 			uint32_t stack = number(thread, 0, gm_stacks_kept());
 			thread->native_count = 0; /* its outermost frame is not known */
 			return stack;

@@ -87,11 +87,11 @@ static bool is_incomplete(const struct gm_stack_code *entry, const struct gm_pyt
 	               OWNED_BY_GENERATOR;
 }
 
-static void told_deep(void)
+static void report_deep(void)
 {
-	static _Atomic bool told;
+	static _Atomic bool reported;
 
-	if (!atomic_exchange(&told, true))
+	if (!atomic_exchange(&reported, true))
 		gm_agent_gap("some Python stacks were too deep: of those the innermost 256 frames "
 		             "are recorded");
 }
@@ -375,7 +375,7 @@ static uint32_t walk(struct gm_stacks_thread *thread, uint64_t frame)
 	}
 	thread->base = base;
 	if (GM_UNLIKELY(count >= most)) {
-		told_deep();
+		report_deep();
 		/* of a stack that has been cut, nothing is known to be the outermost */
 		uint32_t stack = number(thread, 0, gm_stacks_kept());
 		thread->python_count = 0;

@@ -25,7 +25,7 @@ static void forget_thread(struct gm_stacks_thread *thread)
 	thread->is_named = thread->is_autograd = thread->is_pythons = thread->had_none = false;
 	thread->python_count = thread->native_count = 0;
 	thread->forward = thread->task_frame = 0;
-	memset(thread->lent, 0, sizeof(thread->lent));
+	memset(thread->borrowed_from, 0, sizeof(thread->borrowed_from));
 	thread->epoch++;
 }
 
@@ -86,7 +86,7 @@ struct gm_stacks_thread *gm_stacks_thread(void)
 		memset(thread->children_seen, 0, sizeof(thread->children_seen));
 		thread->python_count = thread->native_count = 0;
 		thread->forward = thread->task_frame = 0;
-		memset(thread->lent, 0, sizeof(thread->lent));
+		memset(thread->borrowed_from, 0, sizeof(thread->borrowed_from));
 	}
 	return thread;
 }

@@ -37,7 +37,7 @@ void gm_trie_clear(struct gm_trie *trie)
 		atomic_store(&trie->used[i], 0);
 	}
 	atomic_store(&trie->count, 0);
-	atomic_store(&trie->told_full, false);
+	atomic_store(&trie->reported_full, false);
 }
 
 static bool is_child(const struct gm_trie *trie, uint32_t id, uint32_t parent, uint64_t value)
@@ -54,7 +54,7 @@ static uint32_t make(struct gm_trie *trie, uint32_t parent, uint64_t value)
 	if (atomic_load_explicit(&trie->count, memory_order_relaxed) < trie->max)
 		id = atomic_fetch_add_explicit(&trie->count, 1, memory_order_relaxed) + 1;
 	if (id == 0 || id > trie->max) {
-		if (!atomic_exchange(&trie->told_full, true))
+		if (!atomic_exchange(&trie->reported_full, true))
 			gm_agent_gap(trie->kind == GM_AGENT_PYTHON_STACK
 			                     ? "the agent's table of Python stacks is full: stacks "
 			                       "not seen "

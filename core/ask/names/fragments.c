@@ -14,17 +14,17 @@ static const char *copy_key(const struct gm_tensor *tensor)
 
 struct state_visit {
 	struct gm_name_walk *walk;
-	uint64_t count; /* elements of the piece */
+	uint64_t count; /* elements of the part */
 };
 
 static bool see_state(void *context, uint64_t key, uint64_t value, const char *name)
 {
 	struct state_visit *visit = context;
 	struct gm_name_walk *walk = visit->walk;
-	struct gm_tensor piece;
-	if (gm_name_walk_is_whole(walk, name) && gm_zero_tensor(walk->reading, value, &piece) &&
-	        piece.numel == visit->count)
-		gm_name_walk_tensor(walk, GM_NAMED_OPTIMIZER_STATE, &piece, name);
+	struct gm_tensor part;
+	if (gm_name_walk_is_whole(walk, name) && gm_zero_tensor(walk->reading, value, &part) &&
+	        part.numel == visit->count)
+		gm_name_walk_tensor(walk, GM_NAMED_OPTIMIZER_STATE, &part, name);
 	return !walk->no_memory;
 }
 
@@ -32,22 +32,22 @@ static bool see_state(void *context, uint64_t key, uint64_t value, const char *n
 static void add_fragment(struct gm_name_walk *walk, uint64_t number)
 {
 	struct gm_zero_attribute mapping[] = {{"_hp_mapping", 0}};
-	struct gm_zero_attribute pieces[] = {{"hp_fragment", 0}, {"optim_fragment", 0}};
-	struct gm_tensor piece;
+	struct gm_zero_attribute parts[] = {{"hp_fragment", 0}, {"optim_fragment", 0}};
+	struct gm_tensor part;
 	gm_zero_attributes(walk->reading, walk->found.items[number - 1].object, mapping, 1);
 	if (!mapping[0].object)
 		return;
-	gm_zero_attributes(walk->reading, mapping[0].object, pieces, 2);
-	if (!gm_zero_tensor(walk->reading, pieces[0].object, &piece) ||
-	        !gm_name_walk_tensor(walk, GM_NAMED_PARAMETER, &piece, copy_key(&piece)))
+	gm_zero_attributes(walk->reading, mapping[0].object, parts, 2);
+	if (!gm_zero_tensor(walk->reading, parts[0].object, &part) ||
+	        !gm_name_walk_tensor(walk, GM_NAMED_PARAMETER, &part, copy_key(&part)))
 		return;
 	const struct gm_name_fragment fragment = {
-	        piece.storage, piece.storage_offset, piece.numel, number};
-	struct state_visit visit = {walk, piece.numel};
+	        part.storage, part.storage_offset, part.numel, number};
+	struct state_visit visit = {walk, part.numel};
 	if (!gm_array_push(&walk->fragments, fragment))
 		walk->no_memory = true;
 	else
-		gm_zero_pairs(walk->reading, pieces[1].object, see_state, &visit);
+		gm_zero_pairs(walk->reading, parts[1].object, see_state, &visit);
 }
 
 /* With the path and the root of a parameter. */
@@ -74,7 +74,7 @@ void gm_name_walk_fragments(struct gm_name_walk *walk)
 static void add_gradient(struct gm_name_walk *walk, const struct gm_name_fragment *fragment,
         const struct gm_tensor *flat, const struct gm_tensor *gradient)
 {
-	struct gm_tensor piece = *gradient;
+	struct gm_tensor part = *gradient;
 	size_t before, longer;
 	uint64_t start = fragment->start - flat->storage_offset;
 	if (fragment->storage != flat->storage || fragment->start < flat->storage_offset ||
@@ -82,12 +82,12 @@ static void add_gradient(struct gm_name_walk *walk, const struct gm_name_fragmen
 	        !enter(walk, fragment->parameter, &before))
 		return;
 	const uint32_t root = walk->root;
-	piece.storage_offset += start;
-	piece.numel = fragment->count;
+	part.storage_offset += start;
+	part.numel = fragment->count;
 	if (root != UINT32_MAX)
 		walk->roots.items[root].trained = true;
 	if (gm_name_walk_push(walk, &longer, ".grad"))
-		gm_name_walk_tensor(walk, GM_NAMED_GRADIENT, &piece, copy_key(&piece));
+		gm_name_walk_tensor(walk, GM_NAMED_GRADIENT, &part, copy_key(&part));
 	gm_name_walk_pop(walk, before);
 }
 

@@ -11,13 +11,13 @@ enum { MODULES_DEEP = 64, CONTAINERS_DEEP = 3, KEY_LENGTH = 255 };
 
 bool gm_name_walk_push(struct gm_name_walk *walk, size_t *ret_before, const char *format, ...)
 {
-	size_t room = sizeof(walk->path) - walk->length;
+	size_t capacity = sizeof(walk->path) - walk->length;
 	va_list arguments;
 	*ret_before = walk->length;
 	va_start(arguments, format);
-	int length = vsnprintf(walk->path + walk->length, room, format, arguments);
+	int length = vsnprintf(walk->path + walk->length, capacity, format, arguments);
 	va_end(arguments);
-	if (length < 0 || (size_t)length >= room) {
+	if (length < 0 || (size_t)length >= capacity) {
 		gm_name_walk_pop(walk, *ret_before);
 		walk->omitted++;
 		return false;

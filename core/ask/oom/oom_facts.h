@@ -31,7 +31,7 @@ struct gm_oom_facts {
 	uint64_t pending; /* released, waiting for a stream */
 	/* Once these are there: of wholly free segments, and the largest free piece. */
 	uint64_t waited_whole, waited_largest;
-	uint64_t largest_hole; /* of PyTorch's free pieces */
+	uint64_t largest_hole; /* of the free memory in PyTorch's segments */
 	uint64_t rounding;     /* in tensors' blocks beyond what was asked for */
 	uint64_t movable;      /* of them, what expandable segments would use elsewhere */
 	uint64_t whole_free;   /* of them, in wholly free segments */
@@ -57,11 +57,11 @@ enum gm_oom_reason {
 	GM_OOM_REASON_NONE,
 	GM_OOM_MPS_OTHERS,       /* outside: other Metal allocations */
 	GM_OOM_MPS_TENSORS,      /* capacity: PyTorch's own tensors */
-	GM_OOM_LIMIT_IN_PIECES,  /* fragmentation, below a limit set for the process */
+	GM_OOM_LIMIT_FRAGMENTED, /* fragmentation, below a limit set for the process */
 	GM_OOM_LIMIT_REACHED,    /* capacity: that limit */
 	GM_OOM_FREE_WAS_ENOUGH,  /* unknown: the device had more free than was needed */
 	GM_OOM_FEW_FIGURES,      /* unknown: too few of them are known */
-	GM_OOM_IN_PIECES,        /* fragmentation */
+	GM_OOM_FRAGMENTED,       /* fragmentation */
 	GM_OOM_WAITS_FOR_STREAM, /* pending */
 	GM_OOM_OTHER_PROCESSES,  /* outside: theirs alone is enough */
 	GM_OOM_NOT_PYTORCH,      /* outside */
@@ -71,13 +71,13 @@ enum gm_oom_reason {
 
 /* What is made of the facts: bytes; GM_NOT_KNOWN where that is said. */
 struct gm_oom_sums {
-	uint64_t missing;     /* that the device was short of; GM_NOT_KNOWN */
-	uint64_t pieces;      /* free within PyTorch's segments */
-	uint64_t outside;     /* in use and not PyTorch's; GM_NOT_KNOWN */
-	uint64_t others;      /* of that, other processes'; GM_NOT_KNOWN */
-	uint64_t avoidable;   /* of `outside`: more than a context's own */
-	uint64_t significant; /* bytes that are worth a verdict */
-	bool limited;         /* the process's limit refused, not the device */
+	uint64_t missing;         /* that the device was short of; GM_NOT_KNOWN */
+	uint64_t fragments_bytes; /* free within PyTorch's segments */
+	uint64_t outside;         /* in use and not PyTorch's; GM_NOT_KNOWN */
+	uint64_t others;          /* of that, other processes'; GM_NOT_KNOWN */
+	uint64_t avoidable;       /* of `outside`: more than a context's own */
+	uint64_t significant;     /* bytes that are worth a verdict */
+	bool limited;             /* the process's limit refused, not the device */
 };
 
 /* Of what a line of the arithmetic tells the bytes. */
@@ -86,7 +86,7 @@ enum gm_oom_part {
 	GM_OOM_PART_TENSORS,
 	GM_OOM_PART_PENDING,
 	GM_OOM_PART_PRIVATE_POOLS,
-	GM_OOM_PART_PIECES,
+	GM_OOM_PART_FRAGMENTS,
 	GM_OOM_PART_OWN_OUTSIDE,  /* not PyTorch's, and this process's */
 	GM_OOM_PART_PROCESS,      /* one of the other processes: `process` */
 	GM_OOM_PART_PROCESSES,    /* all other processes */

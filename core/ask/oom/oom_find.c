@@ -23,7 +23,7 @@ enum {
 	MESSAGE_MAX = 16 << 10,
 	FRAMES_MAX = 64,
 	EXCEPTIONS_MAX = 256,
-	SCAN_PIECE = 4 << 20,
+	SCAN_BYTES = 4 << 20,
 	TEXT_MAX = 2048,
 	DEVICE_CUDA = 1,
 };
@@ -246,9 +246,9 @@ static bool scan_mapping(
 {
 	uint64_t at = mapping->start;
 	while (at < mapping->end) {
-		size_t wanted = mapping->end - at < SCAN_PIECE + TEXT_MAX
+		size_t wanted = mapping->end - at < SCAN_BYTES + TEXT_MAX
 		                        ? (size_t)(mapping->end - at)
-		                        : SCAN_PIECE + TEXT_MAX;
+		                        : SCAN_BYTES + TEXT_MAX;
 		size_t got = gm_image_read_some(image, at, buffer, wanted);
 		buffer[got] = 0;
 		for (char *hit = buffer; got && (hit = memmem(hit, got - (size_t)(hit - buffer),
@@ -262,8 +262,8 @@ static bool scan_mapping(
 				return true;
 			}
 		}
-		/* what lies across two pieces is seen whole in the next */
-		at += got > SCAN_PIECE ? SCAN_PIECE : got ? got : 4096;
+		/* what lies across two reads is seen whole in the next */
+		at += got > SCAN_BYTES ? SCAN_BYTES : got ? got : 4096;
 	}
 	return false;
 }
@@ -272,7 +272,7 @@ static bool find_text(struct gm_context *context, struct gm_oom *oom)
 {
 	size_t count;
 	const struct gm_mapping *mappings = gm_image_mappings(context->image, &count);
-	_cleanup_free_ char *buffer = malloc(SCAN_PIECE + TEXT_MAX + 1);
+	_cleanup_free_ char *buffer = malloc(SCAN_BYTES + TEXT_MAX + 1);
 	for (size_t i = 0; buffer && i < count; i++) {
 		uint32_t flags = mappings[i].flags;
 		if (!(flags & GM_MAPPING_WRITE) || !(flags & GM_MAPPING_READ) ||

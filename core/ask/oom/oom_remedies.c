@@ -44,7 +44,7 @@ void gm_oom_add_arithmetic(const struct gm_oom_facts *facts, struct gm_oom_judge
 	        gm_oom_or_zero(facts->private_pools)) /* PyTorch's text has them in the first */
 		gm_oom_add_line(judgement, '-', GM_OOM_PART_PRIVATE_POOLS, facts->private_pools);
 	if (facts->unallocated)
-		gm_oom_add_line(judgement, '-', GM_OOM_PART_PIECES, sums->pieces);
+		gm_oom_add_line(judgement, '-', GM_OOM_PART_FRAGMENTS, sums->fragments_bytes);
 	add_outside(facts, judgement);
 	if (gm_oom_known(facts->free)) {
 		gm_oom_add_line(judgement, '=', GM_OOM_PART_FREE, facts->free);
@@ -75,16 +75,16 @@ static void add_expandable(const struct gm_oom_facts *facts, struct gm_oom_judge
 		return;
 	}
 	/*
-	 * Under expandable segments the same requests would lie elsewhere. What is in pieces is an
-	 * upper bound of what they gain, what is in large pieces a lower one: small ones lie
+	 * Under expandable segments the same requests would lie elsewhere. What is in fragments is
+	 * an upper bound of what they gain, what is in large fragments a lower one: small ones lie
 	 * between others' there too.
 	 */
 	uint64_t sure = gm_oom_or_zero(facts->movable);
 	/* Segments are of 2 MiB steps, and a block keeps a rest of up to 1 MiB of its segment,
 	 * which an expandable segment has not. A text does not tell how much that is: seldom more
 	 * than a hundredth. */
-	uint64_t most = sums->pieces + (gm_oom_known(facts->rounding)
-	                                               ? facts->rounding
+	uint64_t most = sums->fragments_bytes +
+	                (gm_oom_known(facts->rounding) ? facts->rounding
 	                                               : gm_oom_or_zero(facts->allocated) / 100);
 	add_remedy(judgement, GM_OOM_EXPANDABLE_SEGMENTS,
 	        gm_oom_would_do(facts, sums, sure)   ? GM_OOM_YES
@@ -101,7 +101,7 @@ static void add_waiting(const struct gm_oom_facts *facts, struct gm_oom_judgemen
 	uint64_t missing = gm_oom_missing(facts, &judgement->sums);
 	bool enough = gm_oom_or_zero(facts->waited_whole) >= missing ||
 	              gm_oom_or_zero(facts->waited_largest) >= facts->requested;
-	bool perhaps = facts->pending + judgement->sums.pieces >= missing;
+	bool perhaps = facts->pending + judgement->sums.fragments_bytes >= missing;
 	add_remedy(judgement, GM_OOM_WAIT_FOR_STREAM,
 	        enough    ? GM_OOM_YES
 	        : perhaps ? GM_OOM_MAYBE

@@ -12,8 +12,8 @@
 /*
  * A process's CUDA context and the kernels loaded into it take 0.3 to 0.8 GiB of a device that
  * nobody can avoid: that much outside PyTorch explains nothing, nor does a twentieth of the device
- * beyond it. Free pieces of less than a fiftieth of the device are no cause to look for: the device
- * is as good as full.
+ * beyond it. Free fragments of less than a fiftieth of the device are no cause to look for: the
+ * device is as good as full.
  */
 static const uint64_t ordinary_context = UINT64_C(800) << 20;
 enum { SIGNIFICANT = 50, SIGNIFICANT_OUTSIDE = 20 };
@@ -24,7 +24,7 @@ static struct gm_oom_sums sums_of(const struct gm_oom_facts *facts)
 {
 	struct gm_oom_sums sums = {
 	        .missing = GM_NOT_KNOWN, .outside = GM_NOT_KNOWN, .others = GM_NOT_KNOWN};
-	sums.pieces = gm_oom_or_zero(facts->unallocated);
+	sums.fragments_bytes = gm_oom_or_zero(facts->unallocated);
 	sums.significant = gm_oom_known(facts->total) ? facts->total / SIGNIFICANT : facts->needed;
 	uint64_t limit = gm_oom_known(facts->limit) ? facts->limit : 0;
 	/* a text's figures are rounded: what is as good as the limit is at it */
@@ -88,27 +88,28 @@ static enum gm_oom_reason judge_figures(
 	if (gm_oom_known(facts->total) && facts->needed > facts->total)
 		return GM_OOM_OVER_DEVICE;
 	if (sums->limited)
-		return sums->pieces >= sums->missing && sums->pieces >= sums->significant
-		               ? GM_OOM_LIMIT_IN_PIECES
+		return sums->fragments_bytes >= sums->missing &&
+		                       sums->fragments_bytes >= sums->significant
+		               ? GM_OOM_LIMIT_FRAGMENTED
 		               : GM_OOM_LIMIT_REACHED;
 	if (gm_oom_known(facts->free) && facts->free >= facts->needed)
 		return GM_OOM_FREE_WAS_ENOUGH;
 	if (!gm_oom_known(facts->allocated) || !gm_oom_known(facts->reserved))
 		return GM_OOM_FEW_FIGURES;
-	uint64_t left = sums->pieces + gm_oom_or_zero(facts->free);
-	bool fragments = gm_oom_would_do(facts, sums, sums->pieces) &&
+	uint64_t left = sums->fragments_bytes + gm_oom_or_zero(facts->free);
+	bool fragments = gm_oom_would_do(facts, sums, sums->fragments_bytes) &&
 	                 left - facts->needed >= sums->significant;
 	if (!gm_oom_known(facts->total)) /* no scale: as much again as was asked for */
-		fragments = gm_oom_would_do(facts, sums, sums->pieces);
+		fragments = gm_oom_would_do(facts, sums, sums->fragments_bytes);
 	bool outside = gm_oom_known(sums->missing) && gm_oom_known(facts->total) &&
 	               gm_oom_would_do(facts, sums, sums->avoidable) &&
 	               sums->avoidable >= facts->total / SIGNIFICANT_OUTSIDE;
 	bool pending = gm_oom_known(facts->pending) && facts->pending &&
-	               gm_oom_would_do(facts, sums, facts->pending + sums->pieces);
+	               gm_oom_would_do(facts, sums, facts->pending + sums->fragments_bytes);
 	if (pending && !fragments)
 		return GM_OOM_WAITS_FOR_STREAM;
-	if (fragments && (!outside || sums->pieces >= sums->avoidable))
-		return GM_OOM_IN_PIECES;
+	if (fragments && (!outside || sums->fragments_bytes >= sums->avoidable))
+		return GM_OOM_FRAGMENTED;
 	if (outside)
 		return gm_oom_known(sums->others) && sums->others >= sums->missing
 		               ? GM_OOM_OTHER_PROCESSES
@@ -125,8 +126,8 @@ static enum gm_oom_verdict verdict_of(enum gm_oom_reason reason)
 	case GM_OOM_OTHER_PROCESSES:
 	case GM_OOM_NOT_PYTORCH:
 		return GM_OOM_OUTSIDE;
-	case GM_OOM_LIMIT_IN_PIECES:
-	case GM_OOM_IN_PIECES:
+	case GM_OOM_LIMIT_FRAGMENTED:
+	case GM_OOM_FRAGMENTED:
 		return GM_OOM_FRAGMENTATION;
 	case GM_OOM_WAITS_FOR_STREAM:
 		return GM_OOM_PENDING;

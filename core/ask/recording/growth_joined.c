@@ -36,7 +36,7 @@ static bool is_of_training(enum gm_phase phase)
 }
 
 /* What the operator that made a block does, where the native stack tells it. */
-enum kind_of_operator { UNKNOWN, CONCATENATES, MAKES_ROOM, DOES_NOT_JOIN };
+enum kind_of_operator { UNKNOWN, CONCATENATES, ALLOCATES, DOES_NOT_JOIN };
 
 static enum kind_of_operator operator_kind(const struct gm_model *model, uint32_t native)
 {
@@ -54,7 +54,7 @@ static enum kind_of_operator operator_kind(const struct gm_model *model, uint32_
 			return CONCATENATES;
 	for (size_t i = 0; i < sizeof(making) / sizeof(making[0]); i++)
 		if (strcmp(name, making[i]) == 0)
-			return MAKES_ROOM;
+			return ALLOCATES;
 	return DOES_NOT_JOIN;
 }
 

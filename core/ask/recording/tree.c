@@ -49,7 +49,7 @@ static uint32_t child(struct building *building, uint32_t parent, enum gm_tree_k
 
 /* --- which frames are told -------------------------------------------------------------------- */
 
-static bool is_told(const struct gm_tree_walk *walk, const struct gm_frame_place *place)
+static bool is_shown(const struct gm_tree_walk *walk, const struct gm_frame_place *place)
 {
 	const char *package;
 	size_t length;
@@ -103,7 +103,7 @@ bool gm_tree_walk_next(
 		/* between a module's call and its own forward() are wrappers */
 		bool wraps = walk->forward != SIZE_MAX && i > walk->forward && i != walk->site &&
 		             i != walk->inner;
-		if (wraps || !is_told(walk, &place))
+		if (wraps || !is_shown(walk, &place))
 			continue;
 		*ret_index = i;
 		*ret_place = place;
@@ -112,7 +112,7 @@ bool gm_tree_walk_next(
 	return false;
 }
 
-bool gm_tree_tells_work(uint32_t python_stack, unsigned flags)
+bool gm_tree_shows_work(uint32_t python_stack, unsigned flags)
 {
 	return !python_stack || (flags & GM_EVENT_BORROWED);
 }
@@ -127,7 +127,7 @@ static uint32_t place_block(struct building *building, const struct gm_event *ev
 	        gm_tree_walk_begin(building->log, building->wrapper_frames, event->python_stack);
 	while (at != GM_TREE_NONE && gm_tree_walk_next(&walk, &index, &frame.place))
 		at = child(building, at, GM_TREE_FRAME, &frame);
-	if (!gm_tree_tells_work(event->python_stack, event->flags))
+	if (!gm_tree_shows_work(event->python_stack, event->flags))
 		return at;
 	gm_node_of(building->log, event->native_stack, work.node);
 	gm_operator_of(building->log, event->native_stack, work.operator_name);

@@ -36,7 +36,7 @@ bool gm_tree_walk_next(
         struct gm_tree_walk *walk, size_t *ret_index, struct gm_frame_place *ret_place);
 /* Whether the tree tells the node and the operator below the frames: where there are none, or where
  * they are of the thread that waits in backward(). */
-bool gm_tree_tells_work(uint32_t python_stack, unsigned flags);
+bool gm_tree_shows_work(uint32_t python_stack, unsigned flags);
 
 struct gm_tree_node {
 	enum gm_tree_kind kind;

@@ -63,52 +63,52 @@ static void read_parts(struct gm_zero_reading *reading, struct gm_zero_unit *uni
 
 /* ---- where the originals begin: between them may be padding, so that they are aligned ---- */
 
-struct piece {
+struct shard {
 	uint64_t size, padding;
 };
 
-struct pieces_visit {
+struct shards_visit {
 	struct gm_zero_reading *reading;
-	GM_ARRAY(struct piece) pieces;
+	GM_ARRAY(struct shard) shards;
 };
 
 static bool see_size(void *context, uint64_t item, uint64_t index)
 {
-	struct pieces_visit *visit = context;
+	struct shards_visit *visit = context;
 	double size;
-	struct piece piece = {0};
+	struct shard shard = {0};
 	if (gm_python_number(visit->reading->python, item, &size) && size >= 0 && size < 1e13)
-		piece.size = (uint64_t)size;
-	if (!gm_array_push(&visit->pieces, piece))
+		shard.size = (uint64_t)size;
+	if (!gm_array_push(&visit->shards, shard))
 		visit->reading->no_memory = true;
 	return !visit->reading->no_memory;
 }
 
 static bool see_mask(void *context, uint64_t item, uint64_t index)
 {
-	struct pieces_visit *visit = context;
+	struct shards_visit *visit = context;
 	uint32_t is_padding = 0;
-	if (index >= visit->pieces.count)
+	if (index >= visit->shards.count)
 		return false;
 	gm_zero_number(visit->reading, item, &is_padding);
-	visit->pieces.items[index].padding = is_padding;
+	visit->shards.items[index].padding = is_padding;
 	return true;
 }
 
 static void find_starts(
         struct gm_zero_reading *reading, struct gm_zero_unit *unit, uint64_t sizes, uint64_t mask)
 {
-	struct pieces_visit visit = {.reading = reading};
+	struct shards_visit visit = {.reading = reading};
 	uint64_t start = 0;
 	size_t k = 0;
 	gm_zero_items(reading, sizes, see_size, &visit);
 	gm_zero_items(reading, mask, see_mask, &visit);
-	for (size_t i = 0; i < visit.pieces.count && k < unit->originals.count; i++) {
-		if (!visit.pieces.items[i].padding)
+	for (size_t i = 0; i < visit.shards.count && k < unit->originals.count; i++) {
+		if (!visit.shards.items[i].padding)
 			unit->originals.items[k++].start = start;
-		start += visit.pieces.items[i].size;
+		start += visit.shards.items[i].size;
 	}
-	gm_array_deinit(&visit.pieces);
+	gm_array_deinit(&visit.shards);
 }
 
 /* ---- all of it ---- */

@@ -104,7 +104,7 @@ const uint8_t *gm_store_miss(struct gm_store *store, uint64_t address, size_t si
 	uint64_t page = address & ~(uint64_t)(PAGE - 1);
 	size_t skip = (size_t)(address - page);
 	const uint8_t *bytes = page_at(store, page);
-	if (!bytes || size > GM_STORE_PIECE || size > UINT64_MAX - address)
+	if (!bytes || size > GM_STORE_CAPACITY || size > UINT64_MAX - address)
 		return NULL;
 	if (skip + size <= PAGE)
 		return bytes + skip;

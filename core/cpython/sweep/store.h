@@ -12,7 +12,7 @@
 
 enum {
 	GM_STORE_FRAME = 64 << 10,
-	GM_STORE_PIECE = 4096, /* the most that is asked for at once */
+	GM_STORE_CAPACITY = 4096, /* the most that is asked for at once */
 	GM_STORE_SLOTS =
 	        8192, /* many more than frames: two places that are in use rarely share one */
 	GM_STORE_NO_FRAME = UINT16_MAX,
@@ -36,7 +36,7 @@ struct gm_store {
 	size_t frames;
 	size_t next; /* frames are taken in turn */
 	struct gm_store_slot slots[GM_STORE_SLOTS];
-	uint8_t scratch[GM_STORE_PIECE];
+	uint8_t scratch[GM_STORE_CAPACITY];
 };
 
 /* `frames`: how much it may keep. False: no memory. */
@@ -68,8 +68,8 @@ static inline const uint8_t *gm_store_have(struct gm_store *store, uint64_t addr
 	return gm_store_have_near(store, address, size, &near);
 }
 
-/* The bytes at an address, at most GM_STORE_PIECE; NULL: they cannot be read. Valid until the next
- * call. */
+/* The bytes at an address, at most GM_STORE_CAPACITY; NULL: they cannot be read. Valid until the
+ * next call. */
 static inline const uint8_t *gm_store_at(struct gm_store *store, uint64_t address, size_t size)
 {
 	const uint8_t *kept = gm_store_have(store, address, size);

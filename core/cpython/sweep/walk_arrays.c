@@ -34,7 +34,7 @@ static void walk_entries(struct gm_walker *walker, uint32_t from, const struct e
 {
 	if (entries->count == 0)
 		return;
-	if (entries->count <= GM_STORE_PIECE / entries->size) {
+	if (entries->count <= GM_STORE_CAPACITY / entries->size) {
 		const uint8_t *here = gm_store_at(
 		        &walker->store, entries->address, entries->count * entries->size);
 		if (here)

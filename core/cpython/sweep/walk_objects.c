@@ -10,7 +10,7 @@
 enum {
 	BEFORE = 32,  /* bytes before an object where it may have its dict (3.11+) */
 	AT_ONCE = 64, /* bytes of an object that are read with its neighbours'; few have more */
-	MAX_BASIC = GM_STORE_PIECE - BEFORE,
+	MAX_BASIC = GM_STORE_CAPACITY - BEFORE,
 };
 
 static void request(struct gm_walker *walker, uint32_t from, enum gm_walk_array array,
@@ -74,7 +74,7 @@ static void walk_tuple(
 	const struct gm_python_layout *layout = &walker->python->layout;
 	uint64_t count = size_of(layout, bytes);
 	uint64_t first = address + (uint64_t)layout->tuple_items;
-	const uint8_t *items = count > 0 && count <= GM_STORE_PIECE / 8
+	const uint8_t *items = count > 0 && count <= GM_STORE_CAPACITY / 8
 	                               ? gm_store_at(&walker->store, first, count * 8)
 	                               : NULL;
 	if (!items) {

@@ -13,7 +13,7 @@ enum {
 	FRAME = 128 - 8,       /* FRAME_BYTES there */
 	CODE = 256 - 8,        /* GM_CODE_KEY_SIZE */
 	TYPE = 512 - 8,        /* read_head() in types.c */
-	HEAPTYPE = 4096 - 40,  /* GM_STORE_PIECE */
+	HEAPTYPE = 4096 - 40,  /* GM_STORE_CAPACITY */
 	MEMBER = 128 - 8,
 	GC_HEAD = 8,
 	HEAD = 8, /* of an object: 16 bytes in dying.c and pools.c */

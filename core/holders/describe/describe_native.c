@@ -186,9 +186,9 @@ void gm_describe_native(struct gm_description *description, const struct gm_edge
 		gm_describe_step(description, GM_STEP_CLASS, "attribute", "__class__",
 		        gm_type_text(graph, from), from);
 		break;
-	case GM_REF_LENT:
+	case GM_REF_MEMORY_OWNER:
 		gm_describe_step(description,
-		        vertex->kind == GM_VERTEX_STORAGE ? GM_STEP_LENDER : GM_STEP_DLTENSOR,
+		        vertex->kind == GM_VERTEX_STORAGE ? GM_STEP_MEMORY_OWNER : GM_STEP_DLTENSOR,
 		        "attribute", "lender", NULL, from);
 		break;
 	case GM_REF_NATIVE: {

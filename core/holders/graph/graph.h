@@ -63,7 +63,8 @@ enum gm_reference {
 	GM_REF_LOCAL,    /* frame -> Python object; extra: slot */
 	GM_REF_THREAD,   /* thread -> Python object; extra: index in thread_names */
 	GM_REF_INSTANCE, /* Python object -> its class, where nothing else was found to hold that */
-	GM_REF_LENT,   /* storage, capsule -> what its memory was lent by: tensor, Python object */
+	GM_REF_MEMORY_OWNER, /* storage, capsule -> what its memory was lent by: tensor, Python
+	                        object */
 	GM_REF_NATIVE, /* C++, or what leads to its memory -> an object; extra: index in natives */
 };
 

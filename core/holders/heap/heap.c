@@ -98,7 +98,7 @@ static bool is_behind_free(struct gm_holders *graph, uint64_t start)
 /* Does a chunk of heap begin here? A few size words in a row that fit each other are no accident; a
  * chunk that is mapped by itself begins a page and has nothing before it (glibc, malloc/malloc.c).
  */
-static bool is_piece(
+static bool is_chunk(
         struct gm_holders *graph, const struct gm_mapping *mapping, uint64_t start, uint64_t word)
 {
 	uint64_t size = word & ~UINT64_C(7), before;
@@ -176,7 +176,7 @@ bool gm_heap_chunk(
 		for (uint64_t start = high; start >= low; start -= 16) {
 			uint64_t word = words[(start - low) / 8], size = word & ~UINT64_C(7);
 			if (size < 32 || size % 16 != 0 || start + size - 8 <= address ||
-			        !is_piece(graph, mapping, start, word))
+			        !is_chunk(graph, mapping, start, word))
 				continue;
 			*ret_start = start;
 			*ret_size = size - 8;

@@ -17,10 +17,10 @@
 
 enum {
 	PAGE = GM_KEPT_PAGE,
-	PIECE = GM_KEPT_CHUNK, /* read and compared at once: stays in the second-level cache */
-	PIECE_WORDS = PIECE / 8,
-	PIECE_PAGES = PIECE / PAGE,
-	SPAN = 16,                  /* pieces that a visitor sees at once */
+	SLICE = GM_KEPT_CHUNK, /* read and compared at once: stays in the second-level cache */
+	PIECE_WORDS = SLICE / 8,
+	PIECE_PAGES = SLICE / PAGE,
+	SPAN = 16,                  /* slices that a visitor sees at once */
 	STRETCH = 4 * GM_SCAN_AREA, /* that was never touched: not gone through */
 	MAX_THREADS = 8,
 };
@@ -30,20 +30,20 @@ struct area {
 	bool last; /* not of those that come first */
 };
 
-/* What the threads share: pieces are taken in order from one counter. */
+/* What the threads share: slices are taken in order from one counter. */
 struct scan {
 	struct gm_image *image;
 	const struct gm_scan_options *options;
 	GM_ARRAY(struct area) areas; /* what to scan */
-	uint64_t piece; /* bytes that a thread takes at once: PIECE, or SPAN of these */
-	uint64_t piece_count;
-	GM_ARRAY(uint64_t) first_piece; /* of each area */
-	uint64_t rest;                  /* the first piece that does not come first */
+	uint64_t slice; /* bytes that a thread takes at once: SLICE, or SPAN of these */
+	uint64_t slice_count;
+	GM_ARRAY(uint64_t) first_slice; /* of each area */
+	uint64_t rest;                  /* the first slice that does not come first */
 	pthread_mutex_t lock;
 	pthread_cond_t all_ended;
 	unsigned started, ended; /* threads; and those that ended what comes first */
 	atomic_flag reported;    /* what one of them found */
-	atomic_uint_fast64_t next_piece;
+	atomic_uint_fast64_t next_slice;
 	atomic_size_t hit_count;
 	atomic_bool no_memory;
 };
@@ -54,7 +54,7 @@ struct worker {
 	unsigned number;
 	GM_ARRAY(struct gm_hit) hits;
 	uint64_t bytes, unread;
-	uint64_t *words; /* of a piece; of a span, where there is a visitor */
+	uint64_t *words; /* of a slice; of a span, where there is a visitor */
 	uint32_t indexes[PIECE_WORDS];
 	struct gm_kept_chunk chunks[SPAN]; /* `words`, for the visitor */
 	struct gm_read reads[PIECE_PAGES];
@@ -145,11 +145,11 @@ static struct gm_error *find_areas(struct scan *scan)
 		qsort(scan->areas.items, scan->areas.count, sizeof(*scan->areas.items), by_size);
 	for (size_t i = 0; i < scan->areas.count; i++) {
 		struct gm_range area = scan->areas.items[i].range;
-		if (!gm_array_push(&scan->first_piece, scan->piece_count))
+		if (!gm_array_push(&scan->first_slice, scan->slice_count))
 			return &gm_error_no_memory;
-		scan->piece_count += (area.end - 1) / scan->piece - area.start / scan->piece + 1;
+		scan->slice_count += (area.end - 1) / scan->slice - area.start / scan->slice + 1;
 		if (!scan->areas.items[i].last)
-			scan->rest = scan->piece_count;
+			scan->rest = scan->slice_count;
 	}
 	return NULL;
 }
@@ -206,7 +206,7 @@ static bool scan_kept(struct worker *worker, uint64_t start, uint64_t end)
 	const struct gm_kept_chunk *chunk = kept ? gm_kept_chunk(kept, start) : NULL;
 	if (!chunk || start % PAGE || end % PAGE)
 		return false;
-	size_t page = start % PIECE / PAGE, last = page + (size_t)(end - start) / PAGE;
+	size_t page = start % SLICE / PAGE, last = page + (size_t)(end - start) / PAGE;
 	while (page < last) {
 		size_t first = page;
 		while (page < last && chunk->there >> page & 1)
@@ -215,7 +215,7 @@ static bool scan_kept(struct worker *worker, uint64_t start, uint64_t end)
 			worker->bytes += (page - first) * PAGE;
 			if (!find_hits(worker, (const uint64_t *)(chunk->bytes + first * PAGE),
 			            (page - first) * PAGE / 8,
-			            start - start % PIECE + first * PAGE))
+			            start - start % SLICE + first * PAGE))
 				return true;
 		} else {
 			worker->unread += (chunk->unread >> page & 1) * PAGE;
@@ -231,12 +231,12 @@ static void read_chunk(struct worker *worker, struct gm_kept_chunk *chunk,
 {
 	for (size_t i = 0; i < count; i++)
 		worker->reads[i] = (struct gm_read){.address = ranges[i].start,
-		        .buffer = (uint8_t *)(uintptr_t)chunk->bytes + ranges[i].start % PIECE,
+		        .buffer = (uint8_t *)(uintptr_t)chunk->bytes + ranges[i].start % SLICE,
 		        .size = (size_t)(ranges[i].end - ranges[i].start)};
 	gm_image_read_many(worker->scan->image, worker->reads, count);
 	for (size_t i = 0; i < count; i++) {
 		const struct gm_read *read = &worker->reads[i];
-		size_t first = read->address % PIECE / PAGE, pages = read->size / PAGE;
+		size_t first = read->address % SLICE / PAGE, pages = read->size / PAGE;
 		for (size_t page = 0; page < pages; page++) {
 			struct gm_read one = {.address = read->address + page * PAGE,
 			        .buffer = (uint8_t *)read->buffer + page * PAGE,
@@ -253,18 +253,18 @@ static void read_chunk(struct worker *worker, struct gm_kept_chunk *chunk,
 }
 
 /* The chunk's bytes are used where they lie, if the image lends all of [start, end). */
-static bool lend_chunk(struct worker *worker, struct gm_kept_chunk *chunk, uint64_t start,
+static bool borrow_chunk(struct worker *worker, struct gm_kept_chunk *chunk, uint64_t start,
         uint64_t end, const struct gm_range *ranges, size_t count)
 {
 	const uint8_t *borrowed =
 	        gm_image_borrowed_bytes(worker->scan->image, start, (size_t)(end - start));
 	if (!borrowed)
 		return false;
-	chunk->bytes = (const uint8_t *)((uintptr_t)borrowed - start % PIECE);
+	chunk->bytes = (const uint8_t *)((uintptr_t)borrowed - start % SLICE);
 	for (size_t i = 0; i < count; i++)
 		chunk->there |=
 		        UINT64_MAX >> (PIECE_PAGES - (ranges[i].end - ranges[i].start) / PAGE)
-		                              << ranges[i].start % PIECE / PAGE;
+		                              << ranges[i].start % SLICE / PAGE;
 	return true;
 }
 
@@ -274,7 +274,7 @@ static void scan_chunk(
 {
 	struct gm_range ranges[PIECE_PAGES];
 	size_t count = gm_image_touched(worker->scan->image, start, end, ranges, PIECE_PAGES);
-	if (!lend_chunk(worker, chunk, start, end, ranges, count))
+	if (!borrow_chunk(worker, chunk, start, end, ranges, count))
 		read_chunk(worker, chunk, ranges, count);
 	for (size_t page = 0, first; page < PIECE_PAGES; page++) {
 		for (first = page; page < PIECE_PAGES && chunk->there >> page & 1;)
@@ -282,7 +282,7 @@ static void scan_chunk(
 		size_t bytes = (page - first) * PAGE;
 		worker->bytes += bytes;
 		if (bytes > 0 && !find_hits(worker, (const uint64_t *)(chunk->bytes + first * PAGE),
-		                         bytes / 8, start - start % PIECE + first * PAGE))
+		                         bytes / 8, start - start % SLICE + first * PAGE))
 			return;
 	}
 }
@@ -290,14 +290,14 @@ static void scan_chunk(
 static void scan_span(struct worker *worker, uint64_t start, uint64_t end, bool in_rest)
 {
 	const struct gm_scan_visitor *visitor = worker->scan->options->visitor;
-	uint64_t base = start - start % (SPAN * PIECE);
+	uint64_t base = start - start % (SPAN * SLICE);
 	bool any = false;
 	for (size_t i = 0; i < SPAN; i++) {
 		struct gm_kept_chunk *chunk = &worker->chunks[i];
-		uint64_t first = base + i * PIECE, last = first + PIECE;
+		uint64_t first = base + i * SLICE, last = first + SLICE;
 		chunk->bytes = (const uint8_t *)(worker->words + i * PIECE_WORDS);
 		chunk->there = 0;
-		atomic_store_explicit(&chunk->key, first / PIECE + 1, memory_order_relaxed);
+		atomic_store_explicit(&chunk->key, first / SLICE + 1, memory_order_relaxed);
 		first = first > start ? first : start;
 		last = last < end ? last : end;
 		if (first < last)
@@ -308,20 +308,20 @@ static void scan_span(struct worker *worker, uint64_t start, uint64_t end, bool 
 		visitor->chunks(visitor->context, worker->number, worker->chunks, SPAN, in_rest);
 }
 
-static void scan_piece(struct worker *worker, uint64_t piece)
+static void scan_slice(struct worker *worker, uint64_t slice)
 {
 	struct scan *scan = worker->scan;
 	size_t low = 0, high = scan->areas.count;
 	while (high - low > 1) {
 		size_t middle = low + (high - low) / 2;
-		if (scan->first_piece.items[middle] <= piece)
+		if (scan->first_slice.items[middle] <= slice)
 			low = middle;
 		else
 			high = middle;
 	}
 	struct gm_range area = scan->areas.items[low].range;
-	uint64_t size = scan->piece;
-	uint64_t number = area.start / size + (piece - scan->first_piece.items[low]);
+	uint64_t size = scan->slice;
+	uint64_t number = area.start / size + (slice - scan->first_slice.items[low]);
 	uint64_t start = number * size > area.start ? number * size : area.start;
 	uint64_t end = area.end - number * size > size ? (number + 1) * size : area.end;
 	struct gm_range ranges[PIECE_PAGES];
@@ -330,7 +330,7 @@ static void scan_piece(struct worker *worker, uint64_t piece)
 		return;
 	}
 	for (uint64_t next; start < end; start = next) {
-		next = (start & ~(uint64_t)(PIECE - 1)) + PIECE;
+		next = (start & ~(uint64_t)(SLICE - 1)) + SLICE;
 		next = next < end ? next : end;
 		if (!scan->options->visitor && scan_kept(worker, start, next))
 			continue;
@@ -362,16 +362,16 @@ static void *work(void *context)
 	struct scan *scan = worker->scan;
 	bool first = scan->options->visitor != NULL;
 	for (;;) {
-		uint64_t piece = atomic_fetch_add(&scan->next_piece, 1);
-		bool over = piece >= scan->piece_count || atomic_load(&scan->no_memory) ||
+		uint64_t slice = atomic_fetch_add(&scan->next_slice, 1);
+		bool over = slice >= scan->slice_count || atomic_load(&scan->no_memory) ||
 		            atomic_load(&scan->hit_count) >= GM_SCAN_MAX_HITS;
-		if (first && (over || piece >= scan->rest)) {
+		if (first && (over || slice >= scan->rest)) {
 			first = false;
 			end_first(worker);
 		}
 		if (over)
 			break;
-		scan_piece(worker, piece);
+		scan_slice(worker, slice);
 	}
 	const struct gm_scan_visitor *visitor = scan->options->visitor;
 	if (visitor && worker->number > 0 && !atomic_flag_test_and_set(&scan->reported))
@@ -418,7 +418,7 @@ static unsigned thread_count(const struct scan *scan)
 		wanted = MAX_THREADS;
 	if (!gm_image_reads_anywhere(scan->image))
 		wanted = 1;
-	return scan->piece_count < wanted ? (unsigned)scan->piece_count + !scan->piece_count
+	return scan->slice_count < wanted ? (unsigned)scan->slice_count + !scan->slice_count
 	                                  : wanted;
 }
 
@@ -440,19 +440,19 @@ static struct worker *worker_create(struct scan *scan, unsigned number)
 	worker->number = number;
 	memset(&worker->hits, 0, sizeof(worker->hits));
 	worker->bytes = worker->unread = 0;
-	worker->words = aligned_alloc(scan->piece, scan->piece);
+	worker->words = aligned_alloc(scan->slice, scan->slice);
 	if (!worker->words) {
 		worker_destroy(worker);
 		return NULL;
 	}
 	/* it is read into again and again: one page of it need not be looked up often */
-	gm_huge_pages_advise(worker->words, scan->piece);
+	gm_huge_pages_advise(worker->words, scan->slice);
 	return worker;
 }
 
 static struct gm_error *run(struct scan *scan, struct gm_scan_result *result)
 {
-	scan->piece = scan->options->visitor ? SPAN * PIECE : PIECE;
+	scan->slice = scan->options->visitor ? SPAN * SLICE : SLICE;
 	gm_try(find_areas(scan));
 	struct worker *workers[MAX_THREADS] = {0};
 	unsigned count = thread_count(scan), started = 0;
@@ -495,7 +495,7 @@ struct gm_error *gm_scan(struct gm_image *image, const struct gm_scan_options *o
 	pthread_mutex_destroy(&scan.lock);
 	pthread_cond_destroy(&scan.all_ended);
 	gm_array_deinit(&scan.areas);
-	gm_array_deinit(&scan.first_piece);
+	gm_array_deinit(&scan.first_slice);
 	if (!error)
 		*ret_result = result;
 	return error;

@@ -1,8 +1,8 @@
 /*
  * The scanner: every aligned word of the image's writable memory that lies in one of a few ranges.
  *
- * The memory is read in pieces by a few threads and compared 32 words at a time (AVX2 where the
- * machine has it, else SSE2's width): almost all pieces hold no hit and cost one pass over them.
+ * The memory is read in slices by a few threads and compared 32 words at a time (AVX2 where the
+ * machine has it, else SSE2's width): almost all slices hold no hit and cost one pass over them.
  * Pages that were never touched are not read, where the system tells (/proc/PID/pagemap). Device
  * memory is never scanned: it holds numbers.
  *

@@ -33,7 +33,7 @@ static bool refer_tensor_at(struct gm_holders *graph, uint32_t from, uint64_t wo
 	if (to == GM_NO_VERTEX || graph->vertices.items[to].kind != GM_VERTEX_TENSOR)
 		return false;
 	if (!gm_map_find(&graph->typed_words, word))
-		gm_graph_refer(graph, from, to, GM_REF_LENT, 0, word);
+		gm_graph_refer(graph, from, to, GM_REF_MEMORY_OWNER, 0, word);
 	return true;
 }
 
@@ -45,7 +45,7 @@ static bool refer_object_at(struct gm_holders *graph, uint32_t from, uint64_t wo
 	        object < 0x10000 || !gm_python_type_name(graph->python, object, &type))
 		return false;
 	if (!gm_map_find(&graph->typed_words, word))
-		gm_graph_refer_python(graph, from, word, GM_REF_LENT);
+		gm_graph_refer_python(graph, from, word, GM_REF_MEMORY_OWNER);
 	return true;
 }
 
@@ -81,7 +81,7 @@ static void refer_captured(struct gm_holders *graph, uint32_t from, uint64_t fun
 		(void)refer_tensor_at(graph, from, words[0] + at);
 }
 
-void gm_graph_refer_lender(
+void gm_graph_refer_memory_owner(
         struct gm_holders *graph, uint32_t number, const struct gm_storage *storage)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);

@@ -6,7 +6,7 @@
 #include "holders/graph/graph.h"
 
 /* What keeps a storage's memory, where that is not its own; what DLPack's capsules hold. */
-void gm_graph_refer_lender(
+void gm_graph_refer_memory_owner(
         struct gm_holders *graph, uint32_t number, const struct gm_storage *storage);
 /* Of those of `untracked` that are of one of these types, what they own. */
 extern const char *const gm_graph_special_types[];

@@ -235,7 +235,7 @@ static void refer_all(struct gm_holders *graph)
 		const struct gm_storage *storage = &graph->storages.items[i];
 		refer_wrapper(graph, gm_graph_find(graph, storage->address), storage->python,
 		        storage->python_holds, storage->holds_python, layout->python.storage_cdata);
-		gm_graph_refer_lender(graph, gm_graph_find(graph, storage->address), storage);
+		gm_graph_refer_memory_owner(graph, gm_graph_find(graph, storage->address), storage);
 	}
 	for (size_t i = 0; i < graph->tensors.count; i++)
 		refer_tensor(graph, gm_graph_find(graph, graph->tensors.items[i].address),

@@ -162,7 +162,7 @@ def statistics(row, first, second):
     limit = row["allocator.limit"]
     flags = [s.body[limit + 8] for s in (first, second)]
     none = value(row.devices[2] + limit + 8, "<B")
-    row.told("allocator.limit_is_plain", int((flags, none) != ([1, 1], 0)), lambda plain: plain == int((flags, none) != ([1, 1], 0)))
+    row.derived("allocator.limit_is_plain", int((flags, none) != ([1, 1], 0)), lambda plain: plain == int((flags, none) != ([1, 1], 0)))
 
 
 # --- the containers: ska::flat_hash_map (c10/util/flat_hash_map.h), std::set (libstdc++, bits/stl_tree.h) ---------------
@@ -209,11 +209,11 @@ def tables(row, first, second):
         return blocks(s, active, HASH[:i] + (number,) + HASH[i + 1 :]) is not None
 
     for i, name in enumerate(HASHES):
-        row.told(f"hash.{name}", HASH[i], lambda number, i=i: with_hash(i, number, first) and with_hash(i, number, second))
-    row.told("allocator.active_entry_size", 16, lambda n: all(blocks(s, active, HASH, n) is not None for s in (first, second)))
+        row.derived(f"hash.{name}", HASH[i], lambda number, i=i: with_hash(i, number, first) and with_hash(i, number, second))
+    row.derived("allocator.active_entry_size", 16, lambda n: all(blocks(s, active, HASH, n) is not None for s in (first, second)))
     entries = value(second.device + active)
     row.say("allocator.active_entry_size", lambda: [("apart", entries, entries + 16)])
-    row.told("allocator.active_entry_block", 8, lambda n: all(blocks(s, active, HASH, 16, n) is not None for s in (first, second)))
+    row.derived("allocator.active_entry_block", 8, lambda n: all(blocks(s, active, HASH, 16, n) is not None for s in (first, second)))
     row.say_there("hash.count", lambda: [s.device + active for s in (first, second)])
     row.say_there("hash.lookups", lambda: [s.device + active for s in (first, second)], "<B")
     for s in (first, second):
@@ -241,7 +241,7 @@ def block(row, first, second):
     def of(s, record):
         return s.known[word(s, record, address_at)]
 
-    def told(name, truth, step=8, form="<Q", all_blocks=True):
+    def derived(name, truth, step=8, form="<Q", all_blocks=True):
         def agrees(o, s):
             if not 0 <= o <= row.span - 8:
                 return False
@@ -251,11 +251,11 @@ def block(row, first, second):
         row.find(f"block.{name}", range(0, row.span - 7, step), agrees, first, second)
         row.say_there(f"block.{name}", lambda: second.records, form)
 
-    told("size", lambda b: b["size"])
-    told("requested", lambda b: b.get("requested_size", 0), all_blocks=False)
-    told("stream", lambda b: b["segment"]["stream"])
-    told("allocated", lambda b: int(b["state"] == "active_allocated"), 1, "<B")
-    told("event_count", lambda b: int(b["state"] == "active_pending_free"), 4, "<i")
+    derived("size", lambda b: b["size"])
+    derived("requested", lambda b: b.get("requested_size", 0), all_blocks=False)
+    derived("stream", lambda b: b["segment"]["stream"])
+    derived("allocated", lambda b: int(b["state"] == "active_allocated"), 1, "<B")
+    derived("event_count", lambda b: int(b["state"] == "active_pending_free"), 4, "<i")
     neighbours(row, of, address_at, first, second)
     uses_and_device(row, of, first, second)
 
@@ -315,7 +315,7 @@ def uses_and_device(row, of, first, second):
     row.say_there("block.stream_uses", lambda: second.records)
     allocated = row["block.allocated"]
     # the byte behind `allocated`: 1 of every block that is not an expandable segment's hole
-    row.told(
+    row.derived(
         "block.mapped",
         allocated + 1,
         lambda o: o == allocated + 1 and all(body[o] == 1 for s in (first, second) for body in s.bodies.values()),
@@ -357,7 +357,7 @@ def pools(row, first, second):
     for name in ("small", "large"):
         at = lambda s, name=name: {word(s, r, pool_at) - s.device for r in of_kind(s, name)}
         found = at(first)
-        row.told(f"allocator.{name}", found.pop() if len(found) == 1 else None, lambda o, at=at: at(second) == {o})
+        row.derived(f"allocator.{name}", found.pop() if len(found) == 1 else None, lambda o, at=at: at(second) == {o})
         row.say(f"allocator.{name}", lambda at=at: [("apart", second.device, second.device + o) for o in at(second)])
     private_pools(row, pool_at, of_kind, first, second)
     sets(row, pool_at, first, second)
@@ -374,8 +374,8 @@ def private_pools(row, pool_at, of_kind, first, second):
     row.find("allocator.graph_pools", range(8, DEVICE_BYTES - 64, 8), lambda o, s: entry(s, o) is not None, first, second)
     o = row["allocator.graph_pools"]
     row.say_there("allocator.graph_pools", lambda: (first.device, second.device))
-    row.told("allocator.graph_entry_size", 32, lambda n: all(entry(s, o, n) is not None for s in (first, second)))
-    row.told("allocator.graph_entry_pool", 24, lambda n: all(entry(s, o, 32, n) is not None for s in (first, second)))
+    row.derived("allocator.graph_entry_size", 32, lambda n: all(entry(s, o, n) is not None for s in (first, second)))
+    row.derived("allocator.graph_entry_pool", 24, lambda n: all(entry(s, o, 32, n) is not None for s in (first, second)))
     entries = value(second.device + o)
     slots = [at for at in range(entries, entries + 2048, 32) if value(at + 24) == entry(second, o)][:1]
     row.say("allocator.graph_entry_size", lambda: [("apart", entries, entries + 32)])
@@ -383,7 +383,7 @@ def private_pools(row, pool_at, of_kind, first, second):
     for name in ("small", "large"):
         at = lambda s, name=name: {p - entry(s, o) for p, of in pooled(s).items() if of == name}
         found = at(first)
-        row.told(f"allocator.private_{name}", found.pop() if len(found) == 1 else None, lambda n, at=at: at(second) == {n})
+        row.derived(f"allocator.private_{name}", found.pop() if len(found) == 1 else None, lambda n, at=at: at(second) == {n})
         row.say(f"allocator.private_{name}", lambda at=at: [("apart", entry(second, o), entry(second, o) + n) for n in at(second)])
 
 
@@ -417,10 +417,10 @@ def sets(row, pool_at, first, second):
     def both(**moved):
         return agrees(first, **moved) and agrees(second, **moved)
 
-    row.told("allocator.pool_blocks", 0, lambda n: both(at=n))
-    row.told("allocator.set_header", 8, lambda n: both(header=n))
-    row.told("allocator.set_count", 40, lambda n: both(count=n))
-    row.told("allocator.set_node_value", 32, lambda n: both(value_at=n))
+    row.derived("allocator.pool_blocks", 0, lambda n: both(at=n))
+    row.derived("allocator.set_header", 8, lambda n: both(header=n))
+    row.derived("allocator.set_count", 40, lambda n: both(count=n))
+    row.derived("allocator.set_node_value", 32, lambda n: both(value_at=n))
     # the second set follows the first; behind it the flag that tells small from large, which PyTorch tells too
     tell = lambda s, name, n: value(s.device + row[f"allocator.{name}"] + n + row["allocator.set_count"] + 8, "<B")
 
@@ -437,7 +437,7 @@ def whole(row, first, second):
     """How much of a Block is read: where its last field is not known, what malloc keeps for it."""
     if "block.size_of" not in row.values:
         room = min(map(usable, first.records))
-        row.told("block.size_of", room, lambda n: n == min(map(usable, second.records)))
+        row.derived("block.size_of", room, lambda n: n == min(map(usable, second.records)))
 
 
 def expandable(row, first, second):
@@ -469,4 +469,4 @@ def expandable(row, first, second):
     row.say_there("block.expandable", lambda: active(second))
     # it is the last field
     end = row["block.expandable"] + 8
-    row.told("block.size_of", end, lambda n: n == end and all(n <= usable(r) for r in first.records + second.records))
+    row.derived("block.size_of", end, lambda n: n == end and all(n <= usable(r) for r in first.records + second.records))

@@ -125,7 +125,7 @@ def find(row):
     row.find("reducer.parameters", range(0, 4096, 8), lambda o, s: tensors(s.body, o, s.parameters), first, second)
     row.say_there("reducer.parameters", lambda: [second.at])
     sizes = [size for size in range(64, 512, 8) if any(of_length(first, size))]
-    row.told("reducer.bucket_size_of", sizes[0] if len(sizes) == 1 else None, lambda size: any(of_length(second, size)))
+    row.derived("reducer.bucket_size_of", sizes[0] if len(sizes) == 1 else None, lambda size: any(of_length(second, size)))
     row.say("reducer.bucket_size_of", lambda: [("apart", *second.places[:2])])
     size, storage = row["reducer.bucket_size_of"], row["tensor.storage"]
     for s in (first, second):
@@ -134,20 +134,20 @@ def find(row):
         gathered = {t.numel(): (t, result.untyped_storage()._cdata) for t, result in zip(s.gathered, s.results)}
         s.kept, s.stored = zip(*(gathered[sum(p.numel() for p in own(s, i))] for i in range(len(s.buckets))))
 
-    def told(name, agrees):
+    def derived(name, agrees):
         row.find(f"reducer.{name}", range(0, size, 8), each(agrees), first, second)
         row.say_there(f"reducer.{name}", lambda: second.places)
 
-    told("gradients", lambda o, s, i, body: body[o // 8] == s.kept[i]._cdata)
-    told("variables", lambda o, s, i, body: tensors(body, o, own(s, i)))
-    told("views_in", lambda o, s, i, body: tensors(body, o, [p.grad for p in own(s, i)]))
+    derived("gradients", lambda o, s, i, body: body[o // 8] == s.kept[i]._cdata)
+    derived("variables", lambda o, s, i, body: tensors(body, o, own(s, i)))
+    derived("views_in", lambda o, s, i, body: tensors(body, o, [p.grad for p in own(s, i)]))
 
     def results(o, s, i, body):
         found = items(body, o)
         return len(found) == len(s.buckets[i]) and all(value(t + storage) == s.stored[i] for t in found)
 
-    told("views_out", results)
-    told("future_work", lambda o, s, i, body: FUTURE in classes(body[o // 8])[:1])
+    derived("views_out", results)
+    derived("future_work", lambda o, s, i, body: FUTURE in classes(body[o // 8])[:1])
     row.buckets = (first, second)
 
 

@@ -96,7 +96,7 @@ def edges(row, first, second):
         return True
 
     sizes = [size for size in range(8, 64, 8) if any(agrees(o, size, first) for o in WORDS)]
-    row.told("node.edge_size", sizes[0] if len(sizes) == 1 else None, lambda size: any(agrees(o, size, second) for o in WORDS))
+    row.derived("node.edge_size", sizes[0] if len(sizes) == 1 else None, lambda size: any(agrees(o, size, second) for o in WORDS))
     row.find("node.next_edges", WORDS, lambda o, s: agrees(o, row["node.edge_size"], s), first, second)
 
 
@@ -169,5 +169,5 @@ def python_functions(row, first, second):
 
     inside = range(PYTHON_HEAD, 512, 8)
     sizes = [size for size in range(32, 512, 8) if any(saves(o, size, first) for o in inside)]
-    row.told("saved.size_of", sizes[0] if len(sizes) == 1 else None, lambda size: any(saves(o, size, second) for o in inside))
+    row.derived("saved.size_of", sizes[0] if len(sizes) == 1 else None, lambda size: any(saves(o, size, second) for o in inside))
     row.find("python.pyfunction_saved", inside, lambda o, s: saves(o, row["saved.size_of"], s), first, second)

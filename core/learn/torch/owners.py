@@ -117,4 +117,4 @@ def lender(row, first, second):
 
     found = sizes(first)
     row.say("lender.size_of", lambda: [("code", at) for at in sizes(second).values()])
-    row.told("lender.size_of", [*found][0] if len(found) == 1 else None, lambda n: [*sizes(second)] == [n])
+    row.derived("lender.size_of", [*found][0] if len(found) == 1 else None, lambda n: [*sizes(second)] == [n])

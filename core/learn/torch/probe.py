@@ -153,7 +153,7 @@ def sum_lines():
 def trace_lines(row):
     for s in row.sets if "allocator.trace_entries" in row.values else ():
         for entry in s.trace:
-            numbers = (s.index, *(traces.told(entry, name) for name in ("action", "address", "size", "stream")))
+            numbers = (s.index, *(traces.field_of(entry, name) for name in ("action", "address", "size", "stream")))
             yield "trace " + " ".join(map(str, numbers))
 
 

@@ -111,7 +111,7 @@ def find_sizes(row, name, first, second, objects_of):
         return [*deleted_sizes(objects_of(second))] == [number] and least - 32 < number <= least
 
     row.say(name, lambda: [("code", at) for at in deleted_sizes(objects_of(second)).values()])
-    row.told(name, [*sizes][0] if len(sizes) == 1 else None, holds)
+    row.derived(name, [*sizes][0] if len(sizes) == 1 else None, holds)
 
 
 def storage(row, first, second):
@@ -165,7 +165,7 @@ def tensor(row, first, second):
     def tensors(s):
         return [t._cdata for t in s.tensors]
 
-    def told(name, offsets, form, of):
+    def derived(name, offsets, form, of):
         row.compared(f"tensor.{name}", offsets, form, lambda s: [(t._cdata, of(t)) for t in s.tensors], first, second)
 
     keep = []
@@ -180,15 +180,15 @@ def tensor(row, first, second):
     )
     counts = row["tensor.counts"]
     wrapped = {value(t._cdata + counts) >> 63 for t in first.tensors}
-    row.told(
+    row.derived(
         "packed_python_bit",
         wrapped.pop() if len(wrapped) == 1 else None,
         lambda bit: all(value(t._cdata + counts) >> 63 == bit for t in second.tensors),
     )
-    told("storage", WORDS, "<Q", lambda t: t.untyped_storage()._cdata)
-    told("dimensions", WORDS, "<Q", lambda t: t.dim())
-    told("storage_offset", WORDS, "<Q", lambda t: t.storage_offset())
-    told("numel", WORDS, "<Q", lambda t: t.numel())
+    derived("storage", WORDS, "<Q", lambda t: t.untyped_storage()._cdata)
+    derived("dimensions", WORDS, "<Q", lambda t: t.dim())
+    derived("storage_offset", WORDS, "<Q", lambda t: t.storage_offset())
+    derived("numel", WORDS, "<Q", lambda t: t.numel())
     row.compared("tensor.dtype", range(8, 512, 2), "<H", lambda s: [(t._cdata, DTYPES[t.dtype]) for t in s.typed], first, second)
     row.compared("tensor.device", BYTES, "<H", lambda s: [(t._cdata, device_bytes(t)) for t in s.plain], first, second)
 
@@ -207,7 +207,7 @@ def tensor(row, first, second):
     )
     sizes = row["tensor.sizes"]
     most = max(t.dim() for t in first.shaped if inline(sizes, t))
-    row.told(
+    row.derived(
         "tensor.inline_dimensions",
         most,
         lambda limit: all((inline if t.dim() <= limit else beside)(sizes, t) for t in second.shaped),
@@ -224,8 +224,8 @@ def wrapper(row, first, second):
     # a c10::MaybeOwned has a flag word first (until 2.9)
     flagged = fits == [PYTHON_HEAD + 8]
     at = fits[0] - 8 * flagged if len(fits) == 1 else None
-    row.told("python.tensor_cdata", at, lambda o: holds(o + 8 * flagged, second))
-    row.told("python.tensor_maybe_owned", int(flagged), lambda flag: holds(row["python.tensor_cdata"] + 8 * flag, second))
+    row.derived("python.tensor_cdata", at, lambda o: holds(o + 8 * flagged, second))
+    row.derived("python.tensor_maybe_owned", int(flagged), lambda flag: holds(row["python.tensor_cdata"] + 8 * flag, second))
     inside = range(PYTHON_HEAD, torch.Tensor.__basicsize__, 8)
     row.compared("python.tensor_hooks", inside, "<Q", lambda s: [(id(t), id(t._backward_hooks)) for t in s.hooked], first, second)
     row.compared(

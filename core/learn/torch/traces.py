@@ -56,7 +56,7 @@ def find_context(row, first, second):
     torch.cuda.memory._record_memory_history(enabled=None)
 
 
-def told(entry, name):
+def derived(entry, name):
     if name == "action":
         return ACTIONS.index(entry["action"])
     return entry.get("addr", 0) if name == "address" else entry[name]
@@ -78,7 +78,7 @@ def start(s, begin, length, field, form="<Q", name="address"):
     if len(body) < length * ENTRIES:
         return None
     seen = [struct.unpack_from(form, body, i * length + field)[0] for i in range(ENTRIES)]
-    wanted = [told(e, name) for e in s.trace]
+    wanted = [derived(e, name) for e in s.trace]
     for first in range(ENTRIES):
         if all(seen[(first + i) % ENTRIES] == wanted[i] for i in range(1, len(wanted))):
             return first
@@ -97,7 +97,7 @@ def trace(row, first, second):
     row.find("allocator.trace_entries", range(8, DEVICE_BYTES - 16, 8), agrees, first, second)
     at = row["allocator.trace_entries"]
     length = ring(first, at)[1]
-    row.told("trace.size_of", length, lambda n: all(ring(s, at)[1] == n for s in (first, second)))
+    row.derived("trace.size_of", length, lambda n: all(ring(s, at)[1] == n for s in (first, second)))
     for name, form, offsets in (
         ("address", "<Q", fields),
         ("size", "<Q", fields),

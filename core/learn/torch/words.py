@@ -112,7 +112,7 @@ def _unwind_table(address):
 
 @functools.lru_cache(maxsize=None)
 def function_end(function):
-    """Where the next function begins; what may be where that is not told."""
+    """Where the next function begins; what may be where that is not derived."""
     table, count = _unwind_table(function)
     low, high = 0, count
     while low < high:
@@ -124,10 +124,10 @@ def function_end(function):
 def code_sizes(functions, room):
     """{size: where the code says it} of the sizes that these functions hand to operator delete (`mov esi, SIZE`), of those that
     fit into a chunk with so much room: malloc leaves two open. Where none does, the chunk is taken for a step larger."""
-    return told_sizes(functions, room) or told_sizes(functions, room - 16)
+    return known_sizes(functions, room) or known_sizes(functions, room - 16)
 
 
-def told_sizes(functions, room):
+def known_sizes(functions, room):
     fits = {}
     for function in functions:
         if not in_file(function):
@@ -211,10 +211,10 @@ class Row:
 
         self.say(name, lambda: [("word", size, at, value(at + field, form)) for at in sorted(places(), key=unlike)])
 
-    def told(self, name, number, proof):
+    def derived(self, name, number, proof):
         """A value that is not searched for, with what proves it."""
         if number is None or not proof(number):
-            self.missing[name] = "not told by the code or the objects"
+            self.missing[name] = "not derived by the code or the objects"
             return
         self.values[name], self.proofs[name] = number, proof
 

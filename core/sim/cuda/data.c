@@ -73,7 +73,7 @@ static uint64_t run(struct gm_sim_device *device, uint64_t from, uint64_t to, bo
 	return at < to ? at : to;
 }
 
-static void mark_piece(struct gm_sim_device *device, const void *to, uint64_t size)
+static void mark_range(struct gm_sim_device *device, const void *to, uint64_t size)
 {
 	if (!size)
 		return;
@@ -85,7 +85,7 @@ static void mark_piece(struct gm_sim_device *device, const void *to, uint64_t si
 }
 
 /* Marks what is written there as computed from what never was. */
-static void doubt_piece(struct gm_sim_device *device, const void *to, uint64_t size)
+static void doubt_range(struct gm_sim_device *device, const void *to, uint64_t size)
 {
 	if (!size)
 		return;
@@ -94,7 +94,7 @@ static void doubt_piece(struct gm_sim_device *device, const void *to, uint64_t s
 	        true);
 }
 
-static bool piece_doubtful(struct gm_sim_device *device, const void *at, uint64_t size)
+static bool range_doubtful(struct gm_sim_device *device, const void *at, uint64_t size)
 {
 	uint64_t offset = (uint64_t)((const unsigned char *)at - device->base);
 	uint64_t end = size ? (offset + size - 1) / GM_SIM_GRANULE + 1 : 0;
@@ -110,7 +110,7 @@ static bool piece_doubtful(struct gm_sim_device *device, const void *at, uint64_
 	return false;
 }
 
-static bool piece_written(struct gm_sim_device *device, const void *at, uint64_t size)
+static bool range_written(struct gm_sim_device *device, const void *at, uint64_t size)
 {
 	uint64_t offset = (uint64_t)((const unsigned char *)at - device->base);
 	uint64_t last = (offset + size - 1) / GM_SIM_GRANULE + 1;
@@ -134,7 +134,7 @@ static void wipe(struct gm_sim_device *device, uint64_t offset, uint64_t size)
 	memset(device->base + offset, 0, size);
 }
 
-static void zero_piece(struct gm_sim_device *device, void *to, uint64_t size)
+static void zero_range(struct gm_sim_device *device, void *to, uint64_t size)
 {
 	if (!size)
 		return;
@@ -194,19 +194,19 @@ static bool take_capacity(struct gm_sim_device *device, void *to, uint64_t size)
 	}
 	if (gm_sim_host_capacity_take(more))
 		return true;
-	zero_piece(device, to, size);
+	zero_range(device, to, size);
 	return false;
 }
 
-static void in_piece(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
+static void copy_in_range(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
 {
 	if (!take_capacity(device, to, size))
 		return;
-	mark_piece(device, to, size);
+	mark_range(device, to, size);
 	memcpy(to, from, size);
 }
 
-static void told_of_read_back(struct gm_sim_device *device, uint64_t bytes)
+static void report_read_back(struct gm_sim_device *device, uint64_t bytes)
 {
 	static _Atomic bool said;
 	GM_SIM_COUNT(gpumem_sim_account.read_back, bytes);
@@ -217,7 +217,7 @@ static void told_of_read_back(struct gm_sim_device *device, uint64_t bytes)
 }
 
 /* Copies to the host; gives how many bytes of it were never written. */
-static uint64_t take_piece(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
+static uint64_t take_range(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
 {
 	uint64_t offset = (uint64_t)((const unsigned char *)from - device->base),
 	         end = offset + size;
@@ -233,7 +233,7 @@ static uint64_t take_piece(struct gm_sim_device *device, void *to, const void *f
 		unsigned char *target = (unsigned char *)to + (first - offset);
 		if (written) {
 			memcpy(target, device->base + first, until - first);
-			if (piece_doubtful(device, device->base + first, until - first))
+			if (range_doubtful(device, device->base + first, until - first))
 				unwritten += until - first;
 		} else {
 			memset(target, 0, until - first);
@@ -244,21 +244,21 @@ static uint64_t take_piece(struct gm_sim_device *device, void *to, const void *f
 	return unwritten;
 }
 
-static void out_piece(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
+static void copy_out_range(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
 {
-	uint64_t unwritten = take_piece(device, to, from, size);
+	uint64_t unwritten = take_range(device, to, from, size);
 	if (unwritten)
-		told_of_read_back(device, unwritten);
+		report_read_back(device, unwritten);
 }
 
-static void across_piece(struct gm_sim_device *to_device, void *to,
+static void copy_across_range(struct gm_sim_device *to_device, void *to,
         struct gm_sim_device *from_device, const void *from, uint64_t size)
 {
 	uintptr_t a = (uintptr_t)to, b = (uintptr_t)from;
 	if (a == b || !size)
 		return;
 	if (a < b + size && b < a + size) {
-		mark_piece(to_device, to, size);
+		mark_range(to_device, to, size);
 		memmove(to, from, size);
 		return;
 	}
@@ -275,34 +275,34 @@ static void across_piece(struct gm_sim_device *to_device, void *to,
 			until = end;
 		unsigned char *target = (unsigned char *)to + (first - offset);
 		if (written) {
-			in_piece(to_device, target, from_device->base + first, until - first);
-			if (piece_written(to_device, target, until - first) &&
-			        piece_doubtful(
+			copy_in_range(to_device, target, from_device->base + first, until - first);
+			if (range_written(to_device, target, until - first) &&
+			        range_doubtful(
 			                from_device, from_device->base + first, until - first))
-				doubt_piece(to_device, target, until - first);
+				doubt_range(to_device, target, until - first);
 		} else {
-			zero_piece(to_device, target, until - first);
+			zero_range(to_device, target, until - first);
 		}
 		at = next;
 	}
 }
 
-static void fill_piece(struct gm_sim_device *device, void *to, int value, uint64_t size)
+static void fill_range(struct gm_sim_device *device, void *to, int value, uint64_t size)
 {
 	if ((value & 0xff) == 0) {
-		zero_piece(device, to, size);
+		zero_range(device, to, size);
 		/*
 		 * Zero is then a value that was set, but what reads as zero anyhow is marked only
 		 * where it is small: marking without writing would give the memory host pages when
 		 * it is read.
 		 */
 		if (size <= 1 << 20)
-			mark_piece(device, to, size);
+			mark_range(device, to, size);
 		return;
 	}
 	if (!take_capacity(device, to, size))
 		return;
-	mark_piece(device, to, size);
+	mark_range(device, to, size);
 	memset(to, value, size);
 }
 
@@ -322,7 +322,7 @@ static unsigned char *own(
 	return view.at;
 }
 
-#define PIECES(address, call)                                                                     \
+#define EACH_RANGE(address, call)                                                                 \
 	for (uint64_t n, done = 0; done < size; done += n) {                                      \
 		unsigned char *at = own(device, (const char *)(address) + done, size - done, &n); \
 		if (!n)                                                                           \
@@ -332,22 +332,22 @@ static unsigned char *own(
 
 void gm_sim_data_computed(struct gm_sim_device *device, const void *to, uint64_t size, bool known)
 {
-	PIECES(to, {
-		mark_piece(device, at, n);
+	EACH_RANGE(to, {
+		mark_range(device, at, n);
 		if (!known)
-			doubt_piece(device, at, n);
+			doubt_range(device, at, n);
 	})
 }
 
 void gm_sim_data_stale(struct gm_sim_device *device, const void *address, uint64_t size)
 {
-	PIECES(address, {
+	EACH_RANGE(address, {
 		uint64_t first = (uint64_t)(at - device->base) / GM_SIM_GRANULE;
 		uint64_t last = ((uint64_t)(at - device->base) + n - 1) / GM_SIM_GRANULE + 1;
 		bool written;
 		/* Activations, which nothing ever writes, are passed over by whole chunks. */
 		if (run(device, first, last, &written) < last || written)
-			doubt_piece(device, at, n);
+			doubt_range(device, at, n);
 	})
 }
 
@@ -357,11 +357,11 @@ bool gm_sim_data_known(
 	bool known = true;
 	for (uint64_t n, done = 0; done < size; done += n) {
 		unsigned char *at = own(device, (const char *)address + done, size - done, &n);
-		if (!n || !piece_written(device, at, n)) {
+		if (!n || !range_written(device, at, n)) {
 			*ret_unwritten = true;
 			return false;
 		}
-		known = known && !piece_doubtful(device, at, n);
+		known = known && !range_doubtful(device, at, n);
 	}
 	return known;
 }
@@ -376,17 +376,17 @@ GM_SIM_EXPORT bool gpumem_sim_computed(const void *address, uint64_t size)
 
 void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size)
 {
-	PIECES(to, zero_piece(device, at, n))
+	EACH_RANGE(to, zero_range(device, at, n))
 }
 
 void gm_sim_data_in(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
 {
-	PIECES(to, in_piece(device, at, (const char *)from + done, n))
+	EACH_RANGE(to, copy_in_range(device, at, (const char *)from + done, n))
 }
 
 void gm_sim_data_out(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
 {
-	PIECES(from, out_piece(device, (char *)to + done, at, n))
+	EACH_RANGE(from, copy_out_range(device, (char *)to + done, at, n))
 }
 
 static bool any_written(struct gm_sim_device *device, const void *from, uint64_t size)
@@ -430,26 +430,26 @@ bool gm_sim_data_peek(struct gm_sim_device *device, void *to, const void *from, 
 			any = true;
 		}
 		if (any)
-			take_piece(device, (char *)to + done, at, n);
+			take_range(device, (char *)to + done, at, n);
 	}
 	return any;
 }
 
 void gm_sim_data_fill(struct gm_sim_device *device, void *to, int value, uint64_t size)
 {
-	PIECES(to, fill_piece(device, at, value, n))
+	EACH_RANGE(to, fill_range(device, at, value, n))
 }
 
 void gm_sim_data_across(struct gm_sim_device *to_device, void *to,
         struct gm_sim_device *from_device, const void *from, uint64_t size)
 {
 	struct gm_sim_device *device = to_device;
-	PIECES(to, {
+	EACH_RANGE(to, {
 		uint64_t both;
 		unsigned char *source = own(from_device, (const char *)from + done, n, &both);
 		if (!both)
 			return;
 		n = both;
-		across_piece(to_device, at, from_device, source, n);
+		copy_across_range(to_device, at, from_device, source, n);
 	})
 }

@@ -232,9 +232,9 @@ static void asked_for(const char *name)
 		        "%s: not simulated: the program was told that the driver lacks it", name);
 }
 
-/* An entry point by its plain name: the newest of its versions that is simulated; `tell`: say that
- * it is none. */
-static void *entry_point(const char *name, bool tell)
+/* An entry point by its plain name: the newest of its versions that is simulated; `report`: say
+ * that it is none. */
+static void *entry_point(const char *name, bool report)
 {
 	static const char *const versions[] = {"_v3", "_v2", ""};
 	char text[128];
@@ -249,7 +249,7 @@ static void *entry_point(const char *name, bool tell)
 			return code;
 		stub |= code != NULL;
 	}
-	if (stub && tell)
+	if (stub && report)
 		asked_for(name);
 	return NULL;
 }

@@ -70,7 +70,7 @@ static void move(struct page *page, int to)
 	page->at = (int8_t)to;
 }
 
-static size_t pieces_of(const struct gm_sim_range *range)
+static size_t pages_of(const struct gm_sim_range *range)
 {
 	return (range->size + GM_SIM_PAGE - 1) / GM_SIM_PAGE;
 }
@@ -81,7 +81,7 @@ bool gm_sim_managed_evict(const struct gm_sim_device *device)
 	bool any = resident[device->index] > 0;
 	for (size_t i = 0; i < ranges.count && resident[device->index]; i++) {
 		struct page *pages = (struct page *)(uintptr_t)ranges.items[i].value;
-		for (size_t k = 0; k < pieces_of(&ranges.items[i]); k++)
+		for (size_t k = 0; k < pages_of(&ranges.items[i]); k++)
 			if (pages[k].at == (int)device->index)
 				move(&pages[k], HOST);
 	}
@@ -132,11 +132,11 @@ int gm_sim_managed_free(void *address)
 	bool there = found && found->start == (uintptr_t)address;
 	if (there) {
 		struct page *pages = (struct page *)(uintptr_t)found->value;
-		for (size_t i = 0; i < pieces_of(found); i++)
+		for (size_t i = 0; i < pages_of(found); i++)
 			move(&pages[i], HOST);
 		free(pages);
 		gm_sim_ranges_remove(&ranges, (uintptr_t)address, &range);
-		munmap(address, pieces_of(&range) * GM_SIM_PAGE);
+		munmap(address, pages_of(&range) * GM_SIM_PAGE);
 	}
 	pthread_mutex_unlock(&lock);
 	return there ? cudaSuccess : cudaErrorInvalidValue;

@@ -41,11 +41,11 @@ static bool post_view(
 		}
 		if (view.size > bytes)
 			view.size = bytes;
-		if (comm->chunks == GM_NCCL_PIECES) {
+		if (comm->chunks == GM_NCCL_CHUNKS) {
 			gm_nccl_fail(comm, ncclSystemError,
 			        "the buffers of one group are of more "
 			        "than %d chunks",
-			        GM_NCCL_PIECES);
+			        GM_NCCL_CHUNKS);
 			return false;
 		}
 		chunks[comm->chunks++] =
@@ -70,7 +70,7 @@ static void each_chunk(struct ncclComm *comm, int rank, const struct gm_nccl_vie
 	/* What another process wrote is checked before it is followed. */
 	for (uint32_t i = 0; i < view->count && done < size; i++) {
 		uint64_t n = view->first + i;
-		if (n >= GM_NCCL_PIECES)
+		if (n >= GM_NCCL_CHUNKS)
 			return;
 		struct gm_nccl_chunk chunk = chunks[n];
 		if (chunk.offset > device->span || chunk.size > device->span - chunk.offset)

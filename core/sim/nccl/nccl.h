@@ -93,7 +93,7 @@ enum {
 	GM_NCCL_VERSION = 22809,
 	GM_NCCL_CONFIG_MAGIC = (int)0xcafebeef,
 	GM_NCCL_RANKS = 256,      /* processes of one communicator, on one machine */
-	GM_NCCL_PIECES = 1 << 16, /* of the buffers of one rank's calls under way */
+	GM_NCCL_CHUNKS = 1 << 16, /* of the buffers of one rank's calls under way */
 	GM_NCCL_OPERATORS = 64,   /* of a program's own alive at once, by communicator */
 	GM_NCCL_TILE = 256 << 10, /* bytes that are reduced at a time */
 };

@@ -27,7 +27,7 @@
 enum {
 	HEADER = 4096,
 	SLOT = 4096, /* a rank's, before its chunks */
-	RANK = SLOT + GM_NCCL_PIECES * (int)sizeof(struct gm_nccl_chunk),
+	RANK = SLOT + GM_NCCL_CHUNKS * (int)sizeof(struct gm_nccl_chunk),
 	MAIL = GM_NCCL_RANKS * GM_NCCL_RANKS * (int)sizeof(struct gm_nccl_mail),
 	RANKS = HEADER + ((MAIL + 4095) & ~4095), /* where the ranks' parts begin */
 };

@@ -25,7 +25,7 @@ function placer(recording, root) {
     let at = places.get(stack);
     if (at) return at;
     at = root;
-    for (const frame of recording.toldFrames(stack)) {
+    for (const frame of recording.shownFrames(stack)) {
       const parent = at;
       at = child(parent, `${frame.file}\n${frame.line}\n${frame.function}`, () => {
         const made = node(

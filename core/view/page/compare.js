@@ -64,8 +64,8 @@ function groupsTable({ by, groups }, palette) {
   for (const { key } of differ) times.set(shortSite(key), (times.get(shortSite(key)) ?? 0) + 1);
   const name = (key) => {
     if (by === "category") return make("span", {}, swatch(palette.category(key)), words(key));
-    const told = times.get(shortSite(key)) > 1 ? key : shortSite(key);
-    return make("span", { title: key.slice(0, LONGEST) }, told.slice(0, LONGEST));
+    const label = times.get(shortSite(key)) > 1 ? key : shortSite(key);
+    return make("span", { title: key.slice(0, LONGEST) }, label.slice(0, LONGEST));
   };
   const rows = differ
     .slice(0, SHOWN)

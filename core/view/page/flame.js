@@ -58,7 +58,7 @@ export class Flame {
     const graph = byId("flame");
     graph.style.height = `${(depth + 1) * 22}px`;
     graph.replaceChildren(...cells.map((cell) => this.cell(...cell)));
-    this.tell(to);
+    this.describe(to);
   }
 
   cell(at, left, width) {
@@ -76,7 +76,7 @@ export class Flame {
     if (at === this.focus) element.setAttribute("aria-current", "true");
     element.setAttribute("aria-label", this.words(at));
     Object.assign(element.style, { left: `${100 * left}%`, width: `${100 * width}%`, top: `${22 * at.depth}px` });
-    for (const event of ["pointerenter", "focus"]) element.addEventListener(event, () => this.tell(at));
+    for (const event of ["pointerenter", "focus"]) element.addEventListener(event, () => this.describe(at));
     return element;
   }
 
@@ -85,7 +85,7 @@ export class Flame {
     return `${at.title}: ${size(at.bytes)}, ${share}${at.blocks ? `, ${plural(at.blocks, "block")}` : ""}`;
   }
 
-  tell(at) {
+  describe(at) {
     byId("flame-readout").replaceChildren(make("span", {}, this.words(at)));
   }
 }

@@ -20,7 +20,7 @@ export class Memory {
       const part = this.partAt(event);
       if (part && part.block >= 0) view.setBlock(part.block);
     });
-    this.canvas.addEventListener("pointermove", (event) => this.tell(this.partAt(event)));
+    this.canvas.addEventListener("pointermove", (event) => this.describe(this.partAt(event)));
     byId("request").addEventListener("submit", (event) => {
       event.preventDefault();
       if (!this.state) return;
@@ -85,8 +85,8 @@ export class Memory {
       [holes.otherStream, "of another stream's segments"],
       [holes.otherPool, small ? "in the large pool, and requests up to 1 MiB use the small one" : "in the small pool, for requests up to 1 MiB"],
     ];
-    const told = kinds.filter(([one]) => one.count);
-    const items = told.map(([one, why]) =>
+    const listed = kinds.filter(([one]) => one.count);
+    const items = listed.map(([one, why]) =>
       make("li", {}, `${plural(one.count, "part")} with ${size(one.bytes)}, the largest ${size(one.largest)}: ${why}`),
     );
     if (!items.length) items.push(make("li", {}, "there are none"));
@@ -164,7 +164,7 @@ export class Memory {
     return this.places.find((one) => at >= one.from && at < one.to)?.part ?? null;
   }
 
-  tell(part) {
+  describe(part) {
     const { device } = this.view;
     const readout = byId("memory-readout");
     if (!part) return (readout.textContent = "");

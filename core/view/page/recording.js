@@ -42,7 +42,7 @@ export class Recording {
       return source?.[number] ? { ...frame, source: this.texts[source[number]] } : frame;
     };
     this.stacks = [[], ...(await this.numberLists("stacks"))];
-    this.told = [[], ...(await this.numberLists("stacks.told"))];
+    this.shown = [[], ...(await this.numberLists("stacks.told"))];
   }
 
   // Makes the plot's bands of the device, where they are not there.
@@ -72,8 +72,8 @@ export class Recording {
   }
 
   // The frames of a stack that the flame graph tells, outermost first.
-  toldFrames(number) {
-    return Array.from(this.told[number] ?? [], (index) => {
+  shownFrames(number) {
+    return Array.from(this.shown[number] ?? [], (index) => {
       const frame = this.frame(this.stacks[number][index]);
       return { ...frame, library: isLibrary(frame.file) };
     });

@@ -7,12 +7,12 @@ const FACTOR = 4;
 
 // start: where each part begins, in events; moment: the event that is shown of it; sums: `width` numbers a part.
 class Sample {
-  constructor(room, width) {
+  constructor(capacity, width) {
     this.width = width;
     this.count = 0;
-    this.start = new Float64Array(room + 1);
-    this.moment = new Float64Array(room);
-    this.sums = new Float64Array(room * width);
+    this.start = new Float64Array(capacity + 1);
+    this.moment = new Float64Array(capacity);
+    this.sums = new Float64Array(capacity * width);
   }
 
   add(start, moment) {

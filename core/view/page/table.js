@@ -41,8 +41,8 @@ function lineColumns(view) {
 
 export class Table {
   constructor(view, palette) {
-    Object.assign(this, { view, palette, condition: "", holds: null, sort: 1, descending: true, room: SHOWN, asked: 0 });
-    const again = () => ((this.room = SHOWN), this.show());
+    Object.assign(this, { view, palette, condition: "", holds: null, sort: 1, descending: true, limit: SHOWN, asked: 0 });
+    const again = () => ((this.limit = SHOWN), this.show());
     byId("filter").addEventListener("submit", (event) => (event.preventDefault(), this.search(byId("filter-text").value)));
     for (const id of ["table-scope", "table-rows"]) byId(id).addEventListener("change", again);
     byId("table-csv").addEventListener("click", () => this.save());
@@ -72,7 +72,7 @@ export class Table {
       this.condition = condition;
       this.filtered = view.device;
       this.problem("", null, "");
-      this.room = SHOWN;
+      this.limit = SHOWN;
       await this.show();
     } catch (error) {
       this.problem(condition, error.column ?? null, error.message);
@@ -118,7 +118,7 @@ export class Table {
     const [found, columns] = [await this.find(), await this.columns()];
     if (ask !== this.asked) return; // another one was asked for meanwhile
     this.found = found;
-    this.tell(found);
+    this.describe(found);
     const heads = columns.map(([title, kind], i) => {
       const order = this.sort !== i ? null : this.descending ? "descending" : "ascending";
       const sort = () => {
@@ -133,15 +133,15 @@ export class Table {
         make("button", { type: "button", class: "sort", click: sort }, title, arrow),
       );
     });
-    const rows = this.ordered(columns, found.rows, this.room).map((row) =>
+    const rows = this.ordered(columns, found.rows, this.limit).map((row) =>
       make("tr", {}, ...columns.map(([, kind, , cell]) => make("td", { class: kind }, cell(row)))),
     );
     const left = found.rows.length - rows.length;
-    const more = make("button", { type: "button", click: () => ((this.room *= 4), this.show()) }, `${plural(left, "more row")}: show more`);
+    const more = make("button", { type: "button", click: () => ((this.limit *= 4), this.show()) }, `${plural(left, "more row")}: show more`);
     byId("table").replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows)), left > 0 ? more : "");
   }
 
-  tell(found) {
+  describe(found) {
     const { view } = this;
     const filtered = this.condition !== "";
     let text = filtered ? `${size(found.bytes)} (${grouped(found.bytes)} bytes) in ${plural(found.blocks.length, "block")} of ` : "";
