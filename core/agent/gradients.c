@@ -24,10 +24,10 @@
 #include "agent/state.h"
 #include "sim/account.h"
 #include "torch/layouts.h"
+#include "torch/tensor_fields.h"
 
 enum {
 	LISTED_MAX = 4096, /* gradients of a check, one by one */
-	DIMENSIONS_MAX = 16,
 	CPU = 0,
 	CUDA = 1, /* c10::DeviceType */
 	HALF = 5,
@@ -51,69 +51,37 @@ static unsigned element_of(unsigned dtype)
 	                                          : 0;
 }
 
-/* Its elements are one run of memory, whatever their order in it. */
-static bool is_dense(const uint64_t *sizes, const uint64_t *strides, uint64_t count, uint64_t numel)
+static bool read_program(const void *context, uint64_t address, void *ret_bytes, size_t size)
 {
-	uint64_t last = 0, product = 1;
-	for (uint64_t i = 0; i < count; i++) {
-		uint64_t reach;
-		if (__builtin_mul_overflow(product, sizes[i], &product) || sizes[i] == 0 ||
-		        __builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) ||
-		        __builtin_add_overflow(last, reach, &last))
-			return false;
-	}
-	return product == numel && last + 1 == numel;
+	return gm_read_checked(address, ret_bytes, size);
 }
 
 /* False: it is no tensor of floating-point numbers by this layout. */
 static bool read_with(
         const struct gm_torch_layout *layout, uint64_t impl, struct gradient *ret_gradient)
 {
-	uint64_t storage, offset, numel, dimensions, start, bytes, end;
-	uint64_t sizes[DIMENSIONS_MAX], strides[DIMENSIONS_MAX];
-	int8_t device[2], storage_device[2];
-	uint16_t dtype;
+	struct gm_tensor_fields fields;
+	uint64_t start, bytes, end;
+	int8_t storage_device;
 #define READ(address, value) gm_read_checked(address, &(value), sizeof(value))
-	if (!READ(impl + layout->tensor.storage, storage) ||
-	        !READ(impl + layout->tensor.storage_offset, offset) ||
-	        !READ(impl + layout->tensor.numel, numel) ||
-	        !READ(impl + layout->tensor.dtype, dtype) ||
-	        !READ(impl + layout->tensor.device, device) ||
-	        !READ(impl + layout->tensor.dimensions, dimensions) ||
-	        !READ(storage + layout->storage.data, start) ||
-	        !READ(storage + layout->storage.size_bytes, bytes) ||
-	        !READ(storage + layout->storage.device, storage_device))
+	if (!gm_tensor_fields_read(layout, read_program, NULL, impl, &fields) ||
+	        !READ(fields.storage + layout->storage.data, start) ||
+	        !READ(fields.storage + layout->storage.size_bytes, bytes) ||
+	        !READ(fields.storage + layout->storage.device, storage_device))
 		return false;
 #undef READ
-	const uint64_t element = element_of(dtype);
-	if (!element || dimensions > DIMENSIONS_MAX || device[0] != storage_device[0] ||
-	        (device[0] != CPU && device[0] != CUDA) || numel == 0 ||
-	        __builtin_add_overflow(offset, numel, &end) ||
+	const uint64_t element = element_of(fields.shape.type);
+	if (!element || fields.device_type != storage_device ||
+	        (storage_device != CPU && storage_device != CUDA) || fields.numel == 0 ||
+	        __builtin_add_overflow(fields.storage_offset, fields.numel, &end) ||
 	        __builtin_mul_overflow(end, element, &end) || end > bytes)
 		return false;
-	const size_t array = dimensions * sizeof(*sizes);
-	uint64_t sizes_at = impl + layout->tensor.sizes,
-	         strides_at = sizes_at + layout->tensor.inline_dimensions * sizeof(*sizes);
-	if (dimensions > layout->tensor.inline_dimensions) {
-		if (!gm_read_checked(sizes_at, &sizes_at, sizeof(sizes_at)))
-			return false;
-		strides_at = sizes_at + array;
-	}
-	if (!gm_read_checked(sizes_at, sizes, array) ||
-	        !gm_read_checked(strides_at, strides, array))
-		return false;
-	uint64_t product = 1;
-	for (uint64_t i = 0; i < dimensions; i++)
-		if (__builtin_mul_overflow(product, sizes[i], &product))
-			return false;
-	if (product != numel)
-		return false;
-	*ret_gradient = (struct gradient){.data = start + offset * element,
-	        .elements = numel,
-	        .dtype = dtype,
+	*ret_gradient = (struct gradient){.data = start + fields.storage_offset * element,
+	        .elements = fields.numel,
+	        .dtype = fields.shape.type,
 	        .element = (unsigned)element,
-	        .device_type = device[0],
-	        .dense = is_dense(sizes, strides, dimensions, numel)};
+	        .device_type = fields.device_type,
+	        .dense = fields.shape.bytes == fields.numel * element};
 	return true;
 }
 

@@ -26,11 +26,6 @@
 #include "torch/layouts.h"
 #include "torch/names.h"
 
-enum {
-	FRAMES = 4, /* Python's, innermost ones, whose locals are looked at */
-	REGISTERS = 6,
-};
-
 SEE void *gm_agent_see_resize_cuda(const struct call *call);
 SEE void *gm_agent_see_resize_cpu(const struct call *call);
 
@@ -58,19 +53,18 @@ static void see_object(void *context, uint64_t object)
 	gm_filled_try_python(context, object);
 }
 
+static bool try_locals(void *context, uint32_t depth, struct gm_filled *filled)
+{
+	return gm_stacks_look() && gm_stacks_locals(depth, see_object, filled);
+}
+
 /* With the layout of one version. A tensor of another one's does not fit it: a wrapper and its
  * TensorImpl have to know each other, and the sizes to be those of the bytes. */
 static void search_with(struct gm_filled *filled, const struct gm_agent_registers *at)
 {
-	const uint64_t registers[REGISTERS] = {
+	const uint64_t registers[GM_FILLED_REGISTERS] = {
 	        at->rbx, at->rbp, at->r12, at->r13, at->r14, at->r15};
-	for (int i = 0; i < REGISTERS; i++)
-		gm_filled_try(filled, registers[i]);
-	bool has_frames = filled->count == 0 && gm_stacks_look();
-	for (uint32_t depth = 0; has_frames && depth < FRAMES && filled->count == 0; depth++)
-		has_frames = gm_stacks_locals(depth, see_object, filled);
-	if (filled->count == 0)
-		gm_filled_try_stack(filled);
+	gm_filled_search(filled, registers, try_locals, NULL);
 }
 
 static bool same_fields(const struct gm_torch_layout *a, const struct gm_torch_layout *b)

@@ -40,12 +40,7 @@ static struct gm_error *run(
 	        false, out, &arguments));
 	if (arguments.help)
 		return NULL;
-	gm_try(gm_target_take_core(&arguments, context, 0));
-	if (arguments.positional_count)
-		return gm_error_create(GM_USAGE,
-		        "frames: %s is not a core dump: frames are those of a process or a core: "
-		        "name one with --pid PID or --core CORE",
-		        arguments.positional[0]);
+	gm_try(gm_target_take_core_only(&arguments, context, "frames", "frames are those of"));
 	struct gm_frames frames;
 	gm_try(gm_ask_frames(context, &frames));
 	struct gm_error *error = input.one ? gm_frames_check(&frames, input.frame) : NULL;

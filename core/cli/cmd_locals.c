@@ -47,12 +47,7 @@ static struct gm_error *run(
 	        false, out, &arguments));
 	if (arguments.help)
 		return NULL;
-	gm_try(gm_target_take_core(&arguments, context, 0));
-	if (arguments.positional_count)
-		return gm_error_create(GM_USAGE,
-		        "locals: %s is not a core dump: variables are those of a process or a "
-		        "core: name one with --pid PID or --core CORE",
-		        arguments.positional[0]);
+	gm_try(gm_target_take_core_only(&arguments, context, "locals", "variables are those of"));
 	struct gm_locals locals;
 	gm_try(gm_ask_locals(context, input.frame, input.all, &locals));
 	struct gm_error *error = NULL;

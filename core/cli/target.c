@@ -96,6 +96,18 @@ struct gm_error *gm_target_take_core(
 	return gm_target_check(context);
 }
 
+struct gm_error *gm_target_take_core_only(struct gm_arguments *arguments,
+        struct gm_context *context, const char *command, const char *what)
+{
+	gm_try(gm_target_take_core(arguments, context, 0));
+	if (arguments->positional_count == 0)
+		return NULL;
+	return gm_error_create(GM_USAGE,
+	        "%s: %s is not a core dump: %s a process or a core: name one with --pid PID or "
+	        "--core CORE",
+	        command, arguments->positional[0], what);
+}
+
 struct gm_error *gm_target_take_file(
         struct gm_arguments *arguments, struct gm_context *context, int others, bool *ret_target)
 {

@@ -52,6 +52,11 @@ struct gm_error *gm_target_take_file(
 struct gm_error *gm_target_take_core(
         struct gm_arguments *arguments, struct gm_context *context, int others);
 
+/* The same where no recording can be asked about and there is nothing beside. `what`: what only a
+ * process or a core has, as in "frames are those of". */
+struct gm_error *gm_target_take_core_only(struct gm_arguments *arguments,
+        struct gm_context *context, const char *command, const char *what);
+
 /* To be called once all options are there. GM_USAGE: both a process and a core. */
 struct gm_error *gm_target_check(const struct gm_context *context);
 

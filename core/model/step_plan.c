@@ -35,144 +35,22 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/text.h"
-#include "model/steps_internal.h"
+#include "model/step_sight.h"
 
-enum { CONTEXTS_MAX = 4096 };
-
-struct context {
-	const struct standing *standing;
-	uint32_t count;
-	unsigned work;
-	uint64_t hash;
-};
-
-/* What is known of one thread, while a plan is made. */
-struct sight {
-	const struct gm_steps *steps;
-	const struct step_thread *thread;
-	GM_ARRAY(struct context) contexts;
-	unsigned work;    /* of all */
-	uint8_t *ignored; /* by known loop: it cannot have steps */
-	uint8_t *chosen;
-};
-
-/* A stack that the thread was seen with, from `stack` on; NULL: there is no further one. */
-static const struct summary *next_stack(const struct sight *sight, uint32_t *stack)
+static bool covers(const struct step_sight *sight, uint32_t loop, unsigned wanted)
 {
-	while (*stack < sight->thread->seen.count * 8) {
-		uint32_t at = (*stack)++;
-		if (sight->thread->seen.items[at / 8] & 1u << (at & 7))
-			return &sight->steps->summaries.items[at];
-	}
-	return NULL;
-}
-
-static bool add_context(
-        struct sight *sight, const struct standing *standing, uint32_t count, unsigned work)
-{
-	uint64_t hash = count;
-	for (uint32_t i = 0; i < count; i++)
-		hash = gm_hash_mix(hash ^ standing[i].known) + 1;
-	for (size_t i = 0; i < sight->contexts.count; i++) {
-		if (sight->contexts.items[i].hash != hash)
-			continue;
-		sight->contexts.items[i].work |= work;
-		return true;
-	}
-	const struct context fresh = {standing, count, work, hash};
-	return sight->contexts.count == CONTEXTS_MAX || gm_array_push(&sight->contexts, fresh);
-}
-
-static void sight_deinit(struct sight *sight)
-{
-	gm_array_deinit(&sight->contexts);
-	free(sight->ignored);
-	free(sight->chosen);
-}
-
-static bool sight_init(
-        struct sight *sight, const struct gm_steps *steps, const struct step_thread *thread)
-{
-	*sight = (struct sight){.steps = steps, .thread = thread};
-	sight->ignored = calloc(steps->known.count + 1, 1);
-	sight->chosen = calloc(steps->known.count + 1, 1);
-	bool fits = sight->ignored && sight->chosen;
-	const struct summary *summary;
-	for (uint32_t stack = 0; fits && (summary = next_stack(sight, &stack));) {
-		uint32_t first = gm_steps_first_loop(thread, summary);
-		/* a stack without loops has no array of them */
-		const struct standing *standing = summary->count ? summary->standing + first : NULL;
-		fits = add_context(
-		        sight, standing, summary->count - first, summary->landmarks & GM_STEP_WORK);
-		for (uint32_t i = first; fits && summary->marked && i <= summary->count; i++)
-			if (summary->marked[i] & GM_STEP_WORK)
-				fits = add_context(sight, standing, i - first,
-				        summary->marked[i] & GM_STEP_WORK);
-	}
-	for (size_t i = 0; i < sight->contexts.count; i++)
-		sight->work |= sight->contexts.items[i].work;
-	return fits;
-}
-
-/* Where a loop is among those of a context; count: it is none of them. */
-static uint32_t find(const struct context *context, uint32_t loop)
-{
-	uint32_t i = 0;
-	while (i < context->count && context->standing[i].known != loop)
-		i++;
-	return i;
-}
-
-/* The work in a loop; of what is in no loop within that is marked in `without` (NULL: none is). */
-static unsigned work_in(const struct sight *sight, uint32_t loop, const uint8_t *without)
-{
-	unsigned work = 0;
-	for (size_t i = 0; i < sight->contexts.count; i++) {
-		const struct context *context = &sight->contexts.items[i];
-		uint32_t at = find(context, loop);
-		bool left_out = at == context->count;
-		for (uint32_t j = at + 1; without && j < context->count; j++)
-			left_out |= without[context->standing[j].known];
-		work |= left_out ? 0 : context->work;
-	}
-	return work;
-}
-
-static uint32_t passes_of(const struct sight *sight, uint32_t loop)
-{
-	const struct followed *followed = gm_steps_followed(sight->thread, loop);
-	return followed ? followed->passes : 0;
-}
-
-/* Is one loop somewhere within another? */
-static bool is_within(const struct sight *sight, uint32_t inner, uint32_t outer)
-{
-	for (size_t i = 0; inner != outer && i < sight->contexts.count; i++) {
-		const struct context *context = &sight->contexts.items[i];
-		uint32_t at = find(context, outer);
-		for (uint32_t j = at + 1; j < context->count; j++)
-			if (context->standing[j].known == inner)
-				return true;
-	}
-	return false;
-}
-
-static bool covers(const struct sight *sight, uint32_t loop, unsigned wanted)
-{
-	return !sight->ignored[loop] && (work_in(sight, loop, NULL) & wanted) == wanted;
+	return !sight->ignored[loop] && (gm_sight_work_in(sight, loop, NULL) & wanted) == wanted;
 }
 
 /* Does a loop go round about once for each iteration of one around it that covers the work as
  * well? */
-static bool repeats(const struct sight *sight, uint32_t loop, unsigned wanted)
+static bool repeats(const struct step_sight *sight, uint32_t loop, unsigned wanted)
 {
-	uint64_t passes = passes_of(sight, loop);
+	uint64_t passes = gm_sight_iterations(sight, loop);
 	for (uint32_t outer = 0; outer < sight->steps->known.count; outer++) {
-		uint64_t around = passes_of(sight, outer);
-		if (around > 1 && 2 * passes < 3 * around && is_within(sight, loop, outer) &&
-		        covers(sight, outer, wanted))
+		uint64_t around = gm_sight_iterations(sight, outer);
+		if (around > 1 && 2 * passes < 3 * around &&
+		        gm_sight_is_within(sight, loop, outer) && covers(sight, outer, wanted))
 			return true;
 	}
 	return false;
@@ -180,7 +58,7 @@ static bool repeats(const struct sight *sight, uint32_t loop, unsigned wanted)
 
 /* Marks in `chosen` the loops that have the steps, if the wanted work is one; false: there are
  * none. */
-static bool choose(struct sight *sight, unsigned wanted)
+static bool choose(struct step_sight *sight, unsigned wanted)
 {
 	uint32_t count = (uint32_t)sight->steps->known.count;
 	_cleanup_free_ uint8_t *covering = calloc(count + 1u, 1);
@@ -200,20 +78,21 @@ static bool choose(struct sight *sight, unsigned wanted)
 	for (uint32_t i = 0; i < count; i++) {
 		bool innermost = covering[i];
 		for (uint32_t j = 0; innermost && j < count; j++)
-			innermost = !(covering[j] && is_within(sight, j, i));
-		if (covering[i] && (innermost || (work_in(sight, i, covering) & wanted) == wanted))
+			innermost = !(covering[j] && gm_sight_is_within(sight, j, i));
+		if (covering[i] &&
+		        (innermost || (gm_sight_work_in(sight, i, covering) & wanted) == wanted))
 			sight->chosen[i] = found = true;
 	}
 	/* of those around one another the outermost */
 	for (uint32_t i = 0; i < count; i++)
 		for (uint32_t j = 0; sight->chosen[i] && j < count; j++)
-			if (sight->chosen[j] && is_within(sight, i, j))
+			if (sight->chosen[j] && gm_sight_is_within(sight, i, j))
 				sight->chosen[i] = 0;
 	return found;
 }
 
 /* The first of the ways to want work that some loop covers; 0: none does. */
-static unsigned choose_work(struct sight *sight)
+static unsigned choose_work(struct step_sight *sight)
 {
 	unsigned all = sight->work, training = all & ~(unsigned)GM_LANDMARK_MODULE;
 	if (choose(sight, all))
@@ -224,17 +103,18 @@ static unsigned choose_work(struct sight *sight)
 }
 
 /* Backward passes in no loop that was chosen, and in none around those: a phase of its own. */
-static void choose_beside(struct sight *sight)
+static void choose_beside(struct step_sight *sight)
 {
 	uint32_t count = (uint32_t)sight->steps->known.count;
-	struct sight rest = {.steps = sight->steps, .thread = sight->thread};
+	struct step_sight rest = {.steps = sight->steps, .thread = sight->thread};
 	rest.ignored = calloc(count + 1u, 1);
 	rest.chosen = calloc(count + 1u, 1);
 	for (uint32_t i = 0; rest.ignored && i < count; i++)
 		for (uint32_t j = 0; j < count; j++)
-			rest.ignored[i] |= sight->chosen[j] && (i == j || is_within(sight, j, i));
+			rest.ignored[i] |=
+			        sight->chosen[j] && (i == j || gm_sight_is_within(sight, j, i));
 	for (size_t i = 0; rest.ignored && rest.chosen && i < sight->contexts.count; i++) {
-		const struct context *context = &sight->contexts.items[i];
+		const struct step_context *context = &sight->contexts.items[i];
 		bool covered = false;
 		for (uint32_t j = 0; j < context->count; j++)
 			covered |= sight->chosen[context->standing[j].known];
@@ -244,18 +124,18 @@ static void choose_beside(struct sight *sight)
 	if (rest.ignored && rest.chosen && rest.work & GM_LANDMARK_BACKWARD && choose_work(&rest))
 		for (uint32_t i = 0; i < count; i++)
 			sight->chosen[i] |= rest.chosen[i];
-	sight_deinit(&rest);
+	gm_sight_deinit(&rest);
 }
 
-static void put_loops(const struct sight *sight, struct gm_step_plan *plan)
+static void put_loops(const struct step_sight *sight, struct gm_step_plan *plan)
 {
 	for (uint32_t i = 0; i < sight->steps->known.count; i++) {
 		const struct known_loop *known = &sight->steps->known.items[i];
 		const struct followed *followed = gm_steps_followed(sight->thread, i);
 		if (!sight->chosen[i] || plan->loop_count == GM_STEP_LOOPS_CHOSEN)
 			continue;
-		bool trains =
-		        work_in(sight, i, NULL) & (GM_LANDMARK_BACKWARD | GM_LANDMARK_OPTIMIZER);
+		bool trains = gm_sight_work_in(sight, i, NULL) &
+		              (GM_LANDMARK_BACKWARD | GM_LANDMARK_OPTIMIZER);
 		plan->loops[plan->loop_count++] = (struct gm_step_loop){known->code, known->loop,
 		        known->line, followed && !followed->thick && !trains};
 	}
@@ -272,11 +152,11 @@ static uint32_t place_of(const struct summary *summary, uint32_t code)
 
 /* Is a function around all backward passes and updates, and around some of the other work that is
  * wanted? */
-static bool is_around(const struct sight *sight, uint32_t code, unsigned wanted)
+static bool is_around(const struct step_sight *sight, uint32_t code, unsigned wanted)
 {
 	const struct summary *summary;
 	unsigned work = 0;
-	for (uint32_t stack = 0; (summary = next_stack(sight, &stack));) {
+	for (uint32_t stack = 0; (summary = gm_sight_next_stack(sight, &stack));) {
 		if (place_of(summary, code))
 			work |= summary->landmarks;
 		else if (summary->landmarks & (GM_LANDMARK_BACKWARD | GM_LANDMARK_OPTIMIZER))
@@ -286,12 +166,12 @@ static bool is_around(const struct sight *sight, uint32_t code, unsigned wanted)
 }
 
 /* The innermost function around the work, where no loop is; 0: there is none. */
-static uint32_t find_unit(const struct sight *sight)
+static uint32_t find_unit(const struct step_sight *sight)
 {
 	const struct summary *summary = NULL;
 	uint32_t stack = 0;
 	do
-		summary = next_stack(sight, &stack);
+		summary = gm_sight_next_stack(sight, &stack);
 	while (summary && !(summary->landmarks & (GM_LANDMARK_BACKWARD | GM_LANDMARK_OPTIMIZER)));
 	unsigned module = sight->work & GM_LANDMARK_MODULE;
 	for (unsigned wanted = module;; wanted = 0) {
@@ -305,12 +185,12 @@ static uint32_t find_unit(const struct sight *sight)
 
 /* Is the function around the work called again for each update? Then the same place in it, in no
  * loop, runs again. */
-static bool is_called_again(const struct sight *sight, uint32_t unit)
+static bool is_called_again(const struct step_sight *sight, uint32_t unit)
 {
 	enum { PLACES_MAX = 16 };
 	uint32_t count = 0, seen[PLACES_MAX], stack = 0;
 	const struct summary *summary;
-	while ((summary = next_stack(sight, &stack))) {
+	while ((summary = gm_sight_next_stack(sight, &stack))) {
 		uint32_t place = place_of(summary, unit), i = 0;
 		if (!place || !(summary->landmarks & GM_LANDMARK_BACKWARD))
 			continue;
@@ -323,11 +203,11 @@ static bool is_called_again(const struct sight *sight, uint32_t unit)
 }
 
 /* Is there one place that calls a module from outside of any? */
-static bool has_one_call(const struct sight *sight)
+static bool has_one_call(const struct step_sight *sight)
 {
 	const struct summary *summary;
 	uint64_t call = 0;
-	for (uint32_t stack = 0; (summary = next_stack(sight, &stack));) {
+	for (uint32_t stack = 0; (summary = gm_sight_next_stack(sight, &stack));) {
 		if (call && summary->call && summary->call != call)
 			return false;
 		call = summary->call ? summary->call : call;
@@ -336,7 +216,7 @@ static bool has_one_call(const struct sight *sight)
 }
 
 /* Without work: the outermost loop of the outermost function that has one. */
-static void choose_outermost(struct sight *sight, struct gm_step_plan *plan)
+static void choose_outermost(struct step_sight *sight, struct gm_step_plan *plan)
 {
 	uint32_t best = UINT32_MAX;
 	for (uint32_t i = 0; i < sight->steps->known.count; i++) {
@@ -360,13 +240,13 @@ static void choose_outermost(struct sight *sight, struct gm_step_plan *plan)
 
 /* How many places call backward in the chosen loops; 0: some are in a loop within, which repeats
  * them. */
-static uint32_t count_backward(const struct sight *sight)
+static uint32_t count_backward(const struct step_sight *sight)
 {
 	enum { PLACES_MAX = 16 };
 	const struct summary *summary;
 	uint32_t count = 0;
 	struct place seen[PLACES_MAX];
-	for (uint32_t stack = 0; (summary = next_stack(sight, &stack));) {
+	for (uint32_t stack = 0; (summary = gm_sight_next_stack(sight, &stack));) {
 		uint32_t i = 0;
 		if (!(summary->landmarks & GM_LANDMARK_BACKWARD) || !summary->place_count)
 			continue;
@@ -382,16 +262,16 @@ static uint32_t count_backward(const struct sight *sight)
 }
 
 /* Do the chosen loops go round as often as the weights are updated from one place? */
-static bool go_round(const struct sight *sight)
+static bool go_round(const struct step_sight *sight)
 {
 	uint64_t passes = 0, windows = sight->thread->windows;
 	for (uint32_t i = 0; i < sight->steps->known.count; i++)
-		passes += sight->chosen[i] ? passes_of(sight, i) : 0;
+		passes += sight->chosen[i] ? gm_sight_iterations(sight, i) : 0;
 	uint32_t places = count_backward(sight);
 	return windows < 2 || (passes > 1 && (!places || 2 * windows <= 3 * passes * places));
 }
 
-static void plan_thread(struct sight *sight, struct gm_step_plan *plan)
+static void plan_thread(struct step_sight *sight, struct gm_step_plan *plan)
 {
 	const unsigned trains = GM_LANDMARK_BACKWARD | GM_LANDMARK_OPTIMIZER;
 	plan->thread = sight->thread->id;
@@ -427,11 +307,11 @@ static bool is_planned(const struct gm_step_plan *plan, const struct known_loop 
 	return false;
 }
 
-static uint32_t count_steps(const struct sight *sight, const struct gm_step_plan *plan)
+static uint32_t count_steps(const struct step_sight *sight, const struct gm_step_plan *plan)
 {
 	uint32_t count = plan->rule == GM_STEPS_UPDATES ? sight->thread->windows : 0;
 	for (uint32_t i = 0; i < sight->steps->known.count; i++)
-		count += sight->chosen[i] ? passes_of(sight, i) : 0;
+		count += sight->chosen[i] ? gm_sight_iterations(sight, i) : 0;
 	return count;
 }
 
@@ -448,14 +328,14 @@ static int weight(const struct gm_step_plan *plan)
 static struct gm_step_plan plan_of(
         const struct gm_steps *steps, const struct step_thread *thread, uint32_t *ret_count)
 {
-	struct sight sight;
+	struct step_sight sight;
 	struct gm_step_plan plan = {.modules = steps->modules};
 	*ret_count = 0;
-	if (sight_init(&sight, steps, thread)) {
+	if (gm_sight_init(&sight, steps, thread)) {
 		plan_thread(&sight, &plan);
 		*ret_count = count_steps(&sight, &plan);
 	}
-	sight_deinit(&sight);
+	gm_sight_deinit(&sight);
 	return plan;
 }
 
@@ -532,107 +412,4 @@ void gm_steps_plan(struct gm_steps *steps, struct gm_step_plan *ret_plan)
 	best.others = others - (weight(&best) > 2);
 	steps->changed = false;
 	*ret_plan = best;
-}
-
-bool gm_steps_plan_at(
-        struct gm_steps *steps, const char *file, uint32_t line, struct gm_step_plan *ret_plan)
-{
-	uint32_t best = UINT32_MAX;
-	size_t length = strlen(file);
-	for (uint32_t i = 0; i < steps->known.count; i++) {
-		const struct known_loop *known = &steps->known.items[i];
-		size_t whole = known->file ? strlen(known->file) : 0;
-		bool named = known->file && whole >= length &&
-		             strcmp(known->file + whole - length, file) == 0 &&
-		             (whole == length || known->file[whole - length - 1] == '/');
-		if (!named || line < known->line || line > known->line_end)
-			continue;
-		if (best == UINT32_MAX || known->line > steps->known.items[best].line)
-			best = i;
-	}
-	const struct step_thread *thread = NULL;
-	bool apart = false;
-	for (size_t i = 0; best != UINT32_MAX && i < steps->threads.count; i++) {
-		const struct followed *followed = gm_steps_followed(&steps->threads.items[i], best);
-		apart |= followed && followed->shared;
-	}
-	for (size_t i = 0; best != UINT32_MAX && i < steps->threads.count; i++) {
-		const struct step_thread *one = &steps->threads.items[i];
-		const struct followed *followed = gm_steps_followed(one, best);
-		if (followed && followed->passes && (one->task != 0) == apart &&
-		        (!thread || followed->passes > gm_steps_followed(thread, best)->passes))
-			thread = one;
-	}
-	if (!thread)
-		return false;
-	const struct known_loop *known = &steps->known.items[best];
-	const struct followed *followed = gm_steps_followed(thread, best);
-	*ret_plan = (struct gm_step_plan){.rule = GM_STEPS_CHOSEN,
-	        .modules = steps->modules,
-	        .thread = thread->id,
-	        .outermost = thread->outermost,
-	        .task = thread->task,
-	        .loops = {{known->code, known->loop, known->line, !followed->thick}},
-	        .loop_count = 1};
-	return true;
-}
-
-size_t gm_steps_around(struct gm_steps *steps, const struct gm_step_plan *plan,
-        struct gm_step_loop *ret_loops, size_t max)
-{
-	size_t found = 0;
-	struct sight sight = {0};
-	const struct step_thread *thread = NULL;
-	for (size_t i = 0; i < steps->threads.count && !thread; i++)
-		if (steps->threads.items[i].id == plan->thread &&
-		        steps->threads.items[i].task == plan->task &&
-		        (plan->thread || steps->threads.items[i].outermost == plan->outermost))
-			thread = &steps->threads.items[i];
-	if (!thread || !sight_init(&sight, steps, thread)) {
-		sight_deinit(&sight);
-		return 0;
-	}
-	/* the loops around, by how far out they are: of each context those in front of one of the
-	 * plan's */
-	for (uint32_t out = 1; found < max && out < 64; out++) {
-		for (size_t i = 0; i < sight.contexts.count && found < max; i++) {
-			const struct context *context = &sight.contexts.items[i];
-			uint32_t at = 0;
-			bool is_plan_s = false;
-			for (; at < context->count && !is_plan_s; at += !is_plan_s) {
-				const struct known_loop *known =
-				        &steps->known.items[context->standing[at].known];
-				for (uint32_t j = 0; j < plan->loop_count; j++)
-					is_plan_s |= plan->loops[j].code == known->code &&
-					             plan->loops[j].loop == known->loop;
-			}
-			if (!is_plan_s || at < out)
-				continue;
-			const struct known_loop *known =
-			        &steps->known.items[context->standing[at - out].known];
-			bool there = false;
-			for (size_t j = 0; j < found; j++)
-				there |= ret_loops[j].code == known->code &&
-				         ret_loops[j].loop == known->loop;
-			if (!there)
-				ret_loops[found++] = (struct gm_step_loop){
-				        known->code, known->loop, known->line, false};
-		}
-	}
-	sight_deinit(&sight);
-	return found;
-}
-
-bool gm_step_plans_are_equal(const struct gm_step_plan *a, const struct gm_step_plan *b)
-{
-	if (a->rule != b->rule || a->work != b->work || a->modules != b->modules ||
-	        a->thread != b->thread || a->outermost != b->outermost || a->task != b->task ||
-	        a->loop_count != b->loop_count || a->unit != b->unit ||
-	        a->unit_called != b->unit_called)
-		return false;
-	for (uint32_t i = 0; i < a->loop_count; i++)
-		if (a->loops[i].code != b->loops[i].code || a->loops[i].loop != b->loops[i].loop ||
-		        a->loops[i].thin != b->loops[i].thin)
-			return false;
-	return true;
 }

@@ -1,15 +1,12 @@
-/*
- * The tensor that a storage is resized for: one that has all its bytes (torch/filling_tensor.h), in
- * a register of the caller, in a local variable of the innermost Python functions, or on the
- * caller's stack. agent/resized.c does the same in the program.
- */
+/* The tensor that a storage is resized for (torch/filling_tensor.h), at a breakpoint.
+ * agent/resized.c does the same in the program. */
 #include "record/resized.h"
 
 #include "record/tensors.h"
 #include "torch/filling_tensor.h"
 #include "torch/readers.h"
 
-enum { FRAMES = 4 };
+static const size_t NOT_READ = SIZE_MAX;
 
 static bool read_program(const void *context, uint64_t address, void *ret_bytes, size_t size)
 {
@@ -17,21 +14,34 @@ static bool read_program(const void *context, uint64_t address, void *ret_bytes,
 	return gm_image_try_read(image, address, ret_bytes, size);
 }
 
-static void search_locals(struct gm_recorder *recorder, pid_t thread, struct gm_filled *filled)
+/* The Python frames of the thread, read once. */
+struct frames {
+	struct gm_recorder *recorder;
+	pid_t thread;
+	size_t count; /* NOT_READ: not yet */
+	struct gm_python_frame frames[GM_FILLED_FRAMES];
+};
+
+static bool try_locals(void *context, uint32_t depth, struct gm_filled *filled)
 {
-	struct gm_python_frame frames[FRAMES];
-	size_t count = gm_python_stack(recorder->python, thread, frames, FRAMES);
-	for (size_t i = 0; i < count && filled->count == 0; i++)
-		for (uint32_t slot = 0; slot < frames[i].code->local_count; slot++)
-			gm_filled_try_python(
-			        filled, gm_python_local(recorder->python, &frames[i], slot));
+	struct frames *frames = context;
+	struct gm_python *python = frames->recorder->python;
+	if (frames->count == NOT_READ)
+		frames->count = python ? gm_python_stack(python, frames->thread, frames->frames,
+		                                 GM_FILLED_FRAMES)
+		                       : 0;
+	if (depth >= frames->count)
+		return false;
+	const struct gm_python_frame *frame = &frames->frames[depth];
+	for (uint32_t slot = 0; slot < frame->code->local_count; slot++)
+		gm_filled_try_python(filled, gm_python_local(python, frame, slot));
+	return true;
 }
 
 /* void resize_bytes_cuda(StorageImpl *, size_t) (ATen/native/cuda/Resize.h), and resize_bytes_cpu()
  * (ATen/native/Resize.h) */
 void gm_record_note_resize(struct gm_recorder *recorder, const struct gm_moment *moment)
 {
-	static const int callers[] = {GM_RBX, GM_RBP, GM_R12, GM_R13, GM_R14, GM_R15};
 	const uint64_t *registers = moment->registers.value;
 	uint64_t return_address;
 	if (!recorder->torch || registers[GM_RSI] == 0 ||
@@ -43,12 +53,10 @@ void gm_record_note_resize(struct gm_recorder *recorder, const struct gm_moment 
 	        .sp = registers[GM_RSP] + sizeof(return_address),
 	        .storage = registers[GM_RDI],
 	        .bytes = registers[GM_RSI]};
-	for (size_t i = 0; i < sizeof(callers) / sizeof(callers[0]); i++)
-		gm_filled_try(&filled, registers[callers[i]]);
-	if (filled.count == 0 && recorder->python)
-		search_locals(recorder, moment->thread, &filled);
-	if (filled.count == 0)
-		gm_filled_try_stack(&filled);
+	const uint64_t callers[GM_FILLED_REGISTERS] = {registers[GM_RBX], registers[GM_RBP],
+	        registers[GM_R12], registers[GM_R13], registers[GM_R14], registers[GM_R15]};
+	struct frames frames = {.recorder = recorder, .thread = moment->thread, .count = NOT_READ};
+	gm_filled_search(&filled, callers, try_locals, &frames);
 	struct gm_tensor_note *note = gm_record_tensor_note(recorder, moment->thread);
 	if (!note)
 		return;

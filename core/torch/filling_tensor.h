@@ -8,11 +8,7 @@
 #define GM_TORCH_FILLING_TENSOR_H
 
 #include "torch/layout.h"
-#include "torch/new_tensor.h"
-
-/* Copies memory of the program; false: it is not there. */
-typedef bool (*gm_read_program)(
-        const void *context, uint64_t address, void *ret_bytes, size_t size);
+#include "torch/tensor_fields.h"
 
 /* A search: all but the last two are set by who asks. */
 struct gm_filled {
@@ -33,8 +29,19 @@ void gm_filled_try(struct gm_filled *filled, uint64_t impl);
 /* The same of a Python object, which is a tensor where the TensorImpl knows it as its own. */
 void gm_filled_try_python(struct gm_filled *filled, uint64_t python_object);
 
-/* The words of the resizing function's own stack: it keeps the TensorImpl's address there where it
- * has no register for it. */
-void gm_filled_try_stack(struct gm_filled *filled);
+enum {
+	GM_FILLED_REGISTERS = 6, /* rbx, rbp, r12 to r15: those that a caller keeps values in */
+	GM_FILLED_FRAMES = 4,    /* Python's, innermost ones */
+};
+
+/* Tries the local variables of the Python frame at `depth`, 0: the innermost one. False: there is
+ * no such frame. */
+typedef bool gm_filled_locals(void *context, uint32_t depth, struct gm_filled *filled);
+
+/* Tries what a resizing function has at hand, until something is found: its caller's registers,
+ * local variables of the innermost Python functions, and the words of its own stack, where the
+ * TensorImpl's address is when no register is left for it. */
+void gm_filled_search(struct gm_filled *filled, const uint64_t registers[GM_FILLED_REGISTERS],
+        gm_filled_locals *locals, void *context);
 
 #endif

@@ -79,6 +79,29 @@ static void assert_found(const struct gm_filled *filled)
 	assert_int_equal(filled->found.bytes, 60);
 }
 
+/* Python's frames: each has the tensor that it counts. */
+struct locals {
+	uint32_t count, asked;
+};
+
+static bool try_locals(void *context, uint32_t depth, struct gm_filled *filled)
+{
+	struct locals *locals = context;
+	locals->asked++;
+	if (depth >= locals->count)
+		return false;
+	gm_filled_try_python(filled, WRAPPER);
+	return true;
+}
+
+/* How often Python's frames were asked for. */
+static uint32_t search_all(struct gm_filled *filled, const uint64_t *registers, uint32_t frames)
+{
+	struct locals locals = {.count = frames};
+	gm_filled_search(filled, registers, try_locals, &locals);
+	return locals.asked;
+}
+
 static const int64_t sizes[] = {3, 5}, strides[] = {5, 1};
 
 static void test_it_is_found_by_each_way_and_layout(void **state)
@@ -95,7 +118,7 @@ static void test_it_is_found_by_each_way_and_layout(void **state)
 		gm_filled_try_python(&filled, WRAPPER);
 		assert_found(&filled);
 		filled = search(layout, 60);
-		gm_filled_try_stack(&filled);
+		search_all(&filled, (const uint64_t[GM_FILLED_REGISTERS]){0}, 0);
 		assert_found(&filled);
 	}
 }
@@ -160,6 +183,49 @@ static void test_two_that_differ_tell_nothing(void **state)
 	assert_int_equal(filled.found.bytes, 0);
 }
 
+static void test_the_stack_is_looked_at_where_registers_and_locals_have_none(void **state)
+{
+	const struct gm_torch_layout *layout = gm_torch_layout_at(0);
+	const int64_t flat[] = {15}, one[] = {1};
+	uint64_t registers[GM_FILLED_REGISTERS] = {0};
+	memset(memory, 0, sizeof(memory));
+	put_tensor(layout, IMPL + 0x200, FLOAT32, flat, one, 1);
+	put_tensor(layout, IMPL, FLOAT32, sizes, strides, 2);
+	put(STACK + 64, IMPL + 0x200);
+	struct gm_filled filled = search(layout, 60);
+	assert_int_equal(search_all(&filled, registers, 0), 1);
+	assert_int_equal(filled.found.dimensions, 1);
+	filled = search(layout, 60);
+	assert_int_equal(search_all(&filled, registers, 3), 1);
+	assert_found(&filled);
+	registers[GM_FILLED_REGISTERS - 1] = IMPL;
+	filled = search(layout, 60);
+	assert_int_equal(search_all(&filled, registers, 3), 0);
+	assert_found(&filled);
+}
+
+/* The fields alone, whatever storage it lies in. */
+static void test_a_tensors_fields_are_believed_where_they_agree(void **state)
+{
+	const struct gm_torch_layout *layout;
+	struct gm_tensor_fields fields;
+	const int64_t holes[] = {9, 2}, turned[] = {1, 3};
+	for (size_t i = 0; (layout = gm_torch_layout_at(i)); i++) {
+		memset(memory, 0, sizeof(memory));
+		put_tensor(layout, IMPL, FLOAT32, sizes, holes, 2);
+		assert_true(gm_tensor_fields_read(layout, read_memory, NULL, IMPL, &fields));
+		assert_int_equal(fields.numel, 15);
+		assert_int_equal(fields.storage, STORAGE);
+		assert_int_equal(fields.shape.bytes, (2 * 9 + 4 * 2 + 1) * 4);
+		put_tensor(layout, IMPL, FLOAT32, sizes, turned, 2); /* without holes again */
+		assert_true(gm_tensor_fields_read(layout, read_memory, NULL, IMPL, &fields));
+		assert_int_equal(fields.shape.bytes, 60);
+		put(IMPL + layout->tensor.numel, 16);
+		assert_false(gm_tensor_fields_read(layout, read_memory, NULL, IMPL, &fields));
+		assert_false(gm_tensor_fields_read(layout, read_memory, NULL, IMPL + 4, &fields));
+	}
+}
+
 static void test_many_dimensions_lie_in_an_array(void **state)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_at(0);
@@ -194,7 +260,7 @@ static void test_any_memory_can_be_asked_about(void **state)
 			gm_filled_try(&filled, address);
 			gm_filled_try_python(&filled, address);
 		}
-		gm_filled_try_stack(&filled);
+		search_all(&filled, (const uint64_t[GM_FILLED_REGISTERS]){0}, 0);
 		assert_true(filled.count == 0 || filled.found.bytes == 0 ||
 		            filled.found.bytes == filled.bytes);
 	}
@@ -207,6 +273,8 @@ int main(void)
 	        cmocka_unit_test(test_one_that_lacks_a_part_does_not_fill_it),
 	        cmocka_unit_test(test_an_object_that_its_tensor_does_not_know_is_none),
 	        cmocka_unit_test(test_two_that_differ_tell_nothing),
+	        cmocka_unit_test(test_the_stack_is_looked_at_where_registers_and_locals_have_none),
+	        cmocka_unit_test(test_a_tensors_fields_are_believed_where_they_agree),
 	        cmocka_unit_test(test_many_dimensions_lie_in_an_array),
 	        cmocka_unit_test(test_any_memory_can_be_asked_about),
 	};

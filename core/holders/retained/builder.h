@@ -1,4 +1,5 @@
-/* The tree of `retained` under construction: what retained.c and node_names.c share. */
+/* The tree of `retained` under construction: what retained.c, nodes.c, answer.c
+ * and node_names.c share. */
 #ifndef GM_HOLDERS_RETAINED_BUILDER_H
 #define GM_HOLDERS_RETAINED_BUILDER_H
 

@@ -56,7 +56,7 @@ def find_context(row, first, second):
     torch.cuda.memory._record_memory_history(enabled=None)
 
 
-def derived(entry, name):
+def field_of(entry, name):
     if name == "action":
         return ACTIONS.index(entry["action"])
     return entry.get("addr", 0) if name == "address" else entry[name]
@@ -78,7 +78,7 @@ def start(s, begin, length, field, form="<Q", name="address"):
     if len(body) < length * ENTRIES:
         return None
     seen = [struct.unpack_from(form, body, i * length + field)[0] for i in range(ENTRIES)]
-    wanted = [derived(e, name) for e in s.trace]
+    wanted = [field_of(e, name) for e in s.trace]
     for first in range(ENTRIES):
         if all(seen[(first + i) % ENTRIES] == wanted[i] for i in range(1, len(wanted))):
             return first
