@@ -100,6 +100,29 @@ def test_a_command_is_found_by_the_names_of_files(command, cells):
     assert bool(render) == (ROOT / f"core/render/{name}.c").exists()
 
 
+def defined_in(path):
+    """The functions that a C file defines for others."""
+    return set(re.findall(r"^(?!static)[a-z][\w *]*?\b(gm_\w+)\([^;]*?\)\n\{", path.read_text(), re.M))
+
+
+@pytest.mark.parametrize("command, cells", commands_answered().items())
+def test_a_command_calls_what_the_files_of_its_name_define(command, cells):
+    cli, ask, render, _ = cells
+    called = set(re.findall(r"\bgm_\w+", "".join((ROOT / "core/cli" / file).read_text() for file in cli)))
+    for folder, cell in (("core/ask", ask), ("core/render", render)):
+        assert not cell or called & defined_in(ROOT / folder / cell[0]), cell[0]
+
+
+def test_a_command_of_gdb_alone_is_in_the_file_of_its_name():
+    text = (ROOT / "gdb/gpumem/commands/__init__.py").read_text()
+    commands = re.findall(r"(\w+)\.(\w+)\(\)", text)
+    assert len(commands) > 6
+    older_names = {"Step"}  # of next-event
+    for module, name in commands:
+        word = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+        assert word in module or name in older_names, f"{word} in {module}.py"
+
+
 @pytest.mark.parametrize("document", tracked("*.md"), ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document):
     text = re.sub(r"```.*?```", "", document.read_text(), flags=re.S)
