@@ -6,19 +6,12 @@
 #define GM_SYMBOLS_NAMES_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
-/* A string and, for a linkage name, what it is in C++. */
-struct gm_name {
-	const char *text;
-	const char *demangled; /* NULL until asked for; may be `text` itself */
-};
+#include "base/strings.h"
 
-/* An open-addressing table of pointers to names; grows by doubling. */
 struct gm_names {
-	struct gm_name **slots;
-	size_t capacity; /* a power of two, or 0 */
-	size_t count;
+	struct gm_strings strings;
+	GM_ARRAY(char *) demangled; /* by number of the string; NULL: not asked for yet */
 };
 
 void gm_names_deinit(struct gm_names *names);

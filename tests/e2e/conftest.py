@@ -250,6 +250,28 @@ def run_gpumem(gpumem):
     return call
 
 
+def info_of(run_gpumem, file):
+    return run_gpumem("info", file, "--json").check().json()
+
+
+def events_of(run_gpumem, file):
+    return run_gpumem("events", file, "--json").check().json_lines()
+
+
+def line_of(program, text):
+    """The number of the one line of a program that has this text."""
+    (number,) = [n for n, line in enumerate(program.read_text().splitlines(), 1) if text in line]
+    return number
+
+
+@pytest.fixture
+def program(request, tmp_path):
+    """The test file's own PROGRAM, as a file."""
+    path = tmp_path / "program.py"
+    path.write_text(request.module.PROGRAM)
+    return path
+
+
 @pytest.fixture(scope="session")
 def sim_env(gpumem):
     """sim_env(profile=None) -> the environment in which a program sees the simulated device."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PYTHON, ROOT, the_program
+from conftest import PYTHON, ROOT, events_of, info_of, the_program
 
 PROGRAMS = ROOT / "tests" / "e2e" / "programs"
 CALLS = {"mmap": 9, "clone": 56, "fallocate": 285, "ptrace": 101, "process_vm_readv": 310, "memfd_create": 319, "clone3": 435}
@@ -44,14 +44,6 @@ def record(run_gpumem, tmp_path):
         return run_gpumem("run", *words, "--", PYTHON, tmp_path / "program.py", **keys).check(), tmp_path / out
 
     return call
-
-
-def info_of(run_gpumem, path):
-    return run_gpumem("info", path, "--json").check().json()
-
-
-def events_of(run_gpumem, path):
-    return run_gpumem("events", path, "--json").check().json_lines()
 
 
 def begun(spawn, command, **keys):

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from conftest import PYTHON, ROOT
+from conftest import PYTHON, ROOT, info_of
 
 PROGRAMS = ROOT / "tests" / "e2e" / "programs"
 
@@ -111,10 +111,6 @@ def record(run_gpumem, tmp_path):
         return run_gpumem("run", *([sim] if sim else []), "-o", path, *options, "--", *command, **keys), path
 
     return call
-
-
-def info_of(run_gpumem, path):
-    return run_gpumem("info", path, "--json").check().json()
 
 
 def test_the_exit_status_is_the_programs_and_an_early_exit_loses_nothing(run_gpumem, record):

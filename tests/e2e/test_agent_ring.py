@@ -9,15 +9,11 @@ import time
 
 import pytest
 
-from conftest import PYTHON
+from conftest import PYTHON, info_of
 from test_agent_ends import PROGRAMS, account_of, agent_env, done_by  # noqa: F401: a fixture
 
 DROPPED = "of its first events were dropped"
 FILLS = 6000  # events of a kilobyte and more are beyond 5 MiB
-
-
-def info_of(run_gpumem, path):
-    return run_gpumem("info", path, "--json").check().json()
 
 
 def live_of(run_gpumem, path):

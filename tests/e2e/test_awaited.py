@@ -13,13 +13,6 @@ print("done")
 PENDING = "set breakpoint pending on"
 
 
-@pytest.fixture
-def program(tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    return path
-
-
 @pytest.mark.every_debugger
 @pytest.mark.parametrize("engine", ["breakpoint", "agent"])
 def test_a_breakpoint_of_a_library_that_is_to_come_is_hit(run_gdb, program, engine):

@@ -37,13 +37,6 @@ BY_GDB = ["set auto-solib-add on", "sharedlibrary", "disable frame-filter global
 BY_GDB += ["disable frame-filter global gpumem-python"]
 
 
-@pytest.fixture
-def program(tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    return path
-
-
 def frames(text):
     """The frames of a `bt`, without the values of arguments: a filter has a library's name after "at", gdb itself after "from"."""
     lines = [line for line in text.splitlines() if re.match(r"#\d+ +(0x|cuda)", line)]

@@ -6,15 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from conftest import EXAMPLES, KEEP_WORKSPACES
+from conftest import EXAMPLES, KEEP_WORKSPACES, line_of
 
 PROGRAM = EXAMPLES / "linear_loop.py"
 pytestmark = pytest.mark.every_debugger
 INPUT, OUTPUT = 200_000_000, 1_000_000_000
-
-
-def line_of(text):
-    return next(n for n, line in enumerate(PROGRAM.read_text().splitlines(), 1) if text in line)
 
 
 def record(run_gdb, run_gpumem, folder, *arguments):
@@ -83,7 +79,7 @@ def test_who_holds_names_the_variable_inside_step_1(either):
     assert answer["block"]["size"] >= OUTPUT
     (root,) = holds_variable(answer, "outputs")
     assert root["file"].endswith("linear_loop.py")
-    assert root["line"] == line_of('print(f"step {step}')
+    assert root["line"] == line_of(PROGRAM, 'print(f"step {step}')
 
 
 def test_who_holds_finds_every_reference(either):
@@ -114,7 +110,7 @@ def test_first_output_was_rebound_in_step_2(either):
     cause = either.why(either.outputs[0])["cause"]
     assert (cause["kind"], cause["name"], cause["step"]) == ("rebound", "outputs", 2)
     assert cause["file"].endswith("linear_loop.py")
-    assert cause["line"] == line_of("outputs = model(inputs)")
+    assert cause["line"] == line_of(PROGRAM, "outputs = model(inputs)")
 
 
 def test_first_output_went_after_the_second_was_allocated(either):
@@ -134,13 +130,13 @@ def test_graph_kept_the_first_input_until_its_output_went(with_grad):
     assert "graph" in answer["sentence"]
     output = with_grad.why(with_grad.outputs[0])
     assert answer["freed"]["step"] == output["freed"]["step"] == 2
-    assert answer["freed"]["python"][0]["line"] == line_of("outputs = model(inputs)")
+    assert answer["freed"]["python"][0]["line"] == line_of(PROGRAM, "outputs = model(inputs)")
 
 
 def test_without_gradients_its_own_variable_kept_the_first_input(no_grad):
     cause = no_grad.why(no_grad.inputs[0])["cause"]
     assert (cause["kind"], cause["name"], cause["step"]) == ("rebound", "inputs", 2)
-    assert cause["line"] == line_of("inputs = torch.randn")
+    assert cause["line"] == line_of(PROGRAM, "inputs = torch.randn")
 
 
 def test_peak_is_pytorchs_to_the_byte(either):

@@ -14,13 +14,6 @@ for step in range(3):
 """
 
 
-@pytest.fixture
-def program(tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    return path
-
-
 @pytest.mark.every_debugger
 def test_settings_are_what_record_does_without_options(run_gdb, program):
     gdb = run_gdb(

@@ -5,14 +5,9 @@ import re
 
 import pytest
 
-from conftest import EXAMPLES, PYTHON
+from conftest import EXAMPLES, PYTHON, line_of
 
 MIB = 1 << 20
-
-
-def line_of(program, text):
-    (number,) = [n for n, line in enumerate((EXAMPLES / program).read_text().splitlines(), 1) if text in line]
-    return number
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +44,15 @@ def test_a_gpts_shapes_are_named_at_their_steps_and_lines(recorded, run_gpumem):
     # a large block may keep a rest that is too small to be split off
     assert 2 * parameters <= found["optimizer_state"]["bytes"] < 2.01 * parameters
     assert near(found["slab"]["bytes"], logits)
-    assert found["slab"]["site"]["line"] == line_of("gpt.py", "return self.head(x)")
+    assert found["slab"]["site"]["line"] == line_of(EXAMPLES / "gpt.py", "return self.head(x)")
     assert near(found["cliff"]["bytes"] // 2, logits)  # the logits' softmax and its gradient
-    assert found["cliff"]["site"]["line"] == line_of("gpt.py", "loss.backward()")
+    assert found["cliff"]["site"]["line"] == line_of(EXAMPLES / "gpt.py", "loss.backward()")
     assert found["waves"]["count"] == layers
     assert found["gradients"]["bytes"] == found["zero_grad"]["bytes"] == parameters
     # foreach: square roots of all second moments at once
     assert parameters <= found["optimizer_temporaries"]["bytes"] < 1.1 * parameters
     assert near(found["stale"]["bytes"], logits)
-    assert found["stale"]["site"]["line"] == line_of("gpt.py", "return self.head(x)")
+    assert found["stale"]["site"]["line"] == line_of(EXAMPLES / "gpt.py", "return self.head(x)")
 
 
 def test_where_the_first_step_is_skipped_the_moments_come_in_the_second(recorded):
@@ -72,7 +67,7 @@ def test_where_the_first_step_is_skipped_the_moments_come_in_the_second(recorded
 
 def test_why_output_was_not_freed_until_step_2(recorded, run_gpumem):
     path, _, _ = recorded("amp.py", overflow=("--overflow-at", "1"))
-    line = line_of("amp.py", "output = data @ weight")
+    line = line_of(EXAMPLES / "amp.py", "output = data @ weight")
     events = run_gpumem("events", path, "--json").check().json_lines()
     frees = {event["block"]: event for event in events if event["action"] == "free_requested"}
     made = [event for event in events if event["action"] == "alloc" and event["step"] == 1]
@@ -94,13 +89,13 @@ def test_why_the_stale_gradient_is_let_go_before_backward(recorded, run_gpumem):
     ]  # fmt: skip
     assert free["size"] == 4096 * 4096 * 4
     step = [event for event in events if event["step"] == 2]
-    loss = line_of("amp.py", "loss = output")
+    loss = line_of(EXAMPLES / "amp.py", "loss = output")
     forward = max(event["n"] for event in step if any(frame["line"] == loss for frame in event["python"]))
     backward = min(event["n"] for event in step if event["phase"] == "backward")
     assert forward < free["n"] < backward
     why = run_gpumem("why", path, f"#{free['block']}", "--json").check().json()
     assert (why["cause"]["kind"], why["cause"]["name"], why["cause"]["step"]) == ("attribute_change", "grad", 2)
-    assert f"amp.py:{line_of('amp.py', 'optimizer.zero_grad()')}" in why["held_until"]
+    assert f"amp.py:{line_of(EXAMPLES / 'amp.py', 'optimizer.zero_grad()')}" in why["held_until"]
 
 
 def test_a_gpts_loss_and_its_ends_are_named_by_their_operators(recorded):
@@ -108,7 +103,7 @@ def test_a_gpts_loss_and_its_ends_are_named_by_their_operators(recorded):
     logits, table = 4 * 256 * 50_000 * 4, 50_000 * 256 * 4
     assert found["slab"]["note"] == "logits"
     assert near(found["softmax"]["bytes"], logits) and found["softmax"]["of"] == 0
-    assert found["softmax"]["site"]["line"] == line_of("gpt.py", "loss = F.cross_entropy")
+    assert found["softmax"]["site"]["line"] == line_of(EXAMPLES / "gpt.py", "loss = F.cross_entropy")
     assert near(found["first_gradient"]["bytes"], table) and found["first_gradient"]["note"] == "mm"
     assert near(found["last_gradient"]["bytes"], table)
     assert found["last_gradient"]["note"].startswith("embedding")
@@ -208,4 +203,4 @@ def test_the_shapes_of_the_loop_without_training(recorded):
     assert near(found["forward"]["bytes"], 5_000 * 50_000 * 4)
     # the old inputs and outputs wait until the new outputs are made
     assert found["stale"]["bytes"] >= 5_000 * 60_000 * 4
-    assert found["stale"]["site"]["line"] == line_of("linear_loop.py", "outputs = model(inputs)")
+    assert found["stale"]["site"]["line"] == line_of(EXAMPLES / "linear_loop.py", "outputs = model(inputs)")

@@ -9,17 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PYTHON
+from conftest import PYTHON, events_of
 
 # They allocate in one shape and give back a view of another.
 VIEWED = {"aten.stack.default", "aten.native_layer_norm.default"}
 PROGRAMS = Path(__file__).parent / "programs"
-
-
-def events_of(run_gpumem, log):
-    finished = run_gpumem("events", log, "--json")
-    assert finished.status == 0, finished.out
-    return [json.loads(line) for line in finished.out.splitlines()]
 
 
 def contiguous(shape):

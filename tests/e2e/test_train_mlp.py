@@ -4,13 +4,9 @@ import re
 
 import pytest
 
-from conftest import EXAMPLES
+from conftest import EXAMPLES, line_of
 
 PROGRAM = EXAMPLES / "train_mlp.py"
-
-
-def line_of(text):
-    return next(n for n, line in enumerate(PROGRAM.read_text().splitlines(), 1) if text in line)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +28,7 @@ def test_events_carry_the_step_that_they_belong_to(events):
 
 def test_backwards_events_carry_the_waiting_callers_stack(events):
     """backward() allocates on a thread without Python; its caller is known all the same."""
-    line = line_of("loss.backward()")
+    line = line_of(PROGRAM, "loss.backward()")
     threads = {event["thread"] for event in events}
     assert len(threads) > 1
     main = events[0]["thread"]
@@ -43,7 +39,7 @@ def test_backwards_events_carry_the_waiting_callers_stack(events):
 
 
 def test_moments_are_allocated_in_the_first_step_only(events):
-    line = line_of("optimizer.step()")
+    line = line_of(PROGRAM, "optimizer.step()")
     weight = 512 * 2048 * 4
 
     def moments(step):
@@ -59,7 +55,7 @@ def test_moments_are_allocated_in_the_first_step_only(events):
 
 
 def test_gradients_of_step_1_go_at_zero_grad(events, log, run_gpumem):
-    backward, zero_grad = line_of("loss.backward()"), line_of("optimizer.zero_grad()")
+    backward, zero_grad = line_of(PROGRAM, "loss.backward()"), line_of(PROGRAM, "optimizer.zero_grad()")
     weight = 512 * 2048 * 4
     made = [
         event["n"] for event in events

@@ -50,13 +50,6 @@ print("done")
 CONTINUE = "python exec(\"while gdb.selected_inferior() and gdb.selected_inferior().pid: gdb.execute('continue')\")"
 
 
-@pytest.fixture
-def program(tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    return path
-
-
 # --- what a condition is of an event, worked out anew from its JSON: True, False, or None where it is not known ------------
 
 COMPARES = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}

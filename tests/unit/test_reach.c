@@ -10,7 +10,7 @@
 
 #include "holders/retained/reach.h"
 #include "holders/graph/graph.h"
-#include "holders/graph/strings.h"
+#include "base/strings.h"
 #include "holders/retained/reach_build.h"
 #include "holders/retained/variables.h"
 #include "random_process.h"

@@ -10,64 +10,39 @@
 #include <dwarf.h>
 
 #include "agent/stacks/inside.h"
+#include "base/varint.h"
 
 enum { RBP = 6, RSP = 7, RETURN = 16, STATES_MAX = 16, INSTRUCTIONS_MAX = 1 << 14 };
 
-struct reader {
-	const uint8_t *at, *end;
-	bool bad;
-};
-
-static uint64_t get(struct reader *reader, size_t size)
+static uint64_t get(struct gm_cursor *cursor, size_t size)
 {
 	uint64_t value = 0;
 
-	if ((size_t)(reader->end - reader->at) < size) {
-		reader->bad = true;
-		reader->at = reader->end;
+	if ((size_t)(cursor->end - cursor->at) < size) {
+		cursor->bad = true;
+		cursor->at = cursor->end;
 		return 0;
 	}
-	memcpy(&value, reader->at, size);
-	reader->at += size;
+	memcpy(&value, cursor->at, size);
+	cursor->at += size;
 	return value;
 }
 
-static uint64_t get_uleb(struct reader *reader)
+/* Bit 6 of the last byte is the sign. */
+static int64_t get_signed_varint(struct gm_cursor *cursor)
 {
-	uint64_t value = 0;
-
-	for (unsigned shift = 0; shift < 64; shift += 7) {
-		uint64_t byte = get(reader, 1);
-		value |= (byte & 0x7f) << shift;
-		if (!(byte & 0x80))
-			return value;
-	}
-	reader->bad = true;
-	return 0;
-}
-
-static int64_t get_sleb(struct reader *reader)
-{
-	uint64_t value = 0;
-
-	for (unsigned shift = 0; shift < 64;) {
-		uint64_t byte = get(reader, 1);
-		value |= (byte & 0x7f) << shift;
-		shift += 7;
-		if (!(byte & 0x80)) {
-			if (shift < 64 && (byte & 0x40))
-				value |= ~UINT64_C(0) << shift;
-			return (int64_t)value;
-		}
-	}
-	reader->bad = true;
-	return 0;
+	const uint8_t *begin = cursor->at;
+	uint64_t value = gm_get_varint(cursor);
+	size_t bits = 7 * (size_t)(cursor->at - begin);
+	if (!cursor->bad && bits < 64 && (cursor->at[-1] & 0x40))
+		value |= ~UINT64_C(0) << bits;
+	return (int64_t)value;
 }
 
 /* A pointer in one of the encodings of LSB 5.0, 10.5.1. */
-static uint64_t get_pointer(struct reader *reader, uint8_t encoding, uint64_t data_base)
+static uint64_t get_pointer(struct gm_cursor *cursor, uint8_t encoding, uint64_t data_base)
 {
-	uint64_t here = (uint64_t)(uintptr_t)reader->at, value;
+	uint64_t here = (uint64_t)(uintptr_t)cursor->at, value;
 
 	if (encoding == DW_EH_PE_omit)
 		return 0;
@@ -75,28 +50,28 @@ static uint64_t get_pointer(struct reader *reader, uint8_t encoding, uint64_t da
 	case DW_EH_PE_absptr:
 	case DW_EH_PE_udata8:
 	case DW_EH_PE_sdata8:
-		value = get(reader, 8);
+		value = get(cursor, 8);
 		break;
 	case DW_EH_PE_udata2:
-		value = get(reader, 2);
+		value = get(cursor, 2);
 		break;
 	case DW_EH_PE_sdata2:
-		value = (uint64_t)(int64_t)(int16_t)get(reader, 2);
+		value = (uint64_t)(int64_t)(int16_t)get(cursor, 2);
 		break;
 	case DW_EH_PE_udata4:
-		value = get(reader, 4);
+		value = get(cursor, 4);
 		break;
 	case DW_EH_PE_sdata4:
-		value = (uint64_t)(int64_t)(int32_t)get(reader, 4);
+		value = (uint64_t)(int64_t)(int32_t)get(cursor, 4);
 		break;
 	case DW_EH_PE_uleb128:
-		value = get_uleb(reader);
+		value = gm_get_varint(cursor);
 		break;
 	case DW_EH_PE_sleb128:
-		value = (uint64_t)get_sleb(reader);
+		value = (uint64_t)get_signed_varint(cursor);
 		break;
 	default:
-		reader->bad = true;
+		cursor->bad = true;
 		return 0;
 	}
 	switch (encoding & 0x70) {
@@ -114,7 +89,7 @@ struct common { /* a CIE */
 	int64_t data_align;
 	uint8_t pointer_encoding;
 	bool signal, has_augmentation;
-	struct reader instructions;
+	struct gm_cursor instructions;
 };
 
 struct state {
@@ -129,50 +104,51 @@ enum rule { SAME, UNDEFINED, AT_CFA, AT_RBP, OTHER };
 
 static bool read_common(uint64_t address, uint64_t end, struct common *ret)
 {
-	struct reader reader = {
+	struct gm_cursor cursor = {
 	        (const uint8_t *)(uintptr_t)address, (const uint8_t *)(uintptr_t)end, false};
-	uint64_t length = get(&reader, 4);
+	uint64_t length = get(&cursor, 4);
 	const char *augmentation;
 	uint8_t version;
 
-	if (length == 0 || length >= 0xfffffff0 || length > (uint64_t)(reader.end - reader.at))
+	if (length == 0 || length >= 0xfffffff0 || length > (uint64_t)(cursor.end - cursor.at))
 		return false;
-	reader.end = reader.at + length;
-	if (get(&reader, 4) != 0)
+	cursor.end = cursor.at + length;
+	if (get(&cursor, 4) != 0)
 		return false;
-	version = (uint8_t)get(&reader, 1);
-	augmentation = (const char *)reader.at;
-	while (!reader.bad && get(&reader, 1) != 0)
+	version = (uint8_t)get(&cursor, 1);
+	augmentation = (const char *)cursor.at;
+	while (!cursor.bad && get(&cursor, 1) != 0)
 		;
-	*ret = (struct common){.code_align = get_uleb(&reader), .data_align = get_sleb(&reader)};
-	if ((version == 1 ? get(&reader, 1) : get_uleb(&reader)) != RETURN || reader.bad)
+	*ret = (struct common){
+	        .code_align = gm_get_varint(&cursor), .data_align = get_signed_varint(&cursor)};
+	if ((version == 1 ? get(&cursor, 1) : gm_get_varint(&cursor)) != RETURN || cursor.bad)
 		return false;
 	if (augmentation[0] == 'z') {
-		uint64_t size = get_uleb(&reader);
-		const uint8_t *behind = reader.at + size;
-		if (reader.bad || size > (uint64_t)(reader.end - reader.at))
+		uint64_t size = gm_get_varint(&cursor);
+		const uint8_t *behind = cursor.at + size;
+		if (cursor.bad || size > (uint64_t)(cursor.end - cursor.at))
 			return false;
 		ret->has_augmentation = true;
 		for (const char *letter = augmentation + 1; *letter; letter++) {
 			if (*letter == 'R') {
-				ret->pointer_encoding = (uint8_t)get(&reader, 1);
+				ret->pointer_encoding = (uint8_t)get(&cursor, 1);
 			} else if (*letter == 'P') {
-				uint8_t encoding = (uint8_t)get(&reader, 1);
-				get_pointer(&reader, encoding & 0x0f, 0);
+				uint8_t encoding = (uint8_t)get(&cursor, 1);
+				get_pointer(&cursor, encoding & 0x0f, 0);
 			} else if (*letter == 'L') {
-				get(&reader, 1);
+				get(&cursor, 1);
 			} else if (*letter == 'S') {
 				ret->signal = true;
 			} else if (*letter != 'B') {
 				return false;
 			}
 		}
-		reader.at = behind;
+		cursor.at = behind;
 	} else if (augmentation[0]) {
 		return false;
 	}
-	ret->instructions = reader;
-	return !reader.bad;
+	ret->instructions = cursor;
+	return !cursor.bad;
 }
 
 static void set_rule(struct state *state, uint64_t number, enum rule rule, int64_t offset)
@@ -191,11 +167,11 @@ static void set_rule(struct state *state, uint64_t number, enum rule rule, int64
 static void set_expression(
         struct state *state, uint64_t number, const uint8_t *expression, uint64_t size)
 {
-	struct reader reader = {expression, expression + size, false};
+	struct gm_cursor cursor = {expression, expression + size, false};
 
-	if (get(&reader, 1) == DW_OP_breg6) {
-		int64_t offset = get_sleb(&reader);
-		if (!reader.bad && reader.at == reader.end) {
+	if (get(&cursor, 1) == DW_OP_breg6) {
+		int64_t offset = get_signed_varint(&cursor);
+		if (!cursor.bad && cursor.at == cursor.end) {
 			set_rule(state, number, AT_RBP, offset);
 			return;
 		}
@@ -205,15 +181,15 @@ static void set_expression(
 
 /* Runs instructions up to `target` (a distance from the function's begin). False: one is not
  * known. */
-static bool run(struct reader reader, const struct common *common, uint64_t begin, uint64_t target,
-        const struct state *initial, struct state *state)
+static bool run(struct gm_cursor cursor, const struct common *common, uint64_t begin,
+        uint64_t target, const struct state *initial, struct state *state)
 {
 	struct state kept[STATES_MAX];
 	size_t kept_count = 0;
 	uint64_t at = begin, number, size;
 
-	for (unsigned i = 0; reader.at < reader.end && i < INSTRUCTIONS_MAX; i++) {
-		uint8_t op = (uint8_t)get(&reader, 1);
+	for (unsigned i = 0; cursor.at < cursor.end && i < INSTRUCTIONS_MAX; i++) {
+		uint8_t op = (uint8_t)get(&cursor, 1);
 		switch (op & 0xc0) {
 		case DW_CFA_advance_loc:
 			at += (op & 0x3f) * common->code_align;
@@ -222,7 +198,7 @@ static bool run(struct reader reader, const struct common *common, uint64_t begi
 			continue;
 		case DW_CFA_offset:
 			set_rule(state, op & 0x3f, AT_CFA,
-			        (int64_t)get_uleb(&reader) * common->data_align);
+			        (int64_t)gm_get_varint(&cursor) * common->data_align);
 			continue;
 		case DW_CFA_restore:
 			if ((op & 0x3f) == RBP) {
@@ -235,53 +211,54 @@ static bool run(struct reader reader, const struct common *common, uint64_t begi
 		case DW_CFA_nop:
 			break;
 		case DW_CFA_set_loc:
-			at = get_pointer(&reader, common->pointer_encoding, 0);
+			at = get_pointer(&cursor, common->pointer_encoding, 0);
 			if (at > target)
 				return true;
 			break;
 		case DW_CFA_advance_loc1:
 		case DW_CFA_advance_loc2:
 		case DW_CFA_advance_loc4:
-			at += get(&reader, (size_t)1 << (op - DW_CFA_advance_loc1)) *
+			at += get(&cursor, (size_t)1 << (op - DW_CFA_advance_loc1)) *
 			      common->code_align;
 			if (at > target)
 				return true;
 			break;
 		case DW_CFA_offset_extended:
-			number = get_uleb(&reader);
+			number = gm_get_varint(&cursor);
 			set_rule(state, number, AT_CFA,
-			        (int64_t)get_uleb(&reader) * common->data_align);
+			        (int64_t)gm_get_varint(&cursor) * common->data_align);
 			break;
 		case DW_CFA_offset_extended_sf:
-			number = get_uleb(&reader);
-			set_rule(state, number, AT_CFA, get_sleb(&reader) * common->data_align);
+			number = gm_get_varint(&cursor);
+			set_rule(state, number, AT_CFA,
+			        get_signed_varint(&cursor) * common->data_align);
 			break;
 		case DW_CFA_GNU_negative_offset_extended:
-			number = get_uleb(&reader);
+			number = gm_get_varint(&cursor);
 			set_rule(state, number, AT_CFA,
-			        -(int64_t)get_uleb(&reader) * common->data_align);
+			        -(int64_t)gm_get_varint(&cursor) * common->data_align);
 			break;
 		case DW_CFA_restore_extended:
-			if (get_uleb(&reader) == RBP) {
+			if (gm_get_varint(&cursor) == RBP) {
 				state->rbp = initial->rbp;
 				state->rbp_offset = initial->rbp_offset;
 			}
 			break;
 		case DW_CFA_undefined:
-			set_rule(state, get_uleb(&reader), UNDEFINED, 0);
+			set_rule(state, gm_get_varint(&cursor), UNDEFINED, 0);
 			break;
 		case DW_CFA_same_value:
-			set_rule(state, get_uleb(&reader), SAME, 0);
+			set_rule(state, gm_get_varint(&cursor), SAME, 0);
 			break;
 		case DW_CFA_register:
-			number = get_uleb(&reader);
-			get_uleb(&reader);
+			number = gm_get_varint(&cursor);
+			gm_get_varint(&cursor);
 			set_rule(state, number, OTHER, 0);
 			break;
 		case DW_CFA_val_offset:
 		case DW_CFA_val_offset_sf:
-			set_rule(state, get_uleb(&reader), OTHER, 0);
-			get_uleb(&reader);
+			set_rule(state, gm_get_varint(&cursor), OTHER, 0);
+			gm_get_varint(&cursor);
 			break;
 		case DW_CFA_remember_state:
 			if (kept_count == STATES_MAX)
@@ -294,51 +271,51 @@ static bool run(struct reader reader, const struct common *common, uint64_t begi
 			*state = kept[--kept_count];
 			break;
 		case DW_CFA_def_cfa:
-			state->cfa_register = get_uleb(&reader);
-			state->cfa_offset = (int64_t)get_uleb(&reader);
+			state->cfa_register = gm_get_varint(&cursor);
+			state->cfa_offset = (int64_t)gm_get_varint(&cursor);
 			state->cfa_expression = NULL;
 			break;
 		case DW_CFA_def_cfa_sf:
-			state->cfa_register = get_uleb(&reader);
-			state->cfa_offset = get_sleb(&reader) * common->data_align;
+			state->cfa_register = gm_get_varint(&cursor);
+			state->cfa_offset = get_signed_varint(&cursor) * common->data_align;
 			state->cfa_expression = NULL;
 			break;
 		case DW_CFA_def_cfa_register:
-			state->cfa_register = get_uleb(&reader);
+			state->cfa_register = gm_get_varint(&cursor);
 			break;
 		case DW_CFA_def_cfa_offset:
-			state->cfa_offset = (int64_t)get_uleb(&reader);
+			state->cfa_offset = (int64_t)gm_get_varint(&cursor);
 			break;
 		case DW_CFA_def_cfa_offset_sf:
-			state->cfa_offset = get_sleb(&reader) * common->data_align;
+			state->cfa_offset = get_signed_varint(&cursor) * common->data_align;
 			break;
 		case DW_CFA_def_cfa_expression:
-			size = get_uleb(&reader);
-			if (size > (uint64_t)(reader.end - reader.at))
+			size = gm_get_varint(&cursor);
+			if (size > (uint64_t)(cursor.end - cursor.at))
 				return false;
-			state->cfa_expression = reader.at;
+			state->cfa_expression = cursor.at;
 			state->cfa_expression_size = size;
-			reader.at += size;
+			cursor.at += size;
 			break;
 		case DW_CFA_expression:
 		case DW_CFA_val_expression:
-			number = get_uleb(&reader);
-			size = get_uleb(&reader);
-			if (size > (uint64_t)(reader.end - reader.at))
+			number = gm_get_varint(&cursor);
+			size = gm_get_varint(&cursor);
+			if (size > (uint64_t)(cursor.end - cursor.at))
 				return false;
 			if (op == DW_CFA_expression)
-				set_expression(state, number, reader.at, size);
+				set_expression(state, number, cursor.at, size);
 			else
 				set_rule(state, number, OTHER, 0);
-			reader.at += size;
+			cursor.at += size;
 			break;
 		case DW_CFA_GNU_args_size:
-			get_uleb(&reader);
+			gm_get_varint(&cursor);
 			break;
 		default:
 			return false;
 		}
-		if (reader.bad)
+		if (cursor.bad)
 			return false;
 	}
 	return true;
@@ -348,19 +325,19 @@ static bool run(struct reader reader, const struct common *common, uint64_t begi
  * "rsp + 8". */
 static struct gm_frame_row row_of_expression(const struct state *state)
 {
-	struct reader reader = {
+	struct gm_cursor cursor = {
 	        state->cfa_expression, state->cfa_expression + state->cfa_expression_size, false};
 	struct gm_frame_row row = {.kind = GM_ROW_UNKNOWN};
-	uint8_t op = (uint8_t)get(&reader, 1);
-	int64_t offset = get_sleb(&reader);
+	uint8_t op = (uint8_t)get(&cursor, 1);
+	int64_t offset = get_signed_varint(&cursor);
 
-	if (reader.bad || offset < INT16_MIN || offset > INT16_MAX)
+	if (cursor.bad || offset < INT16_MIN || offset > INT16_MAX)
 		return row;
-	if (op == DW_OP_breg6 && reader.end - reader.at == 1 && *reader.at == DW_OP_deref) {
+	if (op == DW_OP_breg6 && cursor.end - cursor.at == 1 && *cursor.at == DW_OP_deref) {
 		row.kind = GM_ROW_RBP_LOAD;
 		row.offset = (int32_t)offset;
-	} else if (op == DW_OP_breg7 && offset == 8 && reader.end - reader.at > 4 &&
-	           *reader.at == DW_OP_breg16) {
+	} else if (op == DW_OP_breg7 && offset == 8 && cursor.end - cursor.at > 4 &&
+	           *cursor.at == DW_OP_breg16) {
 		row.kind = GM_ROW_PLT;
 		row.offset = 8;
 	}
@@ -408,33 +385,33 @@ static struct gm_frame_row row_of(const struct state *state, const struct common
 static struct gm_frame_row read_description(uint64_t address, uint64_t end, uint64_t pc)
 {
 	const struct gm_frame_row unknown = {.kind = GM_ROW_UNKNOWN};
-	struct reader reader = {
+	struct gm_cursor cursor = {
 	        (const uint8_t *)(uintptr_t)address, (const uint8_t *)(uintptr_t)end, false};
-	uint64_t length = get(&reader, 4), common_at, begin, size;
+	uint64_t length = get(&cursor, 4), common_at, begin, size;
 	struct common common;
 	struct state state = {.cfa_register = RSP, .cfa_offset = 8, .rip = OTHER}, initial;
 
-	if (length == 0 || length >= 0xfffffff0 || length > (uint64_t)(reader.end - reader.at))
+	if (length == 0 || length >= 0xfffffff0 || length > (uint64_t)(cursor.end - cursor.at))
 		return unknown;
-	reader.end = reader.at + length;
-	common_at = (uint64_t)(uintptr_t)reader.at;
-	common_at -= get(&reader, 4);
+	cursor.end = cursor.at + length;
+	common_at = (uint64_t)(uintptr_t)cursor.at;
+	common_at -= get(&cursor, 4);
 	if (!read_common(common_at, end, &common))
 		return unknown;
-	begin = get_pointer(&reader, common.pointer_encoding, 0);
-	size = get_pointer(&reader, common.pointer_encoding & 0x0f, 0);
-	if (reader.bad || pc < begin || pc - begin >= size)
+	begin = get_pointer(&cursor, common.pointer_encoding, 0);
+	size = get_pointer(&cursor, common.pointer_encoding & 0x0f, 0);
+	if (cursor.bad || pc < begin || pc - begin >= size)
 		return unknown;
 	if (common.has_augmentation) {
-		uint64_t skip = get_uleb(&reader);
-		if (skip > (uint64_t)(reader.end - reader.at))
+		uint64_t skip = gm_get_varint(&cursor);
+		if (skip > (uint64_t)(cursor.end - cursor.at))
 			return unknown;
-		reader.at += skip;
+		cursor.at += skip;
 	}
 	if (!run(common.instructions, &common, 0, UINT64_MAX, &state, &state))
 		return unknown;
 	initial = state;
-	if (!run(reader, &common, begin, pc, &initial, &state))
+	if (!run(cursor, &common, begin, pc, &initial, &state))
 		return unknown;
 	return row_of(&state, &common);
 }
@@ -443,7 +420,7 @@ struct gm_frame_row gm_frame_table_row(uint64_t frame_header, uint64_t frame_hea
         uint64_t start, uint64_t end, uint64_t pc)
 {
 	const struct gm_frame_row unknown = {.kind = GM_ROW_UNKNOWN};
-	struct reader reader = {(const uint8_t *)(uintptr_t)frame_header,
+	struct gm_cursor cursor = {(const uint8_t *)(uintptr_t)frame_header,
 	        (const uint8_t *)(uintptr_t)(frame_header + frame_header_size), false};
 	uint8_t version, pointer_encoding, count_encoding, table_encoding;
 	uint64_t count;
@@ -452,18 +429,18 @@ struct gm_frame_row gm_frame_table_row(uint64_t frame_header, uint64_t frame_hea
 	(void)start;
 	if (!frame_header || frame_header_size < 12)
 		return unknown;
-	version = (uint8_t)get(&reader, 1);
-	pointer_encoding = (uint8_t)get(&reader, 1);
-	count_encoding = (uint8_t)get(&reader, 1);
-	table_encoding = (uint8_t)get(&reader, 1);
-	get_pointer(&reader, pointer_encoding, frame_header);
-	count = get_pointer(&reader, count_encoding, frame_header);
+	version = (uint8_t)get(&cursor, 1);
+	pointer_encoding = (uint8_t)get(&cursor, 1);
+	count_encoding = (uint8_t)get(&cursor, 1);
+	table_encoding = (uint8_t)get(&cursor, 1);
+	get_pointer(&cursor, pointer_encoding, frame_header);
+	count = get_pointer(&cursor, count_encoding, frame_header);
 	/* all linkers write the table so: pairs of begin and description, both relative to the
 	 * header */
-	if (version != 1 || table_encoding != (DW_EH_PE_datarel | DW_EH_PE_sdata4) || reader.bad ||
-	        !count || count > (uint64_t)(reader.end - reader.at) / 8)
+	if (version != 1 || table_encoding != (DW_EH_PE_datarel | DW_EH_PE_sdata4) || cursor.bad ||
+	        !count || count > (uint64_t)(cursor.end - cursor.at) / 8)
 		return unknown;
-	table = (const int32_t *)(const void *)reader.at;
+	table = (const int32_t *)(const void *)cursor.at;
 	uint64_t low = 0, high = count;
 	while (high - low > 1) {
 		uint64_t middle = low + (high - low) / 2;

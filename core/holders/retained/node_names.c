@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "holders/describe/names.h"
-#include "holders/graph/strings.h"
+#include "base/strings.h"
 #include "holders/retained/builder.h"
 #include "holders/retained/variables.h"
 

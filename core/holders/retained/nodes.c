@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "holders/graph/dominators.h"
-#include "holders/graph/strings.h"
+#include "base/strings.h"
 #include "holders/holders.h"
 #include "holders/retained/variables.h"
 

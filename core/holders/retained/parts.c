@@ -11,7 +11,7 @@
 #include "holders/retained/reach.h"
 #include "holders/describe/names.h"
 #include "holders/graph/graph.h"
-#include "holders/graph/strings.h"
+#include "base/strings.h"
 #include "holders/retained/variables.h"
 
 enum {

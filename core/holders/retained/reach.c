@@ -1,5 +1,5 @@
 #include "holders/retained/reach.h"
-#include "holders/graph/strings.h"
+#include "base/strings.h"
 
 #include <stdlib.h>
 

@@ -15,7 +15,7 @@
 #define GM_HOLDERS_REACH_H
 
 #include "holders/graph/graph.h"
-#include "holders/graph/strings.h"
+#include "base/strings.h"
 
 /* What an edge is to a user. */
 enum gm_part {

@@ -1,7 +1,7 @@
 #include "holders/retained/reach_build.h"
 #include "holders/graph/counts.h"
 #include "holders/graph/graph.h"
-#include "holders/graph/strings.h"
+#include "base/strings.h"
 #include "holders/native/native.h"
 #include "holders/place.h"
 #include "holders/retained/parts.h"

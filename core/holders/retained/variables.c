@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "holders/retained/reach.h"
 #include "holders/describe/names.h"
-#include "holders/graph/strings.h"
+#include "base/strings.h"
 
 enum { /* ranks, which are also how far a variable is from the root */
 	RANK_GLOBAL = 0,

@@ -2,8 +2,8 @@
  * Strings by number: each different one is kept once, so that names are compared as numbers. 0 is
  * no string.
  */
-#ifndef GM_HOLDERS_STRINGS_H
-#define GM_HOLDERS_STRINGS_H
+#ifndef GM_BASE_STRINGS_H
+#define GM_BASE_STRINGS_H
 
 #include "base/array.h"
 #include "base/map.h"

@@ -1,6 +1,9 @@
-#include "holders/graph/strings.h"
+#include "base/strings.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/hash.h"
 
 uint32_t gm_strings_add(struct gm_strings *strings, const char *text)
 {
