@@ -41,7 +41,7 @@ def touched(pid):
 
 
 def in_threads(work, pieces, threads=THREADS):
-    """Seconds until all pieces are read: each thread takes the next one. ctypes lets go of Python's lock."""
+    """Seconds until all pieces are read: each thread takes the next one. ctypes releases the GIL."""
     left = iter(pieces)
     lock = threading.Lock()
 

@@ -29,7 +29,7 @@ struct gm_agent_carried {
 	bool failed;           /* no memory, or a record that is none */
 };
 
-/* Copies a record that is to be kept as it is. False: no room. */
+/* Copies a record that is to be kept as it is. False: no space. */
 typedef bool gm_agent_keep_record(void *context, const uint8_t *record, size_t size);
 
 bool gm_agent_carried_init(struct gm_agent_carried *carried);

@@ -19,7 +19,7 @@
 #define SOURCE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 enum { AGAIN_NS = 1000000, MEASURE_NS = 20000000 };
-#define MEASURE_ANEW_NS UINT64_C(20000000000) /* the machine may have slept */
+#define REMEASURE_NS UINT64_C(20000000000) /* the machine may have slept */
 
 static bool usable;
 static _Atomic uint64_t rate;  /* ns a tick, times 2^32; 0: not measured yet */
@@ -73,7 +73,7 @@ static void measure(uint64_t ticks)
 			        &again, (uint64_t)(AGAIN_NS / found), memory_order_relaxed);
 		}
 	}
-	if (!self.from_ns || passed >= MEASURE_ANEW_NS) {
+	if (!self.from_ns || passed >= REMEASURE_NS) {
 		self.from_ns = ns;
 		self.from_ticks = ticks;
 	}

@@ -4,7 +4,7 @@
  * functions end in these calls too; where a hook in an import table has seen one already, the
  * thread is within the agent and the callback is nobody's.
  *
- * CUPTI has room for one subscriber. Where another is first (a profiler, cuda-gdb, Nsight)
+ * CUPTI has space for one subscriber. Where another is first (a profiler, cuda-gdb, Nsight)
  * recording goes on without; where one comes later, it gets the place. Either is told in the
  * record. CUPTI's headers are not needed: of its structures only what is said below is used, which
  * has been the same since CUDA 10 (cupti_callbacks.h, generated_cuda_meta.h).

@@ -15,7 +15,7 @@
 
 enum gm_agent_existing_state {
 	GM_AGENT_EXISTING_NONE = 0,
-	GM_AGENT_EXISTING_ASKED,  /* `table` has room for `capacity` entries */
+	GM_AGENT_EXISTING_ASKED,  /* `table` has space for `capacity` entries */
 	GM_AGENT_EXISTING_COMING, /* somebody is about to write them */
 	GM_AGENT_EXISTING_GIVEN,  /* `count` of them are there */
 };

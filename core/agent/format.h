@@ -74,26 +74,27 @@ enum gm_agent_record {
 	                          process */
 	GM_AGENT_EVIDENCE,     /* id; kind (enum gm_evidence_kind), code, offset of its instruction,
 	                          slot of the local that dies plus 1 (0: none) */
-	GM_AGENT_PASS, /* no id, of the event that follows in this thread: code, slot of the value
-	                  stack at which the loop's iterator is, its position (any number that
-	                  changes with each pass) plus 1; 0: it cannot be read from here on */
-	GM_AGENT_GAP,  /* no id; string */
-	GM_AGENT_COUNTER, /* no id; string, value; the last of a name counts */
-	GM_AGENT_MARK,    /* no id; kind (enum gm_agent_mark), string: a mark of the program at this
-	                     place */
-	GM_AGENT_THREAD,  /* no id; thread id, string: its name */
-	GM_AGENT_FORKED,  /* no id; process id of a child */
-	GM_AGENT_TENSOR,  /* since 3.0; id; the description below it (id, 0: none), value. A
-	                     description is a chain, read  from its end: c10::ScalarType (plus 256
-	                     where strides follow), each size, each stride */
-	GM_AGENT_AMP,     /* since 3.2; no id; kind (enum gm_agent_amp), Python stack (id, 0: none),
-	                     number of the check (0: none), number of values, each the bits of a
-	                     double: what a GradScaler or autocast did at this place */
-	GM_AGENT_NAMED,   /* since 3.3; no id, in an extent of names: the number of the first event
-	                     behind the moment at which the names that follow in it were read */
-	GM_AGENT_NAME,    /* since 3.3; no id, in an extent of names: kind (enum gm_named_kind of
-	                     log/log.h), type and signed index of the device, address of the
-	                     storage, offset in it, bytes, string: what a tensor is called */
+	GM_AGENT_ITERATION,    /* no id, of the event that follows in this thread: code, slot of the
+	                          value stack at which the loop's iterator is, its position (any
+	                          number that changes with each iteration) plus 1; 0: it cannot be
+	                          read from here on */
+	GM_AGENT_GAP,          /* no id; string */
+	GM_AGENT_COUNTER,      /* no id; string, value; the last of a name counts */
+	GM_AGENT_MARK,   /* no id; kind (enum gm_agent_mark), string: a mark of the program at this
+	                    place */
+	GM_AGENT_THREAD, /* no id; thread id, string: its name */
+	GM_AGENT_FORKED, /* no id; process id of a child */
+	GM_AGENT_TENSOR, /* since 3.0; id; the description below it (id, 0: none), value. A
+	                    description is a chain, read  from its end: c10::ScalarType (plus 256
+	                    where strides follow), each size, each stride */
+	GM_AGENT_AMP,    /* since 3.2; no id; kind (enum gm_agent_amp), Python stack (id, 0: none),
+	                    number of the check (0: none), number of values, each the bits of a
+	                    double: what a GradScaler or autocast did at this place */
+	GM_AGENT_NAMED,  /* since 3.3; no id, in an extent of names: the number of the first event
+	                    behind the moment at which the names that follow in it were read */
+	GM_AGENT_NAME,   /* since 3.3; no id, in an extent of names: kind (enum gm_named_kind of
+	                    log/log.h), type and signed index of the device, address of the
+	                    storage, offset in it, bytes, string: what a tensor is called */
 	GM_AGENT_COLLECTIVE, /* since 3.4; no id: kind (enum gm_collective_kind), time (ns since
 	                        the epoch), Python stack (id, 0: none), 1 where it is that of the
 	                        thread which waits in backward(), number of the communicator, its
@@ -178,8 +179,8 @@ struct gm_agent_file_header {
 	_Atomic uint32_t state;   /* enum gm_agent_end */
 	_Atomic uint32_t extents; /* handed out; the file has that many behind its header. Since 2.0
 	                             who packs takes some too: each by compare-and-exchange, when
-	                             its room is made */
-	_Atomic uint64_t lost;    /* events that found no room */
+	                             its space is reserved */
+	_Atomic uint64_t lost;    /* events that found no space */
 	_Atomic uint64_t last_sequence;
 	/* Since 1.1. Number of the extent, plus 1, at which what is carried over begins; 0: nothing
 	 * was dropped. */
@@ -204,11 +205,11 @@ enum gm_agent_names {
 };
 
 /*
- * What the extents of a recording are that keeps the newest: when there is no more room, the oldest
- * ones are used again. What is interned in them, and gaps and counters, is copied to GM_AGENT_KEPT
- * ones before; of their events those that are the last of their memory (an allocation that is not
- * undone, mostly) to GM_AGENT_CARRIED ones, which together replace those of the time before when
- * the header's `carried` says so.
+ * What the extents of a recording are that keeps the newest: when there is no more space, the
+ * oldest ones are used again. What is interned in them, and gaps and counters, is copied to
+ * GM_AGENT_KEPT ones before; of their events those that are the last of their memory (an allocation
+ * that is not undone, mostly) to GM_AGENT_CARRIED ones, which together replace those of the time
+ * before when the header's `carried` says so.
  */
 enum gm_agent_extent_kind {
 	GM_AGENT_EVENTS = 0,
@@ -297,7 +298,7 @@ enum {
 };
 enum { GM_AGENT_HAS_GRAD = 16 }; /* in the header's features */
 
-_Static_assert(sizeof(struct gm_agent_file_header) <= GM_AGENT_HEADER_SIZE, "room");
+_Static_assert(sizeof(struct gm_agent_file_header) <= GM_AGENT_HEADER_SIZE, "the header fits");
 _Static_assert(sizeof(struct gm_agent_extent_header) == GM_AGENT_EXTENT_HEADER, "size");
 
 #endif

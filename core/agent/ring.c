@@ -226,7 +226,7 @@ static void release(const struct gm_agent_ring_file *file, uint32_t number)
 	munmap(extent, GM_AGENT_EXTENT_SIZE);
 }
 
-/* What is carried over from now on, in extents of its own. False: no room. */
+/* What is carried over from now on, in extents of its own. False: no space. */
 static bool write_carried(struct writer *writer, struct gm_agent_carried *carried, uint64_t least,
         uint64_t beginning, uint64_t dropped)
 {

@@ -19,7 +19,7 @@
 struct gm_agent_ring_file {
 	struct gm_agent_file_header *header;
 	void *context;
-	/* An extent mapped; a new one (number == header->extents) gets its room before. NULL:
+	/* An extent mapped; a new one (number == header->extents) gets its space before. NULL:
 	 * no. */
 	struct gm_agent_extent_header *(*map)(void *context, uint32_t number);
 };

@@ -194,14 +194,14 @@ const char *gm_agent_spool_open(const char *path)
 		return errno == EEXIST ? "there is such a file" : "it cannot be created";
 	struct stat status;
 	struct gm_agent_file_header *header = NULL;
-	bool room = write_header(fd) == GM_AGENT_RUNS;
-	if (room && fstat(fd, &status) == 0)
+	bool written = write_header(fd) == GM_AGENT_RUNS;
+	if (written && fstat(fd, &status) == 0)
 		header = map(fd, 0, GM_AGENT_HEADER_SIZE);
 	if (!header) {
 		close(fd);
 		unlink(path);
-		return room ? "it cannot be mapped"
-		            : "the disk or its user's quota is full, or its files may not grow";
+		return written ? "it cannot be mapped"
+		               : "the disk or its user's quota is full, or its files may not grow";
 	}
 	lock();
 	strcpy(spool.path, path);
@@ -265,7 +265,7 @@ void gm_agent_spool_forget(void)
 	atomic_flag_clear(&spool.lock);
 }
 
-/* An extent, mapped; room is made for a fresh one. */
+/* An extent, mapped; space is reserved for a fresh one. */
 static struct gm_agent_extent_header *map_extent(
         uint64_t number, bool fresh, enum gm_agent_end *ret_why)
 {
@@ -302,7 +302,7 @@ static uint32_t next_number(uint64_t first, enum gm_agent_end *ret_why)
 	return spool.size_limit && end > spool.size_limit ? UINT32_MAX : number;
 }
 
-/* A new extent is ours by this, before it has room: who packs the file takes some too. */
+/* A new extent is ours by this, before it has space: who packs the file takes some too. */
 static bool claim(uint32_t number, bool *ret_fresh)
 {
 	uint32_t expected = number;
@@ -382,7 +382,7 @@ static struct gm_agent_buffer *take_buffer(void)
 
 struct gm_agent_buffer *gm_agent_buffer(size_t count)
 {
-	/* room for a GM_AGENT_THREAD record beside */
+	/* space for a GM_AGENT_THREAD record beside */
 	if (buffer.extent &&
 	        buffer.generation ==
 	                atomic_load_explicit(&spool.generation, memory_order_relaxed) &&

@@ -48,7 +48,7 @@ void gm_agent_spool_forget(void);
  * one. */
 extern _Atomic uint64_t gm_agent_sequence;
 
-/* This thread's buffer with room for `count` bytes; NULL: no room, and recording has ended or
+/* This thread's buffer with space for `count` bytes; NULL: no space, and recording has ended or
  * ends. */
 struct gm_agent_buffer *gm_agent_buffer(size_t count);
 

@@ -1,5 +1,5 @@
-/* why: a block's life: who made it, which statement let it go, how late, and what kept it until
- * then. */
+/* why: a block's life: what allocated it, which statement released it, how late, and what kept it
+ * until then. */
 #ifndef GM_ASK_WHY_H
 #define GM_ASK_WHY_H
 
@@ -28,7 +28,7 @@ struct gm_why {
 };
 
 struct gm_error *gm_ask_why(struct gm_context *context, uint32_t block, struct gm_why *ret_why);
-/* The statement that let the block go; code 0: none is known. */
+/* The statement that released the block; code 0: none is known. */
 const struct gm_frame_place *gm_why_statement(const struct gm_why *why);
 
 #endif

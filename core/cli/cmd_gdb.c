@@ -48,7 +48,7 @@ static bool is_file(const char *path)
 
 /* The first of these that exists, seen from this program's folder: a build in a source tree, an
  * installed prefix. */
-static char *beside_us(const char *const *candidates)
+static char *near_us(const char *const *candidates)
 {
 	char self[PATH_MAX];
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -267,12 +267,12 @@ static struct gm_error *build(
 {
 	_cleanup_free_ char *path = NULL;
 	gm_try(find_debugger(options, &path));
-	_cleanup_free_ char *plugin = beside_us((const char *const[]){
+	_cleanup_free_ char *plugin = near_us((const char *const[]){
 	        "../share/gpumem/gdb/gpumem-gdb.py", "../../gdb/gpumem-gdb.py", NULL});
 	if (!plugin)
 		return gm_error_create(GM_INTERNAL, "gdb's plugin gpumem-gdb.py is not next to "
 		                                    "this program: install gpumem again");
-	_cleanup_free_ char *library = beside_us((const char *const[]){"../lib/libgpumem.so.0",
+	_cleanup_free_ char *library = near_us((const char *const[]){"../lib/libgpumem.so.0",
 	        "../lib/x86_64-linux-gnu/libgpumem.so.0", "../lib64/libgpumem.so.0", NULL});
 	add(words, path);
 	/* gdb's Python alone sees it: the program's environment was copied before */

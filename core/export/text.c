@@ -47,7 +47,7 @@ void gm_export_device_name(const struct gm_model_device *device, char name[32])
 		snprintf(name, 32, "%s:%d", type, device->index);
 	else if (device->type == GM_LOG_DEVICE_UNKNOWN)
 		snprintf(name, 32, "device:%d", device->index);
-	else if (device->type == GM_LOG_DEVICE_BESIDE)
+	else if (device->type == GM_LOG_DEVICE_EXTERNAL)
 		snprintf(name, 32, "cuda:%d-beside", device->index);
 	else if (device->type == GM_LOG_DEVICE_PINNED)
 		snprintf(name, 32, "pinned");

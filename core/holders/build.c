@@ -24,16 +24,16 @@ static void *find_objects(void *context)
 	return NULL;
 }
 
-/* Two things that each go through much memory and know nothing of each other: the scan for C++
+/* Two independent passes over much memory: the scan for C++
  * objects, and the lists of Python's collector, which one thread must follow. */
-static struct gm_error *read_beside(struct gm_holders *graph, struct gm_scan_result *ret_hits)
+static struct gm_error *read_in_parallel(struct gm_holders *graph, struct gm_scan_result *ret_hits)
 {
 	struct finding_objects finding = {graph, NULL};
 	pthread_t thread;
-	bool beside = graph->python && gm_image_reads_anywhere(graph->image) &&
-	              gm_thread_create(&thread, find_objects, &finding) == 0;
+	bool parallel = graph->python && gm_image_reads_anywhere(graph->image) &&
+	                gm_thread_create(&thread, find_objects, &finding) == 0;
 	struct gm_error *error = gm_graph_scan(graph, NULL, ret_hits);
-	if (beside)
+	if (parallel)
 		pthread_join(thread, NULL);
 	else if (graph->python)
 		find_objects(&finding);
@@ -85,7 +85,7 @@ static struct gm_error *read_all(
 {
 	if (!swept || !graph->python || !gm_image_reads_anywhere(graph->image)) {
 		gm_image_read_cache_begin(graph->image);
-		return read_beside(graph, ret_hits);
+		return read_in_parallel(graph, ret_hits);
 	}
 	gm_try(gm_graph_sweep(graph, ret_hits));
 	if (graph->sweep)

@@ -77,7 +77,7 @@ const char *gm_chunk_type_name(unsigned type)
 	        [GM_CHUNK_COLLECTIVES] = "collectives",
 	        [GM_CHUNK_SYMBOLS] = "symbols",
 	        [GM_CHUNK_GAPS] = "gaps",
-	        [GM_CHUNK_PASSES] = "passes",
+	        [GM_CHUNK_ITERATIONS] = "passes",
 	        [GM_CHUNK_MARKS] = "marks",
 	        [GM_CHUNK_COUNTERS] = "counters",
 	        [GM_CHUNK_EVENTS] = "events",

@@ -45,7 +45,7 @@ enum gm_chunk_type {
 	GM_CHUNK_COUNTERS,
 	GM_CHUNK_EVENTS,
 	GM_CHUNK_END,
-	GM_CHUNK_PASSES,      /* since 1.1 */
+	GM_CHUNK_ITERATIONS,  /* since 1.1 */
 	GM_CHUNK_MARKS,       /* since 1.2 */
 	GM_CHUNK_TENSORS,     /* since 3.0 */
 	GM_CHUNK_AMP,         /* since 3.1 */

@@ -45,16 +45,16 @@ enum gm_event_flags {
 
 /* Device types beside c10::DeviceType's: memory that PyTorch's allocator knows nothing of. */
 enum {
-	GM_LOG_DEVICE_BESIDE = 64,  /* the device's, got by other libraries */
-	GM_LOG_DEVICE_PINNED = 65,  /* the host's, pinned by the CUDA runtime */
-	GM_LOG_DEVICE_UNKNOWN = 66, /* an accelerator's whose type the recording does not tell */
+	GM_LOG_DEVICE_EXTERNAL = 64, /* the device's, got by other libraries */
+	GM_LOG_DEVICE_PINNED = 65,   /* the host's, pinned by the CUDA runtime */
+	GM_LOG_DEVICE_UNKNOWN = 66,  /* an accelerator's whose type the recording does not tell */
 };
 /* The name of a c10::DeviceType ("cuda", "xpu", "privateuseone"); NULL: it is none. */
 const char *gm_device_type_name(uint8_t type);
 /* Memory of a device that PyTorch's allocator hands out; not the host's. */
 static inline bool gm_device_is_accelerator(uint8_t type)
 {
-	return type == GM_LOG_DEVICE_UNKNOWN || (type != 0 && type < GM_LOG_DEVICE_BESIDE);
+	return type == GM_LOG_DEVICE_UNKNOWN || (type != 0 && type < GM_LOG_DEVICE_EXTERNAL);
 }
 
 /* Ids count from 1; 0 means none or unknown. */
@@ -136,13 +136,14 @@ struct gm_log_tensor {
 	const int64_t *strides; /* elements; NULL: contiguous */
 };
 
-/* From `event` on a loop of a code object is in another pass: what its iterator told. */
-struct gm_log_pass {
+/* From `event` on a loop of a code object is in another iteration, by the position of its iterator.
+ */
+struct gm_log_iteration {
 	uint64_t event;    /* number */
 	uint32_t code;     /* id */
 	uint32_t loop;     /* index among the code's loops */
-	uint64_t position; /* changes with each pass; GM_LOG_NO_POSITION: it cannot be told from
-	                      here on */
+	uint64_t position; /* changes with each iteration; GM_LOG_NO_POSITION: it cannot be told
+	                      from here on */
 };
 #define GM_LOG_NO_POSITION UINT64_MAX
 
@@ -285,7 +286,8 @@ void gm_log_writer_gap(struct gm_log_writer *writer, const char *reason);
 void gm_log_writer_counter(struct gm_log_writer *writer, const char *name, uint64_t value);
 
 /* Before the event it names is appended. */
-void gm_log_writer_pass(struct gm_log_writer *writer, const struct gm_log_pass *pass);
+void gm_log_writer_iteration(
+        struct gm_log_writer *writer, const struct gm_log_iteration *iteration);
 
 /* Before the event it names is appended. */
 void gm_log_writer_mark(struct gm_log_writer *writer, const struct gm_log_mark *mark);
@@ -374,8 +376,9 @@ const char *gm_log_gap(const struct gm_log *log, size_t index);
 /* Bytes of a CUDA device's memory, where a counter tells them. */
 bool gm_log_device_total(const struct gm_log *log, int device, uint64_t *ret_bytes);
 /* Passes, in the order in which they were recorded. */
-size_t gm_log_pass_count(const struct gm_log *log);
-void gm_log_pass(const struct gm_log *log, size_t index, struct gm_log_pass *ret_pass);
+size_t gm_log_iteration_count(const struct gm_log *log);
+void gm_log_iteration(
+        const struct gm_log *log, size_t index, struct gm_log_iteration *ret_iteration);
 /* Marks, in the order in which they were recorded. */
 size_t gm_log_mark_count(const struct gm_log *log);
 void gm_log_mark(const struct gm_log *log, size_t index, struct gm_log_mark *ret_mark);

@@ -721,15 +721,16 @@ void gm_log_name(const struct gm_log *log, size_t index, struct gm_log_name *ret
 	                                            : (struct gm_log_name){0};
 }
 
-size_t gm_log_pass_count(const struct gm_log *log)
+size_t gm_log_iteration_count(const struct gm_log *log)
 {
-	return log->tables.passes.count;
+	return log->tables.iterations.count;
 }
 
-void gm_log_pass(const struct gm_log *log, size_t index, struct gm_log_pass *ret_pass)
+void gm_log_iteration(
+        const struct gm_log *log, size_t index, struct gm_log_iteration *ret_iteration)
 {
-	*ret_pass = index < log->tables.passes.count ? log->tables.passes.items[index]
-	                                             : (struct gm_log_pass){0};
+	*ret_iteration = index < log->tables.iterations.count ? log->tables.iterations.items[index]
+	                                                      : (struct gm_log_iteration){0};
 }
 
 bool gm_log_counter(const struct gm_log *log, const char *name, uint64_t *ret_value)

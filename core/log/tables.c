@@ -18,7 +18,7 @@ void gm_tables_deinit(struct gm_tables *tables)
 	gm_array_deinit(&tables->evidence);
 	gm_array_deinit(&tables->symbols);
 	gm_array_deinit(&tables->gaps);
-	gm_array_deinit(&tables->passes);
+	gm_array_deinit(&tables->iterations);
 	gm_array_deinit(&tables->marks);
 	gm_array_deinit(&tables->amps);
 	gm_array_deinit(&tables->collectives);
@@ -167,13 +167,13 @@ static bool read_symbol(struct gm_tables *tables, struct gm_cursor *cursor)
 	return gm_array_push(&tables->symbols, symbol);
 }
 
-static bool read_pass(struct gm_tables *tables, struct gm_cursor *cursor)
+static bool read_iteration(struct gm_tables *tables, struct gm_cursor *cursor)
 {
-	struct gm_log_pass pass = {.event = gm_get_varint(cursor)};
-	pass.code = get_id(cursor, tables->codes.count);
-	pass.loop = gm_get_u32(cursor);
-	pass.position = gm_get_varint(cursor);
-	return gm_array_push(&tables->passes, pass);
+	struct gm_log_iteration iteration = {.event = gm_get_varint(cursor)};
+	iteration.code = get_id(cursor, tables->codes.count);
+	iteration.loop = gm_get_u32(cursor);
+	iteration.position = gm_get_varint(cursor);
+	return gm_array_push(&tables->iterations, iteration);
 }
 
 static bool read_mark(struct gm_tables *tables, struct gm_cursor *cursor)
@@ -302,7 +302,7 @@ const char *gm_tables_read(struct gm_tables *tables, const struct gm_chunk_heade
 	        [GM_CHUNK_EVIDENCE] = read_evidence,
 	        [GM_CHUNK_SYMBOLS] = read_symbol,
 	        [GM_CHUNK_GAPS] = read_gap,
-	        [GM_CHUNK_PASSES] = read_pass,
+	        [GM_CHUNK_ITERATIONS] = read_iteration,
 	        [GM_CHUNK_MARKS] = read_mark,
 	        [GM_CHUNK_TENSORS] = read_tensor,
 	        [GM_CHUNK_AMP] = read_amp,

@@ -52,7 +52,7 @@ struct gm_tables {
 	GM_ARRAY(struct gm_log_evidence) evidence;
 	GM_ARRAY(struct gm_symbol_entry) symbols; /* by address once sorted */
 	GM_ARRAY(uint32_t) gaps;
-	GM_ARRAY(struct gm_log_pass) passes;
+	GM_ARRAY(struct gm_log_iteration) iterations;
 	GM_ARRAY(struct gm_log_mark) marks;
 	GM_ARRAY(struct gm_log_amp) amps;
 	GM_ARRAY(struct gm_log_collective) collectives;

@@ -37,7 +37,7 @@ enum table {
 	SYMBOLS,
 	GAPS,
 	COUNTERS,
-	PASSES,
+	ITERATIONS,
 	MARKS,
 	TENSORS,
 	AMPS,
@@ -57,7 +57,7 @@ static const uint16_t table_chunks[TABLE_COUNT] = {
         GM_CHUNK_SYMBOLS,
         GM_CHUNK_GAPS,
         GM_CHUNK_COUNTERS,
-        GM_CHUNK_PASSES,
+        GM_CHUNK_ITERATIONS,
         GM_CHUNK_MARKS,
         GM_CHUNK_TENSORS,
         GM_CHUNK_AMP,
@@ -474,16 +474,16 @@ void gm_log_writer_counter(struct gm_log_writer *writer, const char *name, uint6
 	intern(writer, COUNTERS, at);
 }
 
-void gm_log_writer_pass(struct gm_log_writer *writer, const struct gm_log_pass *pass)
+void gm_log_writer_iteration(struct gm_log_writer *writer, const struct gm_log_iteration *iteration)
 {
 	uint8_t *at = record(writer, RECORD_MAX);
 	if (!at)
 		return;
-	at = gm_put_varint(at, pass->event);
-	at = gm_put_varint(at, pass->code);
-	at = gm_put_varint(at, pass->loop);
-	at = gm_put_varint(at, pass->position);
-	intern(writer, PASSES, at);
+	at = gm_put_varint(at, iteration->event);
+	at = gm_put_varint(at, iteration->code);
+	at = gm_put_varint(at, iteration->loop);
+	at = gm_put_varint(at, iteration->position);
+	intern(writer, ITERATIONS, at);
 }
 
 void gm_log_writer_mark(struct gm_log_writer *writer, const struct gm_log_mark *mark)

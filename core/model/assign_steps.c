@@ -22,12 +22,12 @@ struct gm_steps *gm_model_steps_create(const struct gm_model *model)
 static inline void feed_between(const struct gm_model *model, struct gm_steps *steps,
         uint32_t number, struct gm_readers_place *place)
 {
-	for (; place->passes < model->pass_count; place->passes++) {
-		struct gm_log_pass pass;
-		gm_log_pass(model->log, place->passes, &pass);
-		if (pass.event > number)
+	for (; place->iterations < model->iteration_count; place->iterations++) {
+		struct gm_log_iteration iteration;
+		gm_log_iteration(model->log, place->iterations, &iteration);
+		if (iteration.event > number)
 			break;
-		gm_steps_turn(steps, pass.code, pass.loop, pass.position);
+		gm_steps_turn(steps, iteration.code, iteration.loop, iteration.position);
 	}
 	for (; place->marks < model->mark_count; place->marks++) {
 		struct gm_log_mark mark;
@@ -42,10 +42,10 @@ static inline void feed_between(const struct gm_model *model, struct gm_steps *s
 static uint32_t next_between(const struct gm_model *model, const struct gm_readers_place *place)
 {
 	uint64_t next = UINT32_MAX;
-	if (place->passes < model->pass_count) {
-		struct gm_log_pass pass;
-		gm_log_pass(model->log, place->passes, &pass);
-		next = pass.event < next ? pass.event : next;
+	if (place->iterations < model->iteration_count) {
+		struct gm_log_iteration iteration;
+		gm_log_iteration(model->log, place->iterations, &iteration);
+		next = iteration.event < next ? iteration.event : next;
 	}
 	if (place->marks < model->mark_count) {
 		struct gm_log_mark mark;
@@ -169,7 +169,8 @@ static bool assign(struct gm_model *model, uint32_t number, struct run *ret_run)
  * site, or something else may tell. */
 static uint32_t end_of_same(const struct gm_model *model, uint32_t number, bool heeds)
 {
-	if (heeds || model->marks || !number || model->readings.fed.passes != model->pass_count)
+	if (heeds || model->marks || !number ||
+	        model->readings.fed.iterations != model->iteration_count)
 		return number;
 	uint32_t count = model->event_count, site = model->event_sites[number - 1];
 	while (number < count && model->event_sites[number] == site)

@@ -39,7 +39,7 @@ struct gm_modes;
 
 /* Passes and marks of the log's that a reading was fed. */
 struct gm_readers_place {
-	size_t passes, marks;
+	size_t iterations, marks;
 };
 
 /*
@@ -73,8 +73,8 @@ struct gm_model {
 	uint32_t *event_sites;
 	struct gm_sites sites;
 	uint32_t event_count;
-	size_t event_capacity;         /* of event_blocks and event_sites */
-	size_t pass_count, mark_count; /* of the log's */
+	size_t event_capacity;              /* of event_blocks and event_sites */
+	size_t iteration_count, mark_count; /* of the log's */
 	GM_ARRAY(struct checkpoint) checkpoints;
 	GM_ARRAY(struct gm_usage) usages;
 	GM_ARRAY(struct run) runs;

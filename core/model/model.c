@@ -260,7 +260,7 @@ static struct gm_error *read_on(struct gm_model *model)
 	if (!reserve_events(model, count))
 		return &gm_error_no_memory;
 	model->event_count = (uint32_t)count;
-	model->pass_count = gm_log_pass_count(model->log);
+	model->iteration_count = gm_log_iteration_count(model->log);
 	model->mark_count = gm_log_mark_count(model->log);
 	model->names.next = 0;
 	while (number < model->event_count) {

@@ -116,11 +116,11 @@ static void count_loops(
 				continue;
 			struct followed *followed =
 			        gm_steps_followed(thread, summary->standing[j].known);
-			uint32_t passes = steps->plan.rule == GM_STEPS_CHOSEN
-			                          ? followed->named_passes
-			                  : loop->thin ? followed->thin_passes
-			                               : followed->passes;
-			for (; followed->counted < passes; followed->counted++)
+			uint32_t iterations = steps->plan.rule == GM_STEPS_CHOSEN
+			                              ? followed->named_iterations
+			                      : loop->thin ? followed->thin_iterations
+			                                   : followed->iterations;
+			for (; followed->counted < iterations; followed->counted++)
 				begin(steps, i, followed->inside);
 			followed->iteration = steps->step ? steps->step : followed->iteration;
 			steps->step = followed->iteration;

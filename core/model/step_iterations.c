@@ -50,8 +50,9 @@ static bool position_begins(struct followed *loop, bool at_head)
 
 /* `around_began`: with this event a loop around it has begun an iteration. Returns whether this one
  * has. */
-static bool pass(struct gm_steps *steps, struct followed *loop, const struct standing *standing,
-        uint32_t stack, uint64_t site, bool alloc, bool around_began)
+static bool note_iteration(struct gm_steps *steps, struct followed *loop,
+        const struct standing *standing, uint32_t stack, uint64_t site, bool alloc,
+        bool around_began)
 {
 	bool begins = !loop->inside;
 	if (loop->inside && standing->leaving && standing->lasti < loop->last_lasti)
@@ -85,12 +86,12 @@ static bool pass(struct gm_steps *steps, struct followed *loop, const struct sta
 		loop->seen.count = 0;
 		seen_before(loop, site);
 	}
-	loop->passes += begins;
-	loop->thin_passes += begins || repeats;
+	loop->iterations += begins;
+	loop->thin_iterations += begins || repeats;
 	/* It was left and entered again, and nothing happened in between; its iterator may stand
 	 * where the one before stood. */
 	bool named = begins || repeats || (around_began && !standing->at_head);
-	loop->named_passes += named;
+	loop->named_iterations += named;
 	loop->events++;
 	loop->last_lasti = standing->lasti;
 	loop->last_inner = standing->inner;
@@ -146,7 +147,8 @@ bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
 		take_turn(steps, &steps->known.items[standing->known], loop, last);
 		/* what happens at a loop's head is within the generator that it asks, which goes
 		 * on */
-		began |= pass(steps, loop, standing, event->python_stack, site, made, began) &&
+		began |= note_iteration(
+		                 steps, loop, standing, event->python_stack, site, made, began) &&
 		         !standing->at_head;
 		steps->settled &= loop->thick;
 	}

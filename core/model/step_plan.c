@@ -46,10 +46,10 @@ static bool covers(const struct step_sight *sight, uint32_t loop, unsigned wante
  * well? */
 static bool repeats(const struct step_sight *sight, uint32_t loop, unsigned wanted)
 {
-	uint64_t passes = gm_sight_iterations(sight, loop);
+	uint64_t iterations = gm_sight_iterations(sight, loop);
 	for (uint32_t outer = 0; outer < sight->steps->known.count; outer++) {
 		uint64_t around = gm_sight_iterations(sight, outer);
-		if (around > 1 && 2 * passes < 3 * around &&
+		if (around > 1 && 2 * iterations < 3 * around &&
 		        gm_sight_is_within(sight, loop, outer) && covers(sight, outer, wanted))
 			return true;
 	}
@@ -103,7 +103,7 @@ static unsigned choose_work(struct step_sight *sight)
 }
 
 /* Backward passes in no loop that was chosen, and in none around those: a phase of its own. */
-static void choose_beside(struct step_sight *sight)
+static void choose_outside(struct step_sight *sight)
 {
 	uint32_t count = (uint32_t)sight->steps->known.count;
 	struct step_sight rest = {.steps = sight->steps, .thread = sight->thread};
@@ -222,7 +222,7 @@ static void choose_outermost(struct step_sight *sight, struct gm_step_plan *plan
 	for (uint32_t i = 0; i < sight->steps->known.count; i++) {
 		const struct known_loop *a = &sight->steps->known.items[i], *b;
 		const struct followed *followed = gm_steps_followed(sight->thread, i);
-		if (!a->candidate || !followed || !followed->passes)
+		if (!a->candidate || !followed || !followed->iterations)
 			continue;
 		b = best == UINT32_MAX ? NULL : &sight->steps->known.items[best];
 		if (!b || a->depth < b->depth ||
@@ -264,11 +264,12 @@ static uint32_t count_backward(const struct step_sight *sight)
 /* Do the chosen loops go round as often as the weights are updated from one place? */
 static bool go_round(const struct step_sight *sight)
 {
-	uint64_t passes = 0, windows = sight->thread->windows;
+	uint64_t iterations = 0, windows = sight->thread->windows;
 	for (uint32_t i = 0; i < sight->steps->known.count; i++)
-		passes += sight->chosen[i] ? gm_sight_iterations(sight, i) : 0;
+		iterations += sight->chosen[i] ? gm_sight_iterations(sight, i) : 0;
 	uint32_t places = count_backward(sight);
-	return windows < 2 || (passes > 1 && (!places || 2 * windows <= 3 * passes * places));
+	return windows < 2 ||
+	       (iterations > 1 && (!places || 2 * windows <= 3 * iterations * places));
 }
 
 static void plan_thread(struct step_sight *sight, struct gm_step_plan *plan)
@@ -284,7 +285,7 @@ static void plan_thread(struct step_sight *sight, struct gm_step_plan *plan)
 	}
 	if (plan->work) {
 		if (plan->work & trains)
-			choose_beside(sight);
+			choose_outside(sight);
 		plan->rule = GM_STEPS_AROUND_WORK;
 		put_loops(sight, plan);
 	} else if (sight->work & trains && (plan->unit = find_unit(sight))) {

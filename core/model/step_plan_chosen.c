@@ -30,8 +30,9 @@ bool gm_steps_plan_at(
 	for (size_t i = 0; best != UINT32_MAX && i < steps->threads.count; i++) {
 		const struct step_thread *one = &steps->threads.items[i];
 		const struct followed *followed = gm_steps_followed(one, best);
-		if (followed && followed->passes && (one->task != 0) == apart &&
-		        (!thread || followed->passes > gm_steps_followed(thread, best)->passes))
+		if (followed && followed->iterations && (one->task != 0) == apart &&
+		        (!thread ||
+		                followed->iterations > gm_steps_followed(thread, best)->iterations))
 			thread = one;
 	}
 	if (!thread)

@@ -89,7 +89,7 @@ unsigned gm_sight_work_in(const struct step_sight *sight, uint32_t loop, const u
 uint32_t gm_sight_iterations(const struct step_sight *sight, uint32_t loop)
 {
 	const struct followed *followed = gm_steps_followed(sight->thread, loop);
-	return followed ? followed->passes : 0;
+	return followed ? followed->iterations : 0;
 }
 
 bool gm_sight_is_within(const struct step_sight *sight, uint32_t inner, uint32_t outer)

@@ -36,13 +36,14 @@ struct followed {
 	uint32_t last_lasti;
 	uint32_t last_inner; /* index + 1 of the loop right within it that the last event was in */
 	uint32_t last_stack; /* of the last event in what its frame calls, at last_lasti; 0: none */
-	uint32_t passes;     /* iterations, by control going up */
-	uint32_t thin_passes;    /* the same and by repeated allocations */
-	uint32_t named_passes;   /* these, and the first after each iteration of a loop around it */
-	uint32_t alloc_lasti;    /* of the first allocation within, plus 1 */
-	uint32_t latest_task;    /* of the thread's, the one that was in it last; 0: none */
-	bool shared;             /* one was in it, another came, and the first came back */
-	GM_ARRAY(uint64_t) seen; /* allocation sites of this iteration, while thin */
+	uint32_t iterations; /* iterations, by control going up */
+	uint32_t thin_iterations;  /* the same and by repeated allocations */
+	uint32_t named_iterations; /* these, and the first after each iteration of a loop around it
+	                            */
+	uint32_t alloc_lasti;      /* of the first allocation within, plus 1 */
+	uint32_t latest_task;      /* of the thread's, the one that was in it last; 0: none */
+	bool shared;               /* one was in it, another came, and the first came back */
+	GM_ARRAY(uint64_t) seen;   /* allocation sites of this iteration, while thin */
 };
 
 /* A thread, or one of the tasks that take turns in it. */

@@ -1,7 +1,7 @@
 /*
  * Passes of loops as their iterators tell them: of the outermost few loops that the program's own
- * frames stand in, written when one is in another pass than at the event before. Stacks alone do
- * not tell the passes of a loop whose allocations all come from one line.
+ * frames stand in, written when one is in another iteration than at the event before. Stacks alone
+ * do not tell the iterations of a loop whose allocations all come from one line.
  */
 #include "record/loops.h"
 
@@ -41,13 +41,13 @@ static void see_loop(
 	if (position == known->position)
 		return;
 	known->position = position;
-	const struct gm_log_pass pass = {
+	const struct gm_log_iteration iteration = {
 	        .event = recorder->event_count,
 	        .code = code->id,
 	        .loop = loop,
 	        .position = position,
 	};
-	gm_log_writer_pass(recorder->writer, &pass);
+	gm_log_writer_iteration(recorder->writer, &iteration);
 	if (recorder->steps)
 		gm_steps_turn(recorder->steps, code->id, loop, position);
 }

@@ -11,7 +11,7 @@
 static const char *device_kind(const struct gm_model_device *device)
 {
 	const char *name = gm_device_type_name(device->type);
-	if (device->type == GM_LOG_DEVICE_BESIDE)
+	if (device->type == GM_LOG_DEVICE_EXTERNAL)
 		return "beside PyTorch, cuda";
 	if (device->type == GM_LOG_DEVICE_PINNED)
 		return "pinned";

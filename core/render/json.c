@@ -89,10 +89,10 @@ json_t *gm_json_native_stack(const struct gm_log *log, uint32_t stack)
 const char *gm_json_device_type(uint8_t type)
 {
 	const char *name = gm_device_type_name(type);
-	return name                           ? name
-	       : type == GM_LOG_DEVICE_BESIDE ? "cuda_beside"
-	       : type == GM_LOG_DEVICE_PINNED ? "pinned"
-	                                      : "other";
+	return name                             ? name
+	       : type == GM_LOG_DEVICE_EXTERNAL ? "cuda_beside"
+	       : type == GM_LOG_DEVICE_PINNED   ? "pinned"
+	                                        : "other";
 }
 
 /* The ranges that the program has named, outermost first. */

@@ -36,7 +36,7 @@ const char *gm_text_device(uint8_t type, int16_t index, char buffer[GM_SIZE_TEXT
 		snprintf(buffer, GM_SIZE_TEXT, "%s:%d", name, index);
 	else if (type == GM_LOG_DEVICE_UNKNOWN)
 		snprintf(buffer, GM_SIZE_TEXT, "device %d", index);
-	else if (type == GM_LOG_DEVICE_BESIDE)
+	else if (type == GM_LOG_DEVICE_EXTERNAL)
 		snprintf(buffer, GM_SIZE_TEXT, "cuda:%u beside PyTorch", (unsigned)index & 127);
 	else if (type == GM_LOG_DEVICE_PINNED)
 		snprintf(buffer, GM_SIZE_TEXT, "pinned");

@@ -128,12 +128,12 @@ static uint8_t type_of(const struct gm_spool_external *external, const struct gm
 {
 	if (from->source == GM_AGENT_HOST)
 		return GM_LOG_DEVICE_PINNED;
-	return external->tables->has_c10 ? GM_LOG_DEVICE_BESIDE : CUDA;
+	return external->tables->has_c10 ? GM_LOG_DEVICE_EXTERNAL : CUDA;
 }
 
 static uint64_t *counter(struct gm_spool_external *external, uint8_t type, int16_t device)
 {
-	unsigned kind = type == CUDA ? 0 : type == GM_LOG_DEVICE_BESIDE ? 1 : 2;
+	unsigned kind = type == CUDA ? 0 : type == GM_LOG_DEVICE_EXTERNAL ? 1 : 2;
 	return &external->allocated[kind][device];
 }
 

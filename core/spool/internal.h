@@ -202,8 +202,9 @@ struct gm_error *gm_spool_replay_create(const struct gm_spool_file *file,
         struct gm_spool_replay **ret_replay);
 void gm_spool_replay_destroy(struct gm_spool_replay *replay);
 void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool_event *event);
-/* A GM_AGENT_PASS of the thread of the event that follows it. */
-void gm_spool_replay_pass(struct gm_spool_replay *replay, uint32_t thread, struct gm_bytes payload);
+/* A GM_AGENT_ITERATION of the thread of the event that follows it. */
+void gm_spool_replay_iteration(
+        struct gm_spool_replay *replay, uint32_t thread, struct gm_bytes payload);
 /* A GM_AGENT_MARK of the thread, before the event that follows it. */
 void gm_spool_replay_mark(struct gm_spool_replay *replay, uint32_t thread, struct gm_bytes payload);
 /* A GM_AGENT_AMP of the thread, before the event that follows it. */

@@ -178,8 +178,8 @@ static bool next_event(struct gm_spool_live *live, struct live_extent *extent)
 		uint32_t thread = extent->events.event.thread;
 		if (record.kind == 0)
 			extent->decoded = true;
-		else if (record.kind == GM_AGENT_PASS)
-			gm_spool_replay_pass(live->replay, thread, record.payload);
+		else if (record.kind == GM_AGENT_ITERATION)
+			gm_spool_replay_iteration(live->replay, thread, record.payload);
 		else if (record.kind == GM_AGENT_MARK)
 			gm_spool_replay_mark(live->replay, thread, record.payload);
 		else if (record.kind == GM_AGENT_AMP)

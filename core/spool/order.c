@@ -90,8 +90,9 @@ static bool advance(struct open_extent *extent, uint64_t beginning, struct gm_sp
 			return true;
 		if (record.kind == 0)
 			gm_spool_replay_skip(replay, extent->cursor.event.thread);
-		if (record.kind == GM_AGENT_PASS)
-			gm_spool_replay_pass(replay, extent->cursor.event.thread, record.payload);
+		if (record.kind == GM_AGENT_ITERATION)
+			gm_spool_replay_iteration(
+			        replay, extent->cursor.event.thread, record.payload);
 		else if (record.kind == GM_AGENT_MARK)
 			gm_spool_replay_mark(replay, extent->cursor.event.thread, record.payload);
 		else if (record.kind == GM_AGENT_AMP)

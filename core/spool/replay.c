@@ -46,16 +46,18 @@ static void forget_block(struct gm_spool_replay *replay, struct live_block *bloc
 	}
 }
 
-/* ---- passes of loops ------------------------------------------------------------------------- */
+/* ---- iterations of loops
+ * ------------------------------------------------------------------------- */
 
-void gm_spool_replay_pass(
+void gm_spool_replay_iteration(
         struct gm_spool_replay *replay, uint32_t thread_id, struct gm_bytes payload)
 {
 	struct thread_state *thread = gm_spool_thread(replay, thread_id);
 	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
-	struct pending_pass pass = {.code = gm_get_u32(&in), .slot = gm_get_u32(&in)};
-	pass.position = gm_get_varint(&in);
-	if (thread && !in.bad && thread->passes.count < 64 && !gm_array_push(&thread->passes, pass))
+	struct pending_iteration iteration = {.code = gm_get_u32(&in), .slot = gm_get_u32(&in)};
+	iteration.position = gm_get_varint(&in);
+	if (thread && !in.bad && thread->iterations.count < 64 &&
+	        !gm_array_push(&thread->iterations, iteration))
 		replay->no_memory = true;
 }
 
@@ -88,8 +90,8 @@ static bool loop_of(struct gm_spool_tables *tables, uint32_t stack, uint32_t cod
 	return false;
 }
 
-static void write_pass(
-        struct gm_spool_replay *replay, const struct pending_pass *pending, uint32_t stack)
+static void write_iteration(
+        struct gm_spool_replay *replay, const struct pending_iteration *pending, uint32_t stack)
 {
 	uint32_t code = pending->code, loop;
 	uint64_t position = pending->position;
@@ -109,12 +111,12 @@ static void write_pass(
 	if (position == known->position)
 		return;
 	known->position = position;
-	const struct gm_log_pass pass = {.event = replay->written,
+	const struct gm_log_iteration iteration = {.event = replay->written,
 	        .code = gm_spool_code(replay->tables, code),
 	        .loop = loop,
 	        .position = position};
-	if (pass.code)
-		gm_log_writer_pass(replay->log, &pass);
+	if (iteration.code)
+		gm_log_writer_iteration(replay->log, &iteration);
 }
 
 enum { MARKS_MAX = 4096 }; /* of a thread, between two of its events */
@@ -363,10 +365,10 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 	};
 	gm_spool_end_unmap(replay, from);
 	struct thread_state *thread = gm_spool_thread(replay, from->thread);
-	for (size_t i = 0; thread && i < thread->passes.count; i++)
-		write_pass(replay, &thread->passes.items[i], from->python);
+	for (size_t i = 0; thread && i < thread->iterations.count; i++)
+		write_iteration(replay, &thread->iterations.items[i], from->python);
 	if (thread) {
-		thread->passes.count = 0;
+		thread->iterations.count = 0;
 		write_marks(replay, thread);
 		if (from->action != GM_AGENT_ALLOC && from->action != GM_AGENT_SEGMENT_MAP)
 			gm_spool_write_held(replay, thread, NULL);
@@ -436,7 +438,7 @@ void gm_spool_replay_skip(struct gm_spool_replay *replay, uint32_t id)
 	struct thread_state *thread = gm_spool_thread(replay, id);
 	if (!thread)
 		return;
-	thread->passes.count = 0;
+	thread->iterations.count = 0;
 	gm_spool_forget_marks(thread);
 }
 

@@ -50,7 +50,7 @@ void gm_spool_replay_destroy(struct gm_spool_replay *replay)
 	{
 		HASH_DEL(replay->threads, thread);
 		gm_spool_forget_marks(thread);
-		gm_array_deinit(&thread->passes);
+		gm_array_deinit(&thread->iterations);
 		gm_array_deinit(&thread->marks);
 		free(thread);
 	}

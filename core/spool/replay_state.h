@@ -26,7 +26,7 @@ struct counters {
 };
 
 /* What the agent noted before the next event of a thread. */
-struct pending_pass {
+struct pending_iteration {
 	uint32_t code, slot;
 	uint64_t position;
 };
@@ -37,7 +37,7 @@ struct pending_mark {
 };
 struct thread_state {
 	uint32_t thread;
-	GM_ARRAY(struct pending_pass) passes;
+	GM_ARRAY(struct pending_iteration) iterations;
 	GM_ARRAY(struct pending_mark) marks;
 	bool holds; /* a segment_alloc or segment_map that waits for the thread's next event */
 	struct gm_event held;

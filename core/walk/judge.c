@@ -99,12 +99,12 @@ static void read_scaling(
 /* As the recorder at breakpoints does: by the events so far. */
 static void feed(struct gm_walk *walk, const struct gm_event *event, uint64_t number)
 {
-	for (; walk->passes < gm_log_pass_count(walk->log); walk->passes++) {
-		struct gm_log_pass pass;
-		gm_log_pass(walk->log, walk->passes, &pass);
-		if (pass.event > number)
+	for (; walk->iterations < gm_log_iteration_count(walk->log); walk->iterations++) {
+		struct gm_log_iteration iteration;
+		gm_log_iteration(walk->log, walk->iterations, &iteration);
+		if (iteration.event > number)
 			break;
-		gm_steps_turn(walk->steps, pass.code, pass.loop, pass.position);
+		gm_steps_turn(walk->steps, iteration.code, iteration.loop, iteration.position);
 	}
 	for (; walk->marks < gm_log_mark_count(walk->log); walk->marks++) {
 		struct gm_log_mark mark;

@@ -32,7 +32,7 @@ struct gm_walk {
 	struct gm_log *log;
 	uint64_t seen;     /* events that were read */
 	uint64_t from, to; /* of these, the one of the latest stop */
-	size_t passes, marks, amps, steps_marked;
+	size_t iterations, marks, amps, steps_marked;
 	struct gm_steps *steps;
 	uint32_t step;
 	bool declares_steps; /* the program says itself where its steps begin */

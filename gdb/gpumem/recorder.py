@@ -198,7 +198,7 @@ class Waiting:
         self._finish()
 
     def _other_process(self, pid):
-        """gdb followed a fork: the child has our breakpoints, and is recorded if the parent was let go."""
+        """gdb followed a fork: the child has our breakpoints, and is recorded if gdb detached from the parent."""
         recording = session().recording
         if recording is not None and any(inferior.pid == recording.pid for inferior in gdb.inferiors()):
             if pid not in self.reported_others:
@@ -212,7 +212,7 @@ class Waiting:
             debugger.warn(f"process {pid} is not recorded: {error}")
 
     def _finish(self):
-        """The program ended or was let go: the log stays, and says so in one line."""
+        """The program ended or gdb detached from it: the log stays, and says so in one line."""
         pid = session().recording.pid
         try:
             summary = self.end()

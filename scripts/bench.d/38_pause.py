@@ -1,5 +1,5 @@
-"""How long a process stands still for a question: who-holds and retained of the reference process copy what it can write to, let it go
-on and read the copy. Beside it one read of the same pages, a MiB at a time by as many threads, that looks at none of them."""
+"""How long a process stands still for a question: who-holds and retained of the reference process copy what it can write to, continue it
+and read the copy. Beside it one read of the same pages, a MiB at a time by as many threads, that looks at none of them."""
 
 import json
 

@@ -39,7 +39,7 @@ bool gm_agent_put(enum gm_agent_record kind, uint32_t id, const void *bytes, siz
 	pthread_mutex_lock(&lock);
 	written_bytes += count;
 	written_count++;
-	if (kind == GM_AGENT_PASS) {
+	if (kind == GM_AGENT_ITERATION) {
 		char *at = last_pass;
 		passes++;
 		*at = 0;

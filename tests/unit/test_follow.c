@@ -15,8 +15,8 @@
 
 enum { STACKS = 6, SLOTS = 200 };
 
-/* A training script, of which each pass allocates in all its phases; what it keeps and frees is
- * chance. */
+/* A training script, of which each iteration allocates in all its phases; what it keeps and frees
+ * is chance. */
 struct script {
 	struct synthetic log;
 	uint64_t random;
@@ -24,7 +24,7 @@ struct script {
 	uint32_t stacks[STACKS];
 	bool live[SLOTS];
 	bool modes; /* the events tell the grad mode */
-	uint64_t passes;
+	uint64_t iterations;
 };
 
 static unsigned chance(struct script *script, unsigned below)
@@ -74,16 +74,17 @@ static void go_on(struct script *script, int stack)
 	}
 }
 
-/* A pass of the loop; by some the program itself marks its steps, or an iterator tells. */
-static void one_pass(struct script *script, uint64_t events, bool marks, bool passes)
+/* An iteration of the loop; by some the program itself marks its steps, or an iterator tells. */
+static void one_pass(struct script *script, uint64_t events, bool marks, bool iterations)
 {
-	if (passes)
-		gm_log_writer_pass(script->log.writer,
-		        &(struct gm_log_pass){events, script->loop_code, 0, script->passes});
+	if (iterations)
+		gm_log_writer_iteration(
+		        script->log.writer, &(struct gm_log_iteration){events, script->loop_code, 0,
+		                                    script->iterations});
 	if (marks)
 		gm_log_writer_mark(
 		        script->log.writer, &(struct gm_log_mark){events, 1, GM_MARK_STEP, 0});
-	script->passes++;
+	script->iterations++;
 	go_on(script, 1);
 	for (unsigned micro = 1 + chance(script, 3); micro > 0; micro--) {
 		go_on(script, 2);
@@ -149,7 +150,7 @@ static void what_is_followed_is_what_the_whole_would_be(void **state)
 			assert_null(gm_model_create(log, &whole));
 			assert_same(followed, whole);
 			gm_model_destroy(whole);
-			/* looks come at any place of a pass */
+			/* looks come at any place of an iteration */
 			for (unsigned n = chance(&script, 4); n > 0; n--)
 				one_pass(&script, gm_log_event_count(log),
 				        (kind & 1) && look > 9 && n == 1, kind & 2 && n == 1);

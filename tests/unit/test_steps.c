@@ -86,8 +86,8 @@ static void a_loop_of_one_line_is_told_by_its_allocation_coming_again(void **sta
 
 static void tell(struct synthetic *log, uint64_t event, uint32_t code, uint64_t position)
 {
-	const struct gm_log_pass pass = {event, code, 0, position};
-	gm_log_writer_pass(log->writer, &pass);
+	const struct gm_log_iteration iteration = {event, code, 0, position};
+	gm_log_writer_iteration(log->writer, &iteration);
 }
 
 static void equal_layers_of_one_line_make_one_step_where_the_iterator_is_known(void **state)

@@ -185,7 +185,7 @@ static void devices_have_the_names_that_pytorch_gives_them(void **state)
 		const char *name;
 	} all[] = {{0, 0, "cpu"}, {0, 3, "cpu"}, {1, 0, "cuda:0"}, {1, 15, "cuda:15"},
 	        {12, 1, "xpu:1"}, {GM_LOG_DEVICE_PINNED, 0, "pinned"},
-	        {GM_LOG_DEVICE_BESIDE, 2, "cuda:2 beside PyTorch"},
+	        {GM_LOG_DEVICE_EXTERNAL, 2, "cuda:2 beside PyTorch"},
 	        {GM_LOG_DEVICE_UNKNOWN, 4, "device 4"}, {99, 1, "device type 99:1"}};
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		char name[GM_SIZE_TEXT];

@@ -346,7 +346,7 @@ static uint64_t hash_of(const uint8_t *bytes, size_t size)
 	return hash ? hash : 1;
 }
 
-/* The number of the code whose record is `bytes`; written where it is new. 0: no room. */
+/* The number of the code whose record is `bytes`; written where it is new. 0: no space. */
 static uint32_t number_of(const uint8_t *body, size_t size)
 {
 	uint64_t hash = hash_of(body, size);
@@ -458,7 +458,7 @@ static struct gm_stack_code *make(struct gm_stacks_thread *thread, uint64_t code
 	if (made->kind == GM_CODE_OTHER) {
 		struct bytes lines = bytes_of(field(code, layout->code_lines));
 		struct bytes exceptions = bytes_of(field(code, layout->code_exceptions));
-		gm_passes_prepare(thread, made,
+		gm_iterators_prepare(thread, made,
 		        &(struct gm_code_tables){.bytecode = ops.at,
 		                .bytecode_size = ops.size,
 		                .lines = lines.at,

@@ -93,7 +93,7 @@ static inline uint8_t *gm_write_string(uint8_t *at, const void *bytes, size_t si
 
 /* --- python.c, python_find.c, code.c ---------------------------------------------------------- */
 
-/* A loop of a code object with a counted iterator: passes.c. */
+/* A loop of a code object with a counted iterator: iterators.c. */
 struct gm_code_loop {
 	uint32_t start, end;                       /* of the bytecode, in bytes, [start, end) */
 	uint32_t slot;                             /* of the value stack, where the iterator is */
@@ -121,7 +121,7 @@ struct gm_stack_code {
 	uint32_t flags; /* co_flags */
 	uint8_t kind;   /* enum gm_code_kind */
 	bool is_coroutine;
-	uint16_t loop_count; /* passes.c */
+	uint16_t loop_count; /* iterators.c */
 	struct gm_code_loop *loops;
 	struct gm_stack_code *older; /* of the same slot */
 };
@@ -426,7 +426,8 @@ void gm_modules_poll(void);
  * none. */
 uint64_t gm_module_symbol(const char *name);
 
-/* --- dying.c, passes.c, borrow.c -------------------------------------------------------------- */
+/* --- dying.c, iterators.c, borrow.c --------------------------------------------------------------
+ */
 
 uint32_t gm_dying_take(struct gm_stacks_thread *thread, uint64_t state);
 struct gm_code_tables {
@@ -434,12 +435,12 @@ struct gm_code_tables {
 	size_t bytecode_size, lines_size, exceptions_size;
 	uint32_t first_line;
 };
-void gm_passes_prepare(struct gm_stacks_thread *thread, struct gm_stack_code *code,
+void gm_iterators_prepare(struct gm_stacks_thread *thread, struct gm_stack_code *code,
         const struct gm_code_tables *tables);
 /* A frame of `python` is new, whose code has loops. */
-void gm_passes_open(struct gm_stacks_thread *thread, uint32_t index, uint32_t offset);
-void gm_passes_take(struct gm_stacks_thread *thread);
-void gm_passes_clear(void);
+void gm_iterators_open(struct gm_stacks_thread *thread, uint32_t index, uint32_t offset);
+void gm_iterators_take(struct gm_stacks_thread *thread);
+void gm_iterators_clear(void);
 uint32_t gm_borrow_take(struct gm_stacks_thread *thread);
 /* tasks.c */
 bool gm_task_is_coroutine(uint32_t flags); /* co_flags */

@@ -236,7 +236,7 @@ static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t 
 		        .entry = entry};
 		thread->python_index[raw->frame >> 3 & (GM_PYTHON_INDEX - 1)] = (uint16_t)index;
 		if (GM_UNLIKELY(entry->loop_count))
-			gm_passes_open(thread, index, offset);
+			gm_iterators_open(thread, index, offset);
 		if (GM_UNLIKELY(entry->is_coroutine) && thread->task_index == UINT32_MAX)
 			thread->task_index = index;
 	}
@@ -282,7 +282,7 @@ static inline __attribute__((always_inline)) uint32_t take_same(
 	        !(index == thread->loops_index && offset >= thread->loops_from &&
 	                offset < thread->loops_to)) {
 		drop_loops(thread, index);
-		gm_passes_open(thread, index, offset);
+		gm_iterators_open(thread, index, offset);
 	}
 	return stack;
 }

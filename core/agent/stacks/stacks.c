@@ -40,7 +40,7 @@ bool gm_stacks_start(const struct gm_stacks_options *options)
 		gm_trie_clear(&gm_native_trie);
 		gm_codes_clear();
 		gm_row_slots_clear();
-		gm_passes_clear();
+		gm_iterators_clear();
 		gm_tasks_clear();
 		gm_stacks_clear(gm_stacks_arena.bytes, gm_stacks_arena.size);
 		atomic_store(&gm_stacks_arena.used, 0);
@@ -100,7 +100,7 @@ void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_a
 				ret->flags |= GM_STACKS_BORROWED;
 			if (ret->python) {
 				gm_tasks_take(thread);
-				gm_passes_take(thread);
+				gm_iterators_take(thread);
 			}
 			if (GM_UNLIKELY(gm_forward_is_on()))
 				gm_forward_take(thread);

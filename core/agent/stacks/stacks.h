@@ -10,7 +10,7 @@
  *   code.c      code objects by number
  *   dying.c     the frame that is being torn down
  *   locals.c    what is in local variables
- *   passes.c    how far a loop of the program has come
+ *   iterators.c    how far a loop of the program has come
  *   tasks.c     which of the coroutines that take turns in a thread
  *   borrow.c    the stack of the thread that waits in backward()
  *   waiter.c    which of several that is

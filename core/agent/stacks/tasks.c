@@ -48,7 +48,7 @@ static uint32_t slot_of(uint64_t frame, uint32_t probe)
 	       (TASKS - 1);
 }
 
-/* 0: there is no room. */
+/* 0: there is no space. */
 static uint32_t number_of(uint64_t frame)
 {
 	for (uint32_t probe = 0; probe < PROBES; probe++) {

@@ -45,7 +45,7 @@ static bool is_child(const struct gm_trie *trie, uint32_t id, uint32_t parent, u
 	return trie->nodes[id].value == value && trie->nodes[id].parent == parent;
 }
 
-/* A new node, in the file already. 0: there is no room. */
+/* A new node, in the file already. 0: there is no space. */
 static uint32_t make(struct gm_trie *trie, uint32_t parent, uint64_t value)
 {
 	uint8_t bytes[64];

@@ -65,7 +65,7 @@ static const char *loaded_name(struct gm_python *python, struct gm_code_entry *e
 	return gm_py_code_name_at(python, entry, load.argument >> shift);
 }
 
-static bool lets_go(const char *name)
+static bool may_release(const char *name)
 {
 	static const char *const names[] = {"pop", "clear", "popitem", "popleft", "remove",
 	        "discard", "update", "append", "appendleft", "extend", "insert", "__delitem__",
@@ -109,5 +109,5 @@ const char *gm_py_called_name(
 	        !strcmp(base_name(python, entry, unit), "PUSH_NULL"))
 		unit = before(entry, unit);
 	name = unit != UINT32_MAX ? loaded_name(python, entry, unit) : NULL;
-	return lets_go(name) ? name : NULL;
+	return may_release(name) ? name : NULL;
 }

@@ -164,7 +164,7 @@ static void find_roles(struct gm_reach *reach, const uint32_t *owners, uint8_t *
 			continue;
 		roles[edge->to] = (uint8_t)role;
 		if (role != ROLE_STATE)
-			edge->part = GM_PART_PLUMBING;
+			edge->part = GM_PART_INTERNAL_EDGE;
 	}
 	for (size_t i = 0; i < reach->edges.count; i++) {
 		const struct gm_reach_edge *edge = &reach->edges.items[i];
@@ -206,19 +206,19 @@ static enum gm_part part_of_python(
 		return GM_PART_LOCAL;
 	case GM_EDGE_CELL:
 	case GM_EDGE_CLOSURE:
-		return GM_PART_PLUMBING;
+		return GM_PART_INTERNAL_EDGE;
 	default:
 		break;
 	}
 	static const char *const internal_edge[] = {"__dict__", "tb_next", "tb_frame", "f_back"};
 	for (size_t i = 0; i < sizeof(internal_edge) / sizeof(internal_edge[0]); i++)
 		if (name_is(reach, edge, internal_edge[i]))
-			return GM_PART_PLUMBING;
+			return GM_PART_INTERNAL_EDGE;
 	if (name_is(reach, edge, "__traceback__")) {
 		edge->name = 0;
 		return GM_PART_TRACEBACK;
 	}
-	return edge->name ? GM_PART_FIELD : GM_PART_PLUMBING;
+	return edge->name ? GM_PART_FIELD : GM_PART_INTERNAL_EDGE;
 }
 
 /* "MmBackward0" */
@@ -254,7 +254,7 @@ static enum gm_part part_of_native(struct gm_reach *reach, struct gm_reach_edge 
 	case GM_REF_VIEW_BASE:
 		return GM_PART_VIEW;
 	default:
-		return GM_PART_PLUMBING;
+		return GM_PART_INTERNAL_EDGE;
 	}
 }
 
@@ -267,7 +267,7 @@ static uint8_t length_of(const struct gm_reach *reach, const struct gm_reach_edg
 	switch ((enum gm_part)edge->part) {
 	case GM_PART_VARIABLE:
 		return edge->length;
-	case GM_PART_PLUMBING: /* a caller's frame is nearer than one that it called */
+	case GM_PART_INTERNAL_EDGE: /* a caller's frame is nearer than one that it called */
 		return name_is(reach, edge, "tb_next") || name_is(reach, edge, "f_back") ? 4 : 0;
 	case GM_PART_MODULE:
 	case GM_PART_PARAMETER:

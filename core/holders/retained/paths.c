@@ -35,7 +35,7 @@ static uint32_t extend_by_edge(
 	const struct gm_path *last = &paths->paths.items[before];
 	struct gm_step step = {edge->part, edge->name};
 	switch ((enum gm_part)edge->part) {
-	case GM_PART_PLUMBING:
+	case GM_PART_INTERNAL_EDGE:
 		return before;
 	case GM_PART_GRAPH:
 		if (is_graph(last->step.part))

@@ -7,7 +7,7 @@
  * own; added to them are
  *  - vertex 0, the root of all;
  *  - one vertex for each variable: the object that a local, a global or a thread refers to. Several
- *    names of one object are one variable, as it takes all of them to let the object go;
+ *    names of one object are one variable, as the object lives until all of them are gone;
  *  - one for each block.
  * Each edge says what it is to a user (enum gm_part).
  */
@@ -19,13 +19,13 @@
 
 /* What an edge is to a user. */
 enum gm_part {
-	GM_PART_PLUMBING,  /* nothing: an object's dict, a wrapper, a tensor's storage */
-	GM_PART_VARIABLE,  /* the root -> a variable; of a step `name` is a label */
-	GM_PART_ITEM,      /* of a list, tuple, set ... */
-	GM_PART_KEY,       /* of a dict; name */
-	GM_PART_ATTRIBUTE, /* name */
-	GM_PART_MODULE,    /* torch.nn.Module -> its child; name */
-	GM_PART_PARAMETER, /* torch.nn.Module -> its parameter; name */
+	GM_PART_INTERNAL_EDGE, /* nothing: an object's dict, a wrapper, a tensor's storage */
+	GM_PART_VARIABLE,      /* the root -> a variable; of a step `name` is a label */
+	GM_PART_ITEM,          /* of a list, tuple, set ... */
+	GM_PART_KEY,           /* of a dict; name */
+	GM_PART_ATTRIBUTE,     /* name */
+	GM_PART_MODULE,        /* torch.nn.Module -> its child; name */
+	GM_PART_PARAMETER,     /* torch.nn.Module -> its parameter; name */
 	GM_PART_BUFFER,
 	GM_PART_STATE, /* optimizer's state -> that of a parameter; `name` is the parameter's vertex
 	                  + 1, or 0 */

@@ -286,7 +286,7 @@ static void find_sets(struct finding *finding)
 			continue;
 		if (edge->from == top) {
 			struct gm_step step = {edge->part, edge->name};
-			set = edge->part == GM_PART_PLUMBING ? 0 : set_of_step(sharing, step);
+			set = edge->part == GM_PART_INTERNAL_EDGE ? 0 : set_of_step(sharing, step);
 		} else {
 			uint32_t branch = branch_of(sharing, top, edge->from);
 			struct pair pair = {branch, edge->to,

@@ -1,6 +1,6 @@
 /*
  * Who shares what no single one keeps: an object that several hold is the nearest dominator's, and
- * here is told which of that one's parts it takes to let the object go. For what the root itself
+ * these are the parts of that one that together keep the object. For what the root itself
  * dominates these are variables. Internal to core/holders.
  */
 #ifndef GM_HOLDERS_SHARING_H
@@ -8,7 +8,7 @@
 
 #include "holders/retained/paths.h"
 
-enum { GM_SHARERS_MAX = 24 /* that are told one by one; a set of more has `more` */ };
+enum { GM_SHARERS_MAX = 24 /* listed one by one; a larger set has `more` */ };
 
 struct gm_sharers {
 	uint32_t first, count; /* in members, ascending */

@@ -19,7 +19,7 @@
 #include "holders/unattributed/promote.h"
 #include "holders/unattributed/stack_words.h"
 
-enum { MAX_STRAY_TARGETS = 4096 };
+enum { MAX_UNATTRIBUTED_TARGETS = 4096 };
 
 /* A class that is somebody's variable: its instances refer to it too, and are left out of the graph
  * (instances.c). */
@@ -56,14 +56,15 @@ static bool is_short(struct gm_finding *finding, const struct gm_mark *mark)
 	return !fits || found - gm_graph_guessed_references(graph, mark->vertex) < refcount;
 }
 
-/* The marks that are short, MAX_STRAY_TARGETS at most; behind the others, from `ret_reached` on,
- * those that a root leads to. */
+/* The marks that are short, MAX_UNATTRIBUTED_TARGETS at most; behind the others, from `ret_reached`
+ * on, those that a root leads to. */
 static size_t find_incomplete(
         struct gm_finding *finding, uint32_t *ret_targets, size_t *ret_reached)
 {
 	size_t count = 0;
 	for (unsigned reached = 0; reached < 2; reached++) {
-		for (size_t i = 0; i < finding->marks.count && count < MAX_STRAY_TARGETS; i++)
+		for (size_t i = 0; i < finding->marks.count && count < MAX_UNATTRIBUTED_TARGETS;
+		        i++)
 			if (is_reached(&finding->marks.items[i]) == (reached == 1) &&
 			        is_short(finding, &finding->marks.items[i]))
 				ret_targets[count++] = finding->marks.items[i].vertex;
@@ -152,7 +153,7 @@ static void describe_unattributed_list(
 struct gm_error *gm_finding_find_missing(struct gm_finding *finding, uint64_t block, uint64_t size,
         bool last, bool *ret_promoted, bool *ret_rebuild)
 {
-	_cleanup_free_ uint32_t *targets = malloc(MAX_STRAY_TARGETS * sizeof(*targets));
+	_cleanup_free_ uint32_t *targets = malloc(MAX_UNATTRIBUTED_TARGETS * sizeof(*targets));
 	*ret_promoted = *ret_rebuild = false;
 	if (!targets)
 		return &gm_error_no_memory;

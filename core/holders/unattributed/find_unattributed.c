@@ -27,8 +27,8 @@
 #include "torch/statics.h"
 
 enum {
-	MAX_STRAYS = 256, /* and some for each object that is looked for */
-	STRAYS_EACH = 4,
+	MAX_UNATTRIBUTED = 256, /* and some for each object that is looked for */
+	UNATTRIBUTED_EACH = 4,
 	FRAME_BYTES = 4096, /* a Python frame with its operands; few are bigger */
 };
 
@@ -396,7 +396,7 @@ struct gm_error *gm_graph_find_unattributed(struct gm_holders *graph, const uint
 	        .block = block,
 	        .block_size = block_size,
 	        .unattributed_list = &unattributed_list,
-	        .most = MAX_STRAYS + STRAYS_EACH * target_count};
+	        .most = MAX_UNATTRIBUTED + UNATTRIBUTED_EACH * target_count};
 	struct gm_error *error = search_all(&search, targets, target_count);
 	gm_map_deinit(&search.targets);
 	gm_map_deinit(&search.said);

@@ -21,7 +21,7 @@ enum {
 
 static _Atomic uint32_t main_code; /* id of the outermost frame of the first stack */
 
-void gm_passes_clear(void)
+void gm_iterators_clear(void)
 {
 	atomic_store(&main_code, 0);
 }
@@ -68,7 +68,7 @@ void gm_decoding_free(void *old)
 
 /* --- when a code object is met --- */
 
-void gm_passes_prepare(struct gm_stacks_thread *thread, struct gm_stack_code *code,
+void gm_iterators_prepare(struct gm_stacks_thread *thread, struct gm_stack_code *code,
         const struct gm_code_tables *tables)
 {
 	const int version = gm_stacks_python.version;
@@ -118,7 +118,7 @@ static void narrow(struct gm_stacks_thread *thread, uint32_t offset, uint32_t bo
 		thread->loops_to = bound;
 }
 
-void gm_passes_open(struct gm_stacks_thread *thread, uint32_t index, uint32_t offset)
+void gm_iterators_open(struct gm_stacks_thread *thread, uint32_t index, uint32_t offset)
 {
 	const struct gm_python_slot *frame = &thread->python[index];
 	const uint64_t values = frame->frame + (uint64_t)gm_stacks_python.layout.frame_localsplus +
@@ -192,10 +192,10 @@ static void see_loop(const struct gm_open_loop *open, bool again)
 	at = gm_put_varint(at, open->code);
 	at = gm_put_varint(at, loop->slot);
 	at = gm_put_varint(at, position == UINT64_MAX ? 0 : position + 1);
-	gm_agent_put(GM_AGENT_PASS, 0, bytes, (size_t)(at - bytes));
+	gm_agent_put(GM_AGENT_ITERATION, 0, bytes, (size_t)(at - bytes));
 }
 
-void gm_passes_take(struct gm_stacks_thread *thread)
+void gm_iterators_take(struct gm_stacks_thread *thread)
 {
 	uint32_t outermost = atomic_load_explicit(&main_code, memory_order_relaxed);
 
