@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from conftest import PYTHON
+from schemas import problems
 
 PROGRAM = """
 import torch
@@ -143,6 +144,7 @@ def test_python_frames_in_bt_can_be_switched_off(walked):
 
 def test_at_shows_a_past_state_while_the_program_stands_elsewhere(walked):
     same, other = json.loads(walked["gpumem at #1 --json"]), json.loads(walked["gpumem blocks --at 1 --json"])
+    assert problems("at", same) == [] and problems("at", other)
     shown = ("address", "size", "allocated", "free_requested", "phase", "shape")
     for answer in (same, other):
         answer["blocks"] = [[block[name] for name in shown] for block in answer["blocks"]]

@@ -7,11 +7,10 @@ import subprocess
 import pytest
 from conftest import EXAMPLES, PYTHON, ROOT
 from jsonschema import Draft202012Validator
-from referencing import Registry, Resource
+from schemas import SCHEMAS, problems
 
-FOLDER = ROOT / "docs" / "schema" / "v1"
-SCHEMAS = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
-REGISTRY = Registry().with_resources((schema["$id"], Resource.from_contents(schema)) for schema in SCHEMAS.values())
+# In gdb alone: tests/e2e/test_python_frames.py has its answers.
+QUESTIONS = [name for name in SCHEMAS if name not in ("common", "at")]
 # They occur in what these programs do not do: other libraries' memory, labels, trainers, out of memory in several processes, …
 RARE = {
     "owner", "forward", "forward_site", "labels", "called_by", "by_module", "at", "also", "by", "equal_at_batch_times", "others", "more",
@@ -75,15 +74,6 @@ hold(net.kept, {"same": net.kept[0]})
 
 OPTIONAL = {"owner", "forward", "blocks", "tree", "request", "pause", "by_module", "allocated_blocks", "allocator", "python_refused",
             "by_named_kind", ("events", "name"), ("export", "name"), ("timeline", "collectives")}  # fmt: skip
-
-
-def validator(question):
-    return Draft202012Validator(SCHEMAS[question], registry=REGISTRY)
-
-
-def problems(question, answer):
-    found = sorted(validator(question).iter_errors(answer), key=lambda error: -len(error.absolute_path))
-    return [f"{error.json_path}: {error.message[:300]}" for error in found[:3]]
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +200,7 @@ def answers(files, run_gpumem, sim_env, tmp_path_factory):
     return asked
 
 
-@pytest.mark.parametrize("question", [name for name in SCHEMAS if name != "common"])
+@pytest.mark.parametrize("question", QUESTIONS)
 def test_answers_are_what_the_schema_says(answers, question):
     mine = [(words, answer) for name, words, answer in answers if name == question]
     assert mine, "no answer was asked for"
@@ -218,7 +208,7 @@ def test_answers_are_what_the_schema_says(answers, question):
         assert problems(question, answer) == [], words
 
 
-@pytest.mark.parametrize("question", [name for name in SCHEMAS if name != "common"])
+@pytest.mark.parametrize("question", QUESTIONS)
 def test_renamed_field_fails(answers, question):
     _, words, answer = next(one for one in answers if one[0] == question)
     named = fields(SCHEMAS[question]) | fields(SCHEMAS["common"])
