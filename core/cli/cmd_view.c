@@ -190,7 +190,7 @@ const struct gm_command gm_command_view = {
                  "conditions of blocks --where; a block's life and stacks, and the peak in words.\n"
                  "With OTHER, another run or another rank, the page compares both: OTHER's "
                  "memory over the plot, step\n"
-                 "by step, and the differences that `gpumem diff FILE OTHER` tells.\n"
+                 "by step, and the differences that `gpumem diff FILE OTHER` shows.\n"
                  "With --sources the page has the source lines of its stacks, of Python files of "
                  "this machine that have not\n"
                  "changed since: whoever gets the page can read them.\n"

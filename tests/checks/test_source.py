@@ -208,3 +208,14 @@ def test_each_room_is_compared_with_another_project_by_files_that_exist():
         ours = re.findall(r"`((?:core|tests|docs)/[\w./]+)`", text.split("—")[0])
         assert ours, room
         assert [file for file in ours if not (ROOT / file).exists()] == [], room
+
+
+def test_what_the_comparison_names_of_our_code_is_in_it():
+    """docs/side_by_side.md: functions and types, and the files in the paragraphs below each heading."""
+    text = (ROOT / "docs/side_by_side.md").read_text()
+    code = "".join(path.read_text() for path in tracked("core/*.c", "core/*.h"))
+    named = set(re.findall(r"`(?:struct )?((?:gm|GM)_\w+)", text))
+    assert len(named) > 5
+    assert [name for name in named if not re.search(rf"\b{name}\b", code)] == []
+    paths = re.findall(r"`((?:core|tests|docs)/[\w./]+)`", "".join(re.findall(r"^- \*\*(?:Taken|Different)\.\*\*.*?(?=^- |^## |\Z)", text, re.M | re.S)))
+    assert paths and [path for path in paths if not (ROOT / path).exists()] == []
