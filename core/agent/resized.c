@@ -92,7 +92,7 @@ static void note_resize(const struct call *call)
 		search_with(&filled, &call->at);
 	}
 	if (filled.count > 0)
-		thread->tensor = (struct gm_tensor_note){
+		thread->tensor = (struct gm_agent_tensor_note){
 		        .sp = call->at.rsp, .return_address = call->at.rip, .tensor = filled.found};
 }
 

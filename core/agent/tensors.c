@@ -63,7 +63,7 @@ static void note_call(const struct call *call, uint64_t sizes, uint64_t count, u
 	struct gm_stacks_thread *thread = ready ? gm_stacks_thread() : NULL;
 	if (!thread)
 		return;
-	struct gm_tensor_note *note = &thread->tensor;
+	struct gm_agent_tensor_note *note = &thread->tensor;
 	struct gm_new_tensor *tensor = &note->tensor;
 	if (!gm_new_tensor_init(tensor, type, count))
 		return;
@@ -129,7 +129,7 @@ uint32_t gm_agent_tensor_take(uint64_t size, uint64_t sp)
 	struct gm_stacks_thread *thread = gm_stacks_current;
 	if (!thread || thread->tensor.tensor.bytes == 0 || thread->tensor.tensor.bytes != size)
 		return 0;
-	struct gm_tensor_note *note = &thread->tensor;
+	struct gm_agent_tensor_note *note = &thread->tensor;
 	bool under_way = gm_call_is_under_way(note->sp, note->return_address, sp);
 	note->tensor.bytes = 0;
 	return under_way && ready ? intern(&note->tensor) : 0;

@@ -10,9 +10,9 @@ int gpumem_session_frame_caller(
 {
 	struct gm_registers own, caller;
 	memcpy(own.value, registers, sizeof(own.value));
-	enum gm_frame_place place = innermost > 0    ? GM_FRAME_INNERMOST
-	                            : innermost == 0 ? GM_FRAME_CALLER
-	                                             : GM_FRAME_UNKNOWN;
+	enum gm_frame_position place = innermost > 0    ? GM_FRAME_INNERMOST
+	                               : innermost == 0 ? GM_FRAME_CALLER
+	                                                : GM_FRAME_UNKNOWN;
 	if (!gm_frame_caller(gm_session_context(session), &own, place, &caller))
 		return 0;
 	memcpy(ret_registers, caller.value, sizeof(caller.value));

@@ -19,9 +19,9 @@ struct gm_error *gm_ask_phases(
 	*ret_phases = phases;
 	if (phases.device == SIZE_MAX)
 		return NULL;
-	struct gm_walk walk = gm_walk_begin_brief(model, phases.device);
+	struct gm_state_walk walk = gm_state_walk_begin_brief(model, phases.device);
 	size_t run_index = 0;
-	for (uint64_t before = 0; gm_walk_next(&walk); before = walk.usage.allocated) {
+	for (uint64_t before = 0; gm_state_walk_next(&walk); before = walk.usage.allocated) {
 		struct gm_model_run run = gm_model_run(model, run_index);
 		while (walk.number >= run.end)
 			run = gm_model_run(model, ++run_index);

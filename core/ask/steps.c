@@ -53,10 +53,10 @@ struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer
 		*ret_answer = answer;
 		return NULL;
 	}
-	struct gm_walk walk = gm_walk_begin_brief(model, answer.device);
+	struct gm_state_walk walk = gm_state_walk_begin_brief(model, answer.device);
 	size_t run_index = 0;
 	uint32_t step_end = 0; /* the last event of the stretch under way, of any device */
-	for (uint64_t before = 0; gm_walk_next(&walk); before = walk.usage.allocated) {
+	for (uint64_t before = 0; gm_state_walk_next(&walk); before = walk.usage.allocated) {
 		struct gm_model_run run = gm_model_run(model, run_index);
 		while (walk.number >= run.end)
 			run = gm_model_run(model, ++run_index);

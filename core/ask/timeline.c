@@ -20,12 +20,12 @@ static bool is_of_rise(const struct gm_looking *looking, const struct gm_block *
 static void find_rise(struct gm_looking *looking)
 {
 	const struct gm_model *model = looking->model;
-	struct gm_walk walk = gm_walk_begin_brief(model, looking->device);
+	struct gm_state_walk walk = gm_state_walk_begin_brief(model, looking->device);
 	uint64_t bytes = 0, most = 0;
 	uint32_t begin = 0;
 	bool in_backward = true;
-	while (gm_walk_next(&walk)) {
-		struct gm_model_run run = gm_walk_run(&walk);
+	while (gm_state_walk_next(&walk)) {
+		struct gm_model_run run = gm_state_walk_run(&walk);
 		if (run.step != looking->step || walk.block == GM_NO_BLOCK)
 			continue;
 		bool forward = run.phase == GM_PHASE_FORWARD;
@@ -149,7 +149,8 @@ struct drop {
 	uint64_t bytes, blocks, largest;
 };
 
-static void add_drop(struct gm_looking *looking, struct drop *drop, const struct gm_walk *walk)
+static void add_drop(
+        struct gm_looking *looking, struct drop *drop, const struct gm_state_walk *walk)
 {
 	const struct gm_block *block = gm_model_block(looking->model, walk->block);
 	if (!drop->blocks)
@@ -178,16 +179,16 @@ static void keep_drop(struct gm_looking *looking, enum gm_shape_kind kind, const
 
 static void walk_step(struct gm_looking *looking, uint32_t first, uint32_t last)
 {
-	struct gm_walk walk = gm_walk_begin_brief(looking->model, looking->device);
+	struct gm_state_walk walk = gm_state_walk_begin_brief(looking->model, looking->device);
 	struct drop cliff = {0}, zero = {0};
 	uint64_t temporary = 0;
 	uint32_t waves = 0, waves_first = 0, waves_last = 0, native;
 	enum gm_phase before = GM_PHASE_OTHER;
 	struct gm_shape *most = &looking->shapes[GM_SHAPE_OPTIMIZER_TEMPORARIES];
-	while (gm_walk_next(&walk) && walk.number <= last) {
+	while (gm_state_walk_next(&walk) && walk.number <= last) {
 		if (walk.number < first)
 			continue;
-		enum gm_phase phase = gm_walk_run(&walk).phase;
+		enum gm_phase phase = gm_state_walk_run(&walk).phase;
 		bool freed =
 		        walk.block != GM_NO_BLOCK &&
 		        gm_block_end(gm_model_block(looking->model, walk.block)) == walk.number;
@@ -238,8 +239,8 @@ static void walk_step(struct gm_looking *looking, uint32_t first, uint32_t last)
 static void count_segments(
         struct gm_looking *looking, const struct gm_stretch *step, struct gm_shape *cached)
 {
-	struct gm_walk walk = gm_walk_begin_brief(looking->model, looking->device);
-	while (gm_walk_next(&walk) && walk.number <= step->last) {
+	struct gm_state_walk walk = gm_state_walk_begin_brief(looking->model, looking->device);
+	while (gm_state_walk_next(&walk) && walk.number <= step->last) {
 		if (walk.number < step->first)
 			continue;
 		cached->blocks += walk.event.action == GM_ALLOC;
@@ -358,15 +359,15 @@ struct gm_error *gm_ask_plot(
 		        .last = (uint32_t)(events * (i + 1) / count - 1)};
 		columns[i].peak = columns[i].first <= peak && peak <= columns[i].last;
 	}
-	struct gm_walk walk = gm_walk_begin_brief(model, device);
+	struct gm_state_walk walk = gm_state_walk_begin_brief(model, device);
 	struct gm_usage usage = {0};
-	bool more = gm_walk_next(&walk);
+	bool more = gm_state_walk_next(&walk);
 	for (size_t i = 0; i < count; i++) {
 		struct gm_column *column = &columns[i];
 		uint32_t at = column->first;
 		column->allocated = usage.allocated;
 		column->reserved = usage.reserved;
-		for (; more && walk.number <= column->last; more = gm_walk_next(&walk)) {
+		for (; more && walk.number <= column->last; more = gm_state_walk_next(&walk)) {
 			usage = walk.usage;
 			if (usage.reserved > column->reserved)
 				column->reserved = usage.reserved;

@@ -66,10 +66,10 @@ struct gm_error *gm_export_perfetto(struct gm_model *model, FILE *out)
 	fputs("}}", out);
 	put_runs(model, out);
 	for (size_t i = 0; i < gm_model_device_count(model); i++) {
-		struct gm_walk walk = gm_walk_begin(model, i);
+		struct gm_state_walk walk = gm_state_walk_begin(model, i);
 		char name[32];
 		gm_export_device_name(gm_model_device(model, i), name);
-		while (gm_walk_next(&walk))
+		while (gm_state_walk_next(&walk))
 			fprintf(out,
 			        ",\n{\"ph\":\"C\",\"name\":\"%s\",\"pid\":1,\"ts\":%.3f,\"args\":{"
 			        "\"allocated\":%" PRIu64 ",\"cached\":%" PRIu64 "}}",

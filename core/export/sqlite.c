@@ -141,7 +141,7 @@ static struct gm_error *put_stack(
 	return NULL;
 }
 
-static struct gm_error *put_event(struct database *database, const struct gm_walk *walk)
+static struct gm_error *put_event(struct database *database, const struct gm_state_walk *walk)
 {
 	const struct gm_event *event = &walk->event;
 	sqlite3_stmt *row = database->event;
@@ -250,8 +250,8 @@ static struct gm_error *fill(struct database *database, struct gm_model *model)
 		bind_number(database->device, 3, device->peak.allocated);
 		bind_event(database->device, 4, device->peak_event);
 		gm_try(step(database, database->device));
-		struct gm_walk walk = gm_walk_begin(model, i);
-		while (gm_walk_next(&walk))
+		struct gm_state_walk walk = gm_state_walk_begin(model, i);
+		while (gm_state_walk_next(&walk))
 			gm_try(put_event(database, &walk));
 	}
 	for (size_t i = 0; i < gm_model_block_count(model); i++) {

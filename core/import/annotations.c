@@ -20,7 +20,7 @@ static int compare(const void *a, const void *b)
 struct gm_error *gm_annotations_read(
         struct gm_annotations *annotations, const struct gm_pickle *pickle, gm_value list)
 {
-	struct gm_place place = gm_pickle_first(pickle, list);
+	struct gm_pickle_place place = gm_pickle_first(pickle, list);
 	gm_value one;
 	while (gm_pickle_next(pickle, &place, &one)) {
 		gm_value stage = gm_pickle_get(pickle, one, GM_KEY_STAGE);

@@ -330,7 +330,7 @@ static struct gm_error *see_block(struct gm_snapshot *snapshot, struct gm_trace_
 	        .free_pending = pending,
 	};
 	gm_value history = gm_pickle_get(pickle, block, GM_KEY_HISTORY), first;
-	struct gm_place place = gm_pickle_first(pickle, history);
+	struct gm_pickle_place place = gm_pickle_first(pickle, history);
 	gm_value requested = gm_pickle_get(pickle, block, GM_KEY_REQUESTED_SIZE);
 	if (gm_pickle_next(pickle, &place, &first)) {
 		before.frames = gm_pickle_get(pickle, first, GM_KEY_FRAMES);
@@ -364,7 +364,7 @@ static struct gm_error *see_segment(
 	if (before.size && !gm_array_push(&device->before, before))
 		return &gm_error_no_memory;
 	gm_value blocks = gm_pickle_get(pickle, segment, GM_KEY_BLOCKS), block;
-	struct gm_place place = gm_pickle_first(pickle, blocks);
+	struct gm_pickle_place place = gm_pickle_first(pickle, blocks);
 	for (uint64_t address = before.address; gm_pickle_next(pickle, &place, &block);) {
 		uint64_t size, named;
 		if (!gm_pickle_number(pickle, gm_pickle_get(pickle, block, GM_KEY_SIZE), &size) ||
@@ -458,7 +458,7 @@ struct gm_error *gm_replay(
 	gm_try(find_lives(snapshot, device));
 	if (gm_lacks_allocations(device))
 		forget_frees(device);
-	struct gm_place place = gm_pickle_first(pickle, segments);
+	struct gm_pickle_place place = gm_pickle_first(pickle, segments);
 	gm_value segment;
 	while (gm_pickle_next(pickle, &place, &segment)) {
 		uint64_t index = 0;

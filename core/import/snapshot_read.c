@@ -87,7 +87,7 @@ static struct gm_error *take_entries(struct gm_snapshot *snapshot, struct gm_tra
 static struct gm_error *read_trace(
         struct gm_snapshot *snapshot, gm_value trace, uint8_t type, uint64_t index)
 {
-	struct gm_place place = gm_pickle_first(&snapshot->pickle, trace);
+	struct gm_pickle_place place = gm_pickle_first(&snapshot->pickle, trace);
 	gm_value value;
 	uint32_t count;
 	struct gm_trace_device *device = NULL;
@@ -104,7 +104,7 @@ static struct gm_error *read_trace(
 
 static struct gm_error *read_traces(struct gm_snapshot *snapshot, gm_value traces)
 {
-	struct gm_place place = gm_pickle_first(&snapshot->pickle, traces);
+	struct gm_pickle_place place = gm_pickle_first(&snapshot->pickle, traces);
 	gm_value trace;
 	for (uint64_t index = 0; gm_pickle_next(&snapshot->pickle, &place, &trace); index++) {
 		if (!is_list(snapshot, trace))
@@ -121,7 +121,7 @@ static struct gm_error *check_segments(
 {
 	const struct gm_pickle *pickle = &snapshot->pickle;
 	gm_try(take_list(snapshot, segments));
-	struct gm_place place = gm_pickle_first(pickle, segments);
+	struct gm_pickle_place place = gm_pickle_first(pickle, segments);
 	gm_value segment;
 	while (gm_pickle_next(pickle, &place, &segment)) {
 		gm_value blocks = gm_pickle_get(pickle, segment, GM_KEY_BLOCKS);
@@ -153,7 +153,7 @@ static struct gm_error *check_segments(
 static bool holds(const struct gm_snapshot *snapshot, gm_value list, enum gm_object_kind kind)
 {
 	const struct gm_pickle *pickle = &snapshot->pickle;
-	struct gm_place place = gm_pickle_first(pickle, list);
+	struct gm_pickle_place place = gm_pickle_first(pickle, list);
 	gm_value value;
 	uint32_t count;
 	while (gm_pickle_next_row(pickle, &place, &value, &count)) {

@@ -125,7 +125,7 @@ static struct gm_error *add_stack(
 			if (!add_frame(stacks, &stack, pickle->stack_frames.items[raw->first + i]))
 				return &gm_error_no_memory;
 	} else {
-		struct gm_place place = gm_pickle_first(pickle, frames);
+		struct gm_pickle_place place = gm_pickle_first(pickle, frames);
 		gm_value value;
 		while (gm_pickle_next(pickle, &place, &value)) {
 			const struct gm_object *object = gm_pickle_object(pickle, value);

@@ -90,14 +90,15 @@ static inline enum gm_key key_of(const struct gm_pickle *pickle, gm_value value)
 	               : GM_KEY_UNKNOWN;
 }
 
-struct gm_place gm_pickle_first(const struct gm_pickle *pickle, gm_value list)
+struct gm_pickle_place gm_pickle_first(const struct gm_pickle *pickle, gm_value list)
 {
 	const struct gm_object *object = gm_pickle_object(pickle, list);
 	bool chain = object && (object->kind == GM_LIST || object->kind == GM_DICT);
-	return (struct gm_place){chain ? object->first : 0, 0};
+	return (struct gm_pickle_place){chain ? object->first : 0, 0};
 }
 
-bool gm_pickle_next(const struct gm_pickle *pickle, struct gm_place *place, gm_value *ret_value)
+bool gm_pickle_next(
+        const struct gm_pickle *pickle, struct gm_pickle_place *place, gm_value *ret_value)
 {
 	if (!place->chunk)
 		return false;
@@ -108,12 +109,12 @@ bool gm_pickle_next(const struct gm_pickle *pickle, struct gm_place *place, gm_v
 	else
 		*ret_value = chunk[1 + place->index++];
 	if (place->index == (count & ~GM_CHUNK_ROW))
-		*place = (struct gm_place){(uint32_t)chunk[0], 0};
+		*place = (struct gm_pickle_place){(uint32_t)chunk[0], 0};
 	return true;
 }
 
-bool gm_pickle_next_row(const struct gm_pickle *pickle, struct gm_place *place, gm_value *ret_value,
-        uint32_t *ret_count)
+bool gm_pickle_next_row(const struct gm_pickle *pickle, struct gm_pickle_place *place,
+        gm_value *ret_value, uint32_t *ret_count)
 {
 	*ret_count = 1;
 	if (place->chunk && !place->index) {
@@ -122,7 +123,7 @@ bool gm_pickle_next_row(const struct gm_pickle *pickle, struct gm_place *place, 
 		if (count & GM_CHUNK_ROW) {
 			*ret_count = count & ~GM_CHUNK_ROW;
 			*ret_value = chunk[1];
-			*place = (struct gm_place){(uint32_t)chunk[0], 0};
+			*place = (struct gm_pickle_place){(uint32_t)chunk[0], 0};
 			return true;
 		}
 	}
@@ -135,7 +136,7 @@ gm_value gm_pickle_get(const struct gm_pickle *pickle, gm_value dict, enum gm_ke
 	gm_value found = GM_VALUE_NONE, name, value;
 	if (!object || object->kind != GM_DICT)
 		return found;
-	struct gm_place place = gm_pickle_first(pickle, dict);
+	struct gm_pickle_place place = gm_pickle_first(pickle, dict);
 	/* One large dictionary that stands in many places must not cost its size in each. */
 	for (int keys = 0; keys < KEYS_MAX && gm_pickle_next(pickle, &place, &name) &&
 	                   gm_pickle_next(pickle, &place, &value);

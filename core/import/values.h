@@ -16,14 +16,15 @@ bool gm_pickle_number(const struct gm_pickle *pickle, gm_value value, uint64_t *
 gm_value gm_pickle_get(const struct gm_pickle *pickle, gm_value dict, enum gm_key key);
 
 /* Goes through a list: for (at = gm_pickle_first(p, list, &i); gm_pickle_next(p, &at, &value);) */
-struct gm_place {
+struct gm_pickle_place {
 	uint32_t chunk, index;
 };
-struct gm_place gm_pickle_first(const struct gm_pickle *pickle, gm_value list);
-bool gm_pickle_next(const struct gm_pickle *pickle, struct gm_place *place, gm_value *ret_value);
+struct gm_pickle_place gm_pickle_first(const struct gm_pickle *pickle, gm_value list);
+bool gm_pickle_next(
+        const struct gm_pickle *pickle, struct gm_pickle_place *place, gm_value *ret_value);
 /* The same, but *ret_count entries that follow one another come at once; 1: it may be anything. */
-bool gm_pickle_next_row(const struct gm_pickle *pickle, struct gm_place *place, gm_value *ret_value,
-        uint32_t *ret_count);
+bool gm_pickle_next_row(const struct gm_pickle *pickle, struct gm_pickle_place *place,
+        gm_value *ret_value, uint32_t *ret_count);
 
 /* The number of a stream; 0: that of stream 0. False: no memory. */
 bool gm_pickle_stream_number(struct gm_pickle *pickle, uint64_t stream, uint32_t *ret_number);

@@ -19,7 +19,7 @@ struct gm_model_run gm_model_run(const struct gm_model *model, size_t index)
 	return gm_run_at_index(model, index);
 }
 
-struct gm_model_run gm_walk_run(struct gm_walk *walk)
+struct gm_model_run gm_state_walk_run(struct gm_state_walk *walk)
 {
 	const struct gm_model *model = walk->model;
 	while (walk->run + 1 < model->runs.count &&

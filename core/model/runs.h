@@ -23,7 +23,7 @@ size_t gm_model_ranges(
  * nothing. */
 const char *gm_model_metadata(const struct gm_model *model, uint64_t event);
 /* The run that the event of a walk is in. */
-struct gm_model_run gm_walk_run(struct gm_walk *walk);
+struct gm_model_run gm_state_walk_run(struct gm_state_walk *walk);
 /* A frame of the stack at which the forward pass made the node whose backward the event is of;
  * innermost first. False: there is no such frame, or the stack is not known: PyTorch keeps it in
  * anomaly mode alone. */

@@ -68,17 +68,17 @@ struct gm_usage gm_model_usage_after(const struct gm_model *model, size_t device
 	return usage;
 }
 
-struct gm_walk gm_walk_begin(const struct gm_model *model, size_t device)
+struct gm_state_walk gm_state_walk_begin(const struct gm_model *model, size_t device)
 {
-	return (struct gm_walk){.model = model, .device = device};
+	return (struct gm_state_walk){.model = model, .device = device};
 }
 
-struct gm_walk gm_walk_begin_brief(const struct gm_model *model, size_t device)
+struct gm_state_walk gm_state_walk_begin_brief(const struct gm_model *model, size_t device)
 {
-	return (struct gm_walk){.model = model, .device = device, .brief = true};
+	return (struct gm_state_walk){.model = model, .device = device, .brief = true};
 }
 
-bool gm_walk_next(struct gm_walk *walk)
+bool gm_state_walk_next(struct gm_state_walk *walk)
 {
 	const struct gm_model *model = walk->model;
 	while (walk->ahead < model->event_count) {

@@ -12,22 +12,22 @@ struct gm_model;
 struct gm_usage gm_model_usage_after(const struct gm_model *model, size_t device, uint64_t event);
 
 /* Goes through the events of one device in order, with its usage after each. */
-struct gm_walk {
+struct gm_state_walk {
 	const struct gm_model *model;
 	size_t device;
-	uint32_t number; /* of the event that gm_walk_next() gave */
+	uint32_t number; /* of the event that gm_state_walk_next() gave */
 	bool brief;
 	struct gm_event event; /* brief: its action and size alone */
 	uint32_t block;        /* that it is about; GM_NO_BLOCK: none */
 	struct gm_usage usage;
 	uint32_t ahead;
-	size_t run; /* that the event is in: see gm_walk_run() */
+	size_t run; /* that the event is in: see gm_state_walk_run() */
 };
-struct gm_walk gm_walk_begin(const struct gm_model *model, size_t device);
+struct gm_state_walk gm_state_walk_begin(const struct gm_model *model, size_t device);
 /* The same for who needs no more of the events than what they do to memory: several times as
  * fast. */
-struct gm_walk gm_walk_begin_brief(const struct gm_model *model, size_t device);
-bool gm_walk_next(struct gm_walk *walk); /* false: there is no further event */
+struct gm_state_walk gm_state_walk_begin_brief(const struct gm_model *model, size_t device);
+bool gm_state_walk_next(struct gm_state_walk *walk); /* false: there is no further event */
 
 /* Segments that are there after an event, by address. The caller frees the array. */
 struct gm_error *gm_model_segments_after(const struct gm_model *model, uint64_t event,

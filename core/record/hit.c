@@ -40,8 +40,8 @@ static struct gm_error *libraries_changed(struct gm_recorder *recorder, int *ret
 	return NULL;
 }
 
-static void record(struct gm_recorder *recorder, enum gm_probe probe, struct gm_moment *moment,
-        int *ret_verdict)
+static void record(struct gm_recorder *recorder, enum gm_record_probe probe,
+        struct gm_moment *moment, int *ret_verdict)
 {
 	gm_record_open_readers(recorder);
 	switch (probe) {

@@ -21,7 +21,7 @@ enum {
 
 /* Probes that stand at the entry of one function of one library. */
 static const struct {
-	enum gm_probe probe;
+	enum gm_record_probe probe;
 	bool for_cuda, for_cpu;
 	const char *module; /* the beginning of its file's name */
 	const char *symbol;
@@ -46,7 +46,7 @@ static const struct {
 
 /* The CUDA runtime's functions, of whichever library answers them. */
 static const struct {
-	enum gm_probe probe;
+	enum gm_record_probe probe;
 	const char *symbol;
 } runtime_probes[] = {
         {GM_PROBE_CUDA_MALLOC, "cudaMalloc"}, {GM_PROBE_CUDA_FREE, "cudaFree"},
@@ -57,7 +57,7 @@ static const struct {
 
 /* The functions that make tensors. */
 static const struct {
-	enum gm_probe probe;
+	enum gm_record_probe probe;
 	const char *symbol, *name;
 } tensor_probes[] = {
         {GM_PROBE_EMPTY, GM_TORCH_EMPTY, "at::detail::empty_generic"},
@@ -73,8 +73,8 @@ static const struct {
         {true, "libtorch_cpu.so", GM_TORCH_RESIZE_CPU, "at::native::resize_bytes_cpu"},
 };
 
-bool gm_record_add_site(
-        struct gm_recorder *recorder, enum gm_probe probe, uint64_t address, const char *name)
+bool gm_record_add_site(struct gm_recorder *recorder, enum gm_record_probe probe, uint64_t address,
+        const char *name)
 {
 	for (size_t i = 0; i < recorder->site_count; i++)
 		if (recorder->sites[i].address == address)

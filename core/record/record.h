@@ -23,7 +23,7 @@
 struct gm_recorder;
 
 /* What a breakpoint stands on; numbers are shared with gdb/. */
-enum gm_probe {
+enum gm_record_probe {
 	GM_PROBE_REPORT = 1,  /* c10::reportMemoryUsageToProfiler: CUDA block alloc and free */
 	GM_PROBE_OOM,         /* c10::reportOutOfMemoryToProfiler */
 	GM_PROBE_CPU_NEW,     /* c10::ProfiledCPUMemoryReporter::New */
@@ -41,7 +41,7 @@ enum gm_probe {
 };
 
 struct gm_probe_site {
-	enum gm_probe probe;
+	enum gm_record_probe probe;
 	uint64_t address;
 	const char *name; /* what a user calls it: "c10::reportMemoryUsageToProfiler" */
 };

@@ -21,8 +21,8 @@ static bool is_of_segment(unsigned action)
 /* In a brief walk an event without a block is whole. */
 static bool find_changes(const struct gm_model *model, size_t device, change_array *ret_changes)
 {
-	struct gm_walk walk = gm_walk_begin_brief(model, device);
-	while (gm_walk_next(&walk)) {
+	struct gm_state_walk walk = gm_state_walk_begin_brief(model, device);
+	while (gm_state_walk_next(&walk)) {
 		if (walk.block != GM_NO_BLOCK || !is_of_segment(walk.event.action))
 			continue;
 		const struct change one = {.address = walk.event.address,

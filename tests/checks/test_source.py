@@ -154,6 +154,12 @@ def test_threads_in_another_program_leave_its_signals_alone():
     assert found == []
 
 
+def test_no_tag_names_two_types():
+    tags = [tag for path in tracked("core/*.c", "core/*.h") for tag in re.findall(r"^(?:struct|enum|union) (gm_\w+) \{", path.read_text(), re.M)]
+    assert len(tags) > 300
+    assert sorted({tag for tag in tags if tags.count(tag) > 1}) == []
+
+
 def test_every_room_says_what_it_is_for():
     """One header of each room of core/ begins with a comment, before any line of code."""
     rooms = {path.parent for path in tracked("core/*/*.h")}

@@ -284,7 +284,7 @@ static size_t check_segment(uint64_t round, const struct gm_pickle *pickle, gm_v
 	size_t active = 0;
 	bool was_free = false;
 	gm_value block;
-	struct gm_place place =
+	struct gm_pickle_place place =
 	        gm_pickle_first(pickle, gm_pickle_get(pickle, segment, GM_KEY_BLOCKS));
 	while (gm_pickle_next(pickle, &place, &block)) {
 		gm_value state = gm_pickle_get(pickle, block, GM_KEY_STATE);
@@ -329,7 +329,7 @@ static void the_blocks_of_a_snapshot_tile_its_segments(void **state)
 		assert_null(gm_export_pytorch(recording.model, out));
 		assert_int_equal(fclose(out), 0);
 		assert_null(gm_pickle_read(&pickle, path, true, &root));
-		struct gm_place place =
+		struct gm_pickle_place place =
 		        gm_pickle_first(&pickle, gm_pickle_get(&pickle, root, GM_KEY_SEGMENTS));
 		for (; gm_pickle_next(&pickle, &place, &segment); segments++)
 			active += check_segment(round, &pickle, segment, blocks, count);

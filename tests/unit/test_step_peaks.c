@@ -68,9 +68,9 @@ struct truth {
 static void find_truth(
         const struct gm_model *model, const struct gm_categories *categories, struct truth *truth)
 {
-	struct gm_walk walk = gm_walk_begin(model, 0);
+	struct gm_state_walk walk = gm_state_walk_begin(model, 0);
 	uint64_t growing = 0;
-	while (gm_walk_next(&walk)) {
+	while (gm_state_walk_next(&walk)) {
 		const struct gm_block *block = gm_model_block(model, walk.block);
 		if (follows_batch(model, categories, walk.block)) {
 			if (walk.number == block->alloc)
@@ -78,7 +78,7 @@ static void find_truth(
 			else if (walk.number == gm_block_end(block))
 				growing -= block->size;
 		}
-		truth->classes[truth->count] = gm_peak_class_of(gm_walk_run(&walk).phase);
+		truth->classes[truth->count] = gm_peak_class_of(gm_state_walk_run(&walk).phase);
 		truth->moments[truth->count++] =
 		        (struct gm_step_peak){walk.number, walk.usage.allocated, growing};
 	}

@@ -31,7 +31,7 @@ enum {
 };
 
 /* A call under way that makes a tensor: agent/tensors.c. */
-struct gm_tensor_note {
+struct gm_agent_tensor_note {
 	uint64_t sp; /* of its caller, behind the return address */
 	uint64_t return_address;
 	struct gm_new_tensor tensor; /* bytes 0: there is no note */
@@ -231,7 +231,7 @@ struct gm_stacks_thread {
 
 	uint64_t forward; /* forward.c: hash of what was said last; 0: nothing */
 
-	struct gm_tensor_note tensor; /* agent/tensors.c */
+	struct gm_agent_tensor_note tensor; /* agent/tensors.c */
 
 	/* tasks.c */
 	uint32_t
@@ -356,7 +356,7 @@ uint32_t gm_seen_find(
 void gm_seen_keep(struct gm_stacks_thread *thread, uint32_t hint);
 
 /* Where the caller's registers are, seen from an instruction. */
-enum gm_row_kind {
+enum gm_frame_row_kind {
 	GM_ROW_UNKNOWN = 0, /* nothing says it: the walk ends */
 	GM_ROW_END,         /* the outermost frame */
 	GM_ROW_RSP,         /* CFA = rsp + offset */

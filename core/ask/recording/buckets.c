@@ -40,7 +40,7 @@ static void fill(struct gm_buckets *buckets, const struct state *state, uint32_t
 }
 
 static void take_block(const struct gm_model *model, const struct gm_categories *categories,
-        const struct gm_walk *walk, struct state *state, uint64_t *in_blocks)
+        const struct gm_state_walk *walk, struct state *state, uint64_t *in_blocks)
 {
 	const struct gm_block *block = gm_model_block(model, walk->block);
 	enum gm_category category = gm_categories_of(categories, walk->block);
@@ -61,8 +61,8 @@ static void walk_device(const struct gm_model *model, size_t device,
 	uint32_t events = (uint32_t)gm_log_event_count(gm_model_log(model)), since = 0;
 	struct state state = {0};
 	uint64_t in_blocks = 0, reserved = 0;
-	struct gm_walk walk = gm_walk_begin_brief(model, device);
-	while (gm_walk_next(&walk)) {
+	struct gm_state_walk walk = gm_state_walk_begin_brief(model, device);
+	while (gm_state_walk_next(&walk)) {
 		fill(buckets, &state, since, walk.number);
 		since = walk.number;
 		if (walk.block != GM_NO_BLOCK)

@@ -1,6 +1,6 @@
 #include "ask/recording/stretch.h"
 
-void gm_stretch_add(struct gm_stretch *stretch, const struct gm_walk *walk, uint64_t before,
+void gm_stretch_add(struct gm_stretch *stretch, const struct gm_state_walk *walk, uint64_t before,
         const struct gm_block *block, uint32_t kept_until)
 {
 	if (!stretch->events) {

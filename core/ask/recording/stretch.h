@@ -20,7 +20,7 @@ struct gm_stretch {
 
 /* Takes an event in. before: bytes allocated before it; block: the one that it makes, NULL: none;
  * kept_until: the last event of the stretch. */
-void gm_stretch_add(struct gm_stretch *stretch, const struct gm_walk *walk, uint64_t before,
+void gm_stretch_add(struct gm_stretch *stretch, const struct gm_state_walk *walk, uint64_t before,
         const struct gm_block *block, uint32_t kept_until);
 
 #endif

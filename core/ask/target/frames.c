@@ -39,7 +39,7 @@ static bool after_call(struct gm_image *image, uint64_t address)
 
 /* Whether the thread stands at rip, or was interrupted there. */
 static bool is_exact(struct gm_context *context, struct gm_image *image,
-        const struct gm_registers *registers, enum gm_frame_place place)
+        const struct gm_registers *registers, enum gm_frame_position place)
 {
 	if (place == GM_FRAME_INNERMOST)
 		return true;
@@ -67,7 +67,7 @@ static struct gm_error *symbols_for(
 }
 
 bool gm_frame_caller(struct gm_context *context, const struct gm_registers *registers,
-        enum gm_frame_place place, struct gm_registers *ret_registers)
+        enum gm_frame_position place, struct gm_registers *ret_registers)
 {
 	struct gm_symbols *symbols = NULL;
 	_cleanup_error_ struct gm_error *error =

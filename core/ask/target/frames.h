@@ -11,7 +11,7 @@
 #include "ask/context.h"
 #include "image/image.h"
 
-enum gm_frame_place {
+enum gm_frame_position {
 	GM_FRAME_UNKNOWN = -1, /* the debugger cannot tell */
 	GM_FRAME_CALLER = 0,   /* its address is a return address, or it was interrupted */
 	GM_FRAME_INNERMOST = 1,
@@ -19,7 +19,7 @@ enum gm_frame_place {
 
 /* False: no call frame information covers the frame, or it is the outermost one. */
 bool gm_frame_caller(struct gm_context *context, const struct gm_registers *registers,
-        enum gm_frame_place place, struct gm_registers *ret_registers);
+        enum gm_frame_position place, struct gm_registers *ret_registers);
 
 /*
  * The names of the functions at many addresses, as a debugger prints them; NULL: none is known. For

@@ -21,7 +21,7 @@ enum { LIST_MOST = 32764 };
 
 struct gm_sim_kept {
 	_Atomic unsigned references;
-	struct gm_sim_launch launch;
+	struct gm_sim_kernel_launch launch;
 	void *arguments[ARGUMENTS];
 	unsigned char bytes[];
 };
@@ -43,7 +43,8 @@ static size_t readable(const void *at, size_t size)
 	return size;
 }
 
-struct gm_sim_kept *gm_sim_launch_keep(const char *mangled, const struct gm_sim_launch *launch)
+struct gm_sim_kept *gm_sim_launch_keep(
+        const char *mangled, const struct gm_sim_kernel_launch *launch)
 {
 	char *readable_name = launch->arguments ? gm_sim_name_readable(mangled) : NULL;
 	if (!readable_name)
@@ -87,7 +88,7 @@ struct gm_sim_kept *gm_sim_launch_keep(const char *mangled, const struct gm_sim_
 	return kept;
 }
 
-const struct gm_sim_launch *gm_sim_kept_launch(const struct gm_sim_kept *kept)
+const struct gm_sim_kernel_launch *gm_sim_kept_launch(const struct gm_sim_kept *kept)
 {
 	return &kept->launch;
 }

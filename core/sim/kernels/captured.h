@@ -6,8 +6,9 @@
 
 struct gm_sim_kept;
 /* NULL where the arguments cannot be told. */
-struct gm_sim_kept *gm_sim_launch_keep(const char *mangled, const struct gm_sim_launch *launch);
-const struct gm_sim_launch *gm_sim_kept_launch(const struct gm_sim_kept *kept);
+struct gm_sim_kept *gm_sim_launch_keep(
+        const char *mangled, const struct gm_sim_kernel_launch *launch);
+const struct gm_sim_kernel_launch *gm_sim_kept_launch(const struct gm_sim_kept *kept);
 struct gm_sim_kept *gm_sim_kept_again(struct gm_sim_kept *kept);
 void gm_sim_kept_free(struct gm_sim_kept *kept);
 

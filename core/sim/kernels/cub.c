@@ -45,7 +45,7 @@ static bool items_of(const struct gm_sim_plan *plan, void **arguments, uint64_t 
 
 /* DeviceReduce{SingleTile}Kernel(in, out, items, …): the number of elements that are not zero, or a
  * sum of int. */
-static bool compute_count(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_count(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	uint64_t items, total = 0;
@@ -72,7 +72,8 @@ static bool compute_count(const struct gm_sim_plan *plan, const struct gm_sim_la
 }
 
 /* DeviceSelectSweepKernel(in, flags, out, count, tile state, select, equal, items, …) */
-static bool compute_select(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_select(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	uint64_t items, kept = 0;
@@ -117,7 +118,7 @@ static bool compute_select(const struct gm_sim_plan *plan, const struct gm_sim_l
 
 /* DeviceScanKernel(in, out, tile state, int first_tile, plus, no initial value, items): inclusive
  * sums. */
-static bool compute_scan(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_scan(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	uint64_t items;
@@ -152,7 +153,7 @@ static bool compute_scan(const struct gm_sim_plan *plan, const struct gm_sim_lau
  * run-length encoding. CUB 3.2's context (CUDA 13.2; dispatch_reduce_by_key.cuh) begins with two
  * bools: the first part of the items, and the last.
  */
-static bool compute_runs(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_runs(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	uint64_t items, runs = 0;
@@ -220,7 +221,7 @@ static uint64_t ordered(enum gm_sim_type type, const char *at)
 
 /* By the key's bits [first, first + count): the whole of it in a single tile, a digit in a pass of
  * a larger sort. */
-static bool compute_sort(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_sort(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	bool pass = plan->form == SORT_PASS;
@@ -272,14 +273,16 @@ static bool compute_sort(const struct gm_sim_plan *plan, const struct gm_sim_lau
 }
 
 /* What only prepares, or adds up, for the kernels above. */
-static bool compute_nothing(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_nothing(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	return true;
 }
 
 /* internal::adjacent_difference_kernel(int64_t n, const T *in, int *out): 1 where an element
  * differs from the last. */
-static bool compute_difference(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_difference(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	uint64_t items = number(GM_SIM_I64, a[0]);
@@ -301,7 +304,8 @@ static bool compute_difference(const struct gm_sim_plan *plan, const struct gm_s
 }
 
 /* internal::scatter_kernel(int64_t n, const int64_t *in, const int64_t *places, int64_t *out) */
-static bool compute_scatter(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_scatter(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	uint64_t items = number(GM_SIM_I64, a[0]);

@@ -38,8 +38,8 @@ static bool read_casts(const struct gm_sim_plan *plan, void **arguments, struct 
 	       read_types(arguments[5], plan->functor.arity, ret->type + 1);
 }
 
-static bool read(
-        const struct gm_sim_plan *plan, const struct gm_sim_launch *launch, struct operands *ret)
+static bool read(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch,
+        struct operands *ret)
 {
 	const struct gm_sim_functor *functor = &plan->functor;
 	unsigned operands = functor->arity + 1;
@@ -72,7 +72,7 @@ static bool read(
 	return true;
 }
 
-static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	const struct gm_sim_functor *functor = &plan->functor;
 	struct operands operands;

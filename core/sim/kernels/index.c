@@ -61,7 +61,8 @@ static uint64_t numel_of(const struct gm_sim_plan *plan, const void *argument)
  * gpu_index_kernel's lambda (IndexKernel.cu): OffsetCalculator<3>, char *out, char *in, size_t
  * num_indices, char *index_ptrs[25], int64_t sizes[25], int64_t strides[25].
  */
-static bool compute_indexed(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_indexed(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	enum { OUT = 608, IN = 616, COUNT = 624, POINTERS = 632, SIZES = 832, STRIDES = 1032 };
 	const char *f = launch->arguments[1];
@@ -120,7 +121,7 @@ static bool compute_indexed(const struct gm_sim_plan *plan, const struct gm_sim_
 }
 
 /* flip: const OffsetCalculator<2, uint32_t, signed>, char *out, const char *in. */
-static bool compute_flip(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_flip(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	const char *f = launch->arguments[1];
 	struct gm_sim_offsets offsets;
@@ -148,7 +149,7 @@ static bool compute_flip(const struct gm_sim_plan *plan, const struct gm_sim_lau
  * index_fill: OffsetCalculator<2>, self, index, dim_size, dim_stride, value; index_copy:
  * OffsetCalculator<3>, self, index, source, dim_size, dim_stride.
  */
-static bool compute_along(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_along(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	const char *f = launch->arguments[1];
 	bool fill = plan->form == FILL;
@@ -216,7 +217,8 @@ static void combine(enum how how, enum gm_sim_type type, char *to, const char *f
  * OffsetCalculator<3>, index, index_size, the operation (empty), self, index_stride, numel, source;
  * a fill has OffsetCalculator<2> and its value.
  */
-static bool compute_gather(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_gather(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	const char *f = launch->arguments[1];
 	bool fill = plan->form == SCATTER_FILL, scatter = plan->form != GATHER;
@@ -276,7 +278,8 @@ static bool compute_gather(const struct gm_sim_plan *plan, const struct gm_sim_l
  * src_dim, [total], inner, int64_t dst_dim_size, int64_t numel, op, T alpha) (Indexing.cu). The
  * dimension that is selected from has size 1 in the infos.
  */
-static bool compute_select(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_select(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	bool wide = plan->number[0] == 8, add = plan->form == ADD_SMALL || plan->form == ADD_LARGE;
@@ -350,7 +353,7 @@ static bool compute_select(const struct gm_sim_plan *plan, const struct gm_sim_l
  * int64_t slice_bytes, int64_t dim_size, int64_t in_stride, int64_t out_stride, bool negative)
  * (IndexKernelUtils.cu): whole rows.
  */
-static bool compute_rows(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_rows(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	char *out = gm_sim_load_pointer(a[0]);

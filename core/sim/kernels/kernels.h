@@ -197,13 +197,14 @@ struct gm_sim_value gm_sim_functor_apply(
 
 /* --- families: each makes a plan, or none --- */
 
-struct gm_sim_launch {
+struct gm_sim_kernel_launch {
 	unsigned grid[3], block[3];
 	void **arguments;
 };
 
 struct gm_sim_plan;
-typedef bool gm_sim_compute(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch);
+typedef bool gm_sim_compute(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch);
 
 struct gm_sim_plan {
 	gm_sim_compute *compute;

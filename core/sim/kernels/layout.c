@@ -15,7 +15,7 @@ static int64_t number(enum gm_sim_type type, const void *at)
  * arange's lambda has [start, step] of the accumulation type, linspace's [start, end, steps, step,
  * half]. T is in no part of the name but the number of the lambda that the type was dispatched to.
  */
-static bool compute_range(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_range(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	int64_t count = number(plan->type[2], a[0]);
@@ -122,7 +122,7 @@ static int64_t place_of(
 	return offset + (int64_t)index * p->stride[0];
 }
 
-static bool compute_cat(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_cat(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	uint64_t batch = (uint64_t)plan->number[1], dims = (uint64_t)plan->number[0];
@@ -210,7 +210,8 @@ static bool plan_cat(struct gm_sim_text base, const struct gm_sim_text *argument
 
 /* triu_tril_kernel<T, index_t, bool upper, …>(TensorInfo out, TensorInfo in, int64_t k, …)
  * (TriangularOps.cu) */
-static bool compute_triangle(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_triangle(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	unsigned size = gm_sim_type_size(plan->type[0]);
@@ -241,7 +242,7 @@ static bool compute_triangle(const struct gm_sim_plan *plan, const struct gm_sim
 }
 
 /* roll_cuda_kernel<T>(in, out, n, dim, start, size, stride, dims) (TensorTransformations.cu) */
-static bool compute_roll(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_roll(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	const char *in = gm_sim_load_pointer(a[0]);
@@ -271,7 +272,8 @@ static bool compute_roll(const struct gm_sim_plan *plan, const struct gm_sim_lau
 
 /* write_indices<index_t>(int64_t *places, TensorDims dims, int dims, index_t n, …) (Nonzero.cu):
  * numbers to coordinates. */
-static bool compute_coordinates(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_coordinates(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	enum { DIMS = 16 };
 	void **a = launch->arguments;

@@ -51,8 +51,8 @@ bool gm_sim_kernel_planned(const char *mangled, struct gm_sim_plan *_Atomic *pla
 	return gm_sim_compute_limit() && plan_of(mangled, plan)->compute;
 }
 
-bool gm_sim_kernel_compute(
-        const char *mangled, struct gm_sim_plan *_Atomic *plan, const struct gm_sim_launch *launch)
+bool gm_sim_kernel_compute(const char *mangled, struct gm_sim_plan *_Atomic *plan,
+        const struct gm_sim_kernel_launch *launch)
 {
 	if (!launch->arguments || !gm_sim_compute_limit())
 		return false;

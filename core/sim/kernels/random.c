@@ -189,7 +189,7 @@ static bool state(const char *at, uint64_t *ret_seed, uint64_t *ret_offset)
 
 /* (numel, PhiloxCudaState {seed, offset, intragraph, captured}, how to draw, [out, stride or
  * offsets, transform]) */
-static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	uint64_t numel = 0, seed, offset, threads = (uint64_t)launch->grid[0] * launch->block[0];

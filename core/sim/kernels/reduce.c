@@ -259,7 +259,7 @@ static void finish(const struct gm_sim_plan *plan, const struct reduction *r,
 	gm_sim_store(plan->type[1], out, value);
 }
 
-static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	struct reduction r;
 	if (!read(plan, launch->arguments[0], &r))

@@ -123,7 +123,7 @@ static const struct list *list_of(const char *metadata, unsigned blocks, unsigne
  * multi_tensor_apply_kernel<TensorListMetadata<1>, UnaryOpFunctor<T, 1, 1, 0>, LAMBDA>(metadata,
  * functor, lambda) with LAMBDA capturing float *found_inf, const float *inv_scale.
  */
-static bool unscale(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool unscale(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	const char *metadata = launch->arguments[0];
 	float *found;
@@ -183,7 +183,7 @@ static bool unscale(const struct gm_sim_plan *plan, const struct gm_sim_launch *
 
 /* (float *scale, int *growth_tracker, const float *found_inf, double growth, double backoff, int
  * interval) */
-static bool update(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool update(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	float *scale;
 	int32_t *tracker, interval;

@@ -55,7 +55,7 @@ static bool with_slice(struct gm_sim_offsets *offsets, uint64_t size, uint64_t s
 
 /* (TensorInfo keys, slices, slice_size, slice_stride, TensorInfo values, slice_stride, comparator
  * or descending) */
-static bool compute_sort(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_sort(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	bool wide = plan->number[0] != 0, down = plan->number[1] != 0;
@@ -108,7 +108,7 @@ static bool compute_sort(const struct gm_sim_plan *plan, const struct gm_sim_lau
  * sbtopk::gatherTopK(TensorInfo input, slice_size, k, bool largest, slices, input_stride,
  * TensorInfo top, stride, TensorInfo indices, stride, T *kth_values)
  */
-static bool compute_top(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_top(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	bool wide = plan->number[0] != 0, largest = *(const bool *)a[3];
@@ -161,7 +161,7 @@ enum scan { PLUS, TIMES, LARGEST, SMALLEST };
  * tensor_kernel_scan_innermost_dim(T *to, const T *from, rows, row_size, …), …_outer_dim(to, from,
  * outer, inner, row_size, …); with indices (from, to, int64_t *places, …).
  */
-static bool compute_scan(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_scan(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	bool indexed = plan->number[1] == LARGEST || plan->number[1] == SMALLEST,

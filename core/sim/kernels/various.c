@@ -15,7 +15,8 @@ static int64_t number(enum gm_sim_type type, const void *at)
  * size]>(out, in, rows, stride, columns, …) (PersistentSoftmax.cuh), cunn_SoftMaxForward…<…,
  * Epilogue>(out, in, columns), a block a row (SoftMax.cu).
  */
-static bool compute_softmax(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_softmax(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	enum { ROWS = 512 };
 	void **a = launch->arguments;
@@ -95,7 +96,7 @@ static bool plan_softmax(struct gm_sim_text name, struct gm_sim_text base,
  * nll_loss_forward_reduce_cuda_kernel_2d<T, acc, index>(out, total_weight, in, target, weights,
  * bool mean, int64_t rows, int64_t dims, int64_t classes, int64_t ignored) (Loss.cu).
  */
-static bool compute_nll(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_nll(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	char *out = gm_sim_load_pointer(a[0]), *total = gm_sim_load_pointer(a[1]);
@@ -138,7 +139,8 @@ static bool compute_nll(const struct gm_sim_plan *plan, const struct gm_sim_laun
  * searchsorted_cuda_kernel<T, out_t>(out, in, boundaries, sorter, int64_t in_row, int64_t row,
  * int64_t n, bool right, bool one_dimension) (Bucketization.cu).
  */
-static bool compute_search(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_search(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	char *out = gm_sim_load_pointer(a[0]);
@@ -180,7 +182,8 @@ static bool compute_search(const struct gm_sim_plan *plan, const struct gm_sim_l
  * kernelHistogram1D<out, in, index, …>(TensorInfo counts, TensorInfo partial, TensorInfo in,
  * int64_t bins, min, max, n, weight) without weights (SummaryOps.cu): bincount of integers.
  */
-static bool compute_histogram(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
+static bool compute_histogram(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
 	struct gm_sim_info counts, in;
