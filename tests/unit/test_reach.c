@@ -522,8 +522,8 @@ static void a_modules_dicts_are_parts_by_what_they_are_for(void **state)
 	process_ready(&process);
 	assert_null(
 	        gm_reach_create(process.graph, &(struct gm_reach_options){.host = true}, &reach));
-	assert_part(reach, model, dict, GM_PART_PLUMBING, NULL);
-	assert_part(reach, dict, modules, GM_PART_PLUMBING, NULL);
+	assert_part(reach, model, dict, GM_PART_INTERNAL_EDGE, NULL);
+	assert_part(reach, dict, modules, GM_PART_INTERNAL_EDGE, NULL);
 	assert_part(reach, modules, layer, GM_PART_MODULE, "layer");
 	assert_part(reach, parameters, wrapper[0], GM_PART_PARAMETER, "weight");
 	assert_part(reach, buffers, wrapper[1], GM_PART_BUFFER, "mean");
@@ -535,7 +535,7 @@ static void a_modules_dicts_are_parts_by_what_they_are_for(void **state)
 	assert_part(reach, by_parameter, wrapper[0], GM_PART_KEY, "");
 	assert_part(reach, entry, wrapper[2], GM_PART_ENTRY, "exp_avg");
 	assert_part(reach, tensor[0], tensor[1], GM_PART_GRAD, NULL);
-	assert_part(reach, wrapper[0], tensor[0], GM_PART_PLUMBING, NULL);
+	assert_part(reach, wrapper[0], tensor[0], GM_PART_INTERNAL_EDGE, NULL);
 	gm_reach_destroy(reach);
 	process_end(&process);
 }

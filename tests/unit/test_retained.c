@@ -462,7 +462,7 @@ static size_t plain_steps(const struct gm_reach *reach, const struct gm_paths *p
 		struct gm_step last = count ? ret_steps[count - 1] : (struct gm_step){0};
 		bool of_graph = last.part == GM_PART_GRAPH || last.part == GM_PART_SAVED;
 		bool same = last.part == step.part && last.name == step.name;
-		if (edge->part == GM_PART_PLUMBING ||
+		if (edge->part == GM_PART_INTERNAL_EDGE ||
 		        (of_graph && (edge->part == GM_PART_GRAPH || edge->part == GM_PART_VIEW)) ||
 		        (edge->part == GM_PART_ITEM && last.part == GM_PART_ITEM) ||
 		        (same && (edge->part == GM_PART_ATTRIBUTE || edge->part == GM_PART_KEY ||
@@ -518,7 +518,7 @@ static void make_tree(struct gm_reach *reach, struct random *random, uint32_t co
 		        .part = (uint8_t)random_below(random, GM_PART_ENTRY + 1),
 		        .name = random_below(random, 3)};
 		if (edge.part == GM_PART_VARIABLE)
-			edge.part = GM_PART_PLUMBING;
+			edge.part = GM_PART_INTERNAL_EDGE;
 		reach->tree[v] = (uint32_t)reach->edges.count;
 		reach->order[v] = v;
 		assert_true(gm_array_push(&reach->edges, edge));
