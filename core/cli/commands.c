@@ -18,6 +18,7 @@
 	_(phases)      \
 	_(leaks)       \
 	_(diff)        \
+	_(assert)      \
 	_(segments)    \
 	_(amp)         \
 	_(zero)        \

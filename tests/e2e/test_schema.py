@@ -14,7 +14,7 @@ QUESTIONS = [name for name in SCHEMAS if name not in ("common", "at")]
 # They occur in what these programs do not do: other libraries' memory, labels, trainers, out of memory in several processes, …
 RARE = {
     "owner", "forward", "forward_site", "labels", "called_by", "by_module", "at", "also", "by", "equal_at_batch_times", "others", "more",
-    "python_refused", "number", "counts",
+    "python_refused", "number", "counts", "last_overflow", "scale_window", "scale_factor",
 }  # fmt: skip
 
 COLLECTIVES = ROOT / "tests" / "e2e" / "programs" / "collectives.py"
@@ -159,6 +159,7 @@ def answers(files, run_gpumem, sim_env, tmp_path_factory):
     ask("oom", "--text", message)
     ask("diff", files["leak"], files["oom"])
     ask("diff", files["leak"], files["oom"], files["snapshot"])
+    ask("assert", files["leak"], files["oom"], "--peak=1GiB", "--leaks=none", "--steps-equal", "--no-oom", "--baseline", files["leak"], "--growth=5%")
     ask("info", files["leak"], files["oom"])
     ask("peak", files["leak"], files["oom"])
     ask("doctor")

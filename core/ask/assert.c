@@ -1,0 +1,259 @@
+#include "ask/assert.h"
+
+#include <stdlib.h>
+
+#include "ask/info.h"
+#include "ask/leaks.h"
+#include "ask/steps.h"
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "model/model.h"
+
+enum { CPU = 0, CUDA = 1, PERCENT = 10000 };
+
+struct checks {
+	GM_ARRAY(struct gm_assert_check) list;
+	const struct gm_assert_limits *limits;
+	bool complete;
+};
+
+static bool within(const struct gm_assert_limit *limit, uint64_t actual)
+{
+	return limit->strict ? actual < limit->bytes : actual <= limit->bytes;
+}
+
+/* More than the limit was recorded: that stays so, whatever else there was. */
+static struct gm_error *add(struct checks *checks, struct gm_assert_check check)
+{
+	if (!check.reason && !within(&check.limit, check.actual))
+		check.verdict = GM_ASSERT_FAILS;
+	else if (!check.reason && !checks->complete && !checks->limits->gaps_allowed)
+		check.reason = GM_ASSERT_INCOMPLETE;
+	if (check.reason)
+		check.verdict = GM_ASSERT_UNKNOWN;
+	return gm_array_push(&checks->list, check) ? NULL : &gm_error_no_memory;
+}
+
+static bool is_asked(const struct gm_assert_limits *limits, const struct gm_model *model, size_t i)
+{
+	const struct gm_model_device *device = gm_model_device(model, i);
+	if (limits->device >= 0)
+		return device->type != CPU && device->index == limits->device;
+	size_t main = gm_model_main_device(model);
+	bool of_cpu = main != SIZE_MAX && gm_model_device(model, main)->type == CPU;
+	return device->events > 0 && (device->type == CPU) == of_cpu;
+}
+
+static const struct gm_assert_peak *find_peak(
+        const struct gm_assert_baseline *baseline, const struct gm_model_device *device)
+{
+	for (size_t i = 0; i < baseline->count; i++)
+		if (baseline->items[i].type == device->type &&
+		        baseline->items[i].index == device->index)
+			return &baseline->items[i];
+	return NULL;
+}
+
+static struct gm_error *check_growth(struct checks *checks, const struct gm_model_device *device,
+        const struct gm_assert_baseline *baseline)
+{
+	struct gm_assert_check check = {
+	        .kind = GM_ASSERT_GROWTH,
+	        .limit = checks->limits->of[GM_ASSERT_GROWTH],
+	        .device_type = device->type,
+	        .device = device->index,
+	};
+	const struct gm_assert_peak *before = find_peak(baseline, device);
+	if (!before || (!baseline->complete && !checks->limits->gaps_allowed)) {
+		check.reason = GM_ASSERT_NO_BASELINE;
+		return add(checks, check);
+	}
+	check.baseline = before->allocated;
+	if (check.limit.percent)
+		check.limit.bytes =
+		        (uint64_t)((double)before->allocated * (double)check.limit.bytes / PERCENT);
+	if (device->peak.allocated > before->allocated)
+		check.actual = device->peak.allocated - before->allocated;
+	return add(checks, check);
+}
+
+static struct gm_error *check_devices(struct checks *checks, const struct gm_model *model,
+        const struct gm_assert_baseline *baseline)
+{
+	const struct gm_assert_limits *limits = checks->limits;
+	size_t found = 0;
+	uint64_t errors = 0;
+	for (size_t i = 0; i < gm_model_device_count(model); i++) {
+		const struct gm_model_device *device = gm_model_device(model, i);
+		if (!is_asked(limits, model, i))
+			continue;
+		found++;
+		errors += device->ooms;
+		if (limits->of[GM_ASSERT_PEAK].set)
+			gm_try(add(checks, (struct gm_assert_check){
+			                           .kind = GM_ASSERT_PEAK,
+			                           .limit = limits->of[GM_ASSERT_PEAK],
+			                           .device_type = device->type,
+			                           .device = device->index,
+			                           .actual = device->peak.allocated,
+			                           .reserved = device->peak.reserved,
+			                   }));
+		if (limits->of[GM_ASSERT_GROWTH].set)
+			gm_try(check_growth(checks, device, baseline));
+	}
+	for (int kind = GM_ASSERT_PEAK; kind <= GM_ASSERT_GROWTH && !found; kind++)
+		if (limits->of[kind].set)
+			gm_try(add(checks, (struct gm_assert_check){
+			                           .kind = (enum gm_assert_kind)kind,
+			                           .reason = GM_ASSERT_NO_EVENTS,
+			                           .limit = limits->of[kind],
+			                           .device_type = CUDA,
+			                           .device = limits->device,
+			                   }));
+	if (!limits->of[GM_ASSERT_OOM].set)
+		return NULL;
+	return add(checks, (struct gm_assert_check){
+	                           .kind = GM_ASSERT_OOM,
+	                           .limit = limits->of[GM_ASSERT_OOM],
+	                           .device = -1,
+	                           .actual = errors,
+	                   });
+}
+
+static struct gm_error *check_leaks(struct checks *checks, struct gm_context *context)
+{
+	struct gm_leaks leaks;
+	struct gm_assert_check check = {.kind = GM_ASSERT_LEAKS,
+	        .limit = checks->limits->of[GM_ASSERT_LEAKS],
+	        .device = -1};
+	gm_try(gm_ask_leaks(context, &leaks));
+	for (size_t i = 0; i < leaks.count; i++)
+		check.actual += leaks.items[i].bytes;
+	check.lines = leaks.count;
+	/* a line may be found to leak by a loop around the steps, of which there are few */
+	if (leaks.from > leaks.to && !leaks.count)
+		check.reason = GM_ASSERT_TOO_FEW_STEPS;
+	gm_leaks_deinit(&leaks);
+	return add(checks, check);
+}
+
+/* Where the figures of steps differ most. */
+static uint64_t spread(const struct gm_stretch *steps, size_t count, bool ends, uint64_t *ret_low,
+        uint64_t *ret_high)
+{
+	uint64_t low = UINT64_MAX, high = 0;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t figure = ends ? steps[i].end : steps[i].peak;
+		if (steps[i].step < 2)
+			continue;
+		if (figure < low) {
+			low = figure;
+			*ret_low = steps[i].step;
+		}
+		if (figure > high) {
+			high = figure;
+			*ret_high = steps[i].step;
+		}
+	}
+	return high > low ? high - low : 0;
+}
+
+/* The first step makes the optimizer's state and workspaces: it is not compared. */
+static struct gm_error *check_steps(struct checks *checks, struct gm_context *context)
+{
+	struct gm_steps_answer steps;
+	struct gm_assert_check check = {.kind = GM_ASSERT_STEPS,
+	        .limit = checks->limits->of[GM_ASSERT_STEPS],
+	        .device = -1};
+	gm_try(gm_ask_steps(context, &steps));
+	size_t compared = 0;
+	for (size_t i = 0; i < steps.step_count; i++)
+		compared += steps.steps[i].step >= 2;
+	if (compared < 2) {
+		check.reason = GM_ASSERT_TOO_FEW_STEPS;
+	} else {
+		uint64_t low, high;
+		uint64_t peaks =
+		        spread(steps.steps, steps.step_count, false, &check.from, &check.to);
+		uint64_t ends = spread(steps.steps, steps.step_count, true, &low, &high);
+		check.actual = peaks;
+		if (ends > peaks) {
+			check.actual = ends;
+			check.from = low;
+			check.to = high;
+		}
+	}
+	gm_steps_answer_deinit(&steps);
+	return add(checks, check);
+}
+
+static struct gm_error *check_all(struct checks *checks, struct gm_context *context,
+        const struct gm_assert_baseline *baseline)
+{
+	struct gm_info info;
+	gm_try(gm_ask_info(context, &info));
+	checks->complete = info.complete;
+	struct gm_error *error = check_devices(checks, info.model, baseline);
+	gm_info_deinit(&info);
+	if (!error && checks->limits->of[GM_ASSERT_LEAKS].set)
+		error = check_leaks(checks, context);
+	if (!error && checks->limits->of[GM_ASSERT_STEPS].set)
+		error = check_steps(checks, context);
+	return error;
+}
+
+struct gm_error *gm_ask_assert(struct gm_context *context, const struct gm_assert_limits *limits,
+        const struct gm_assert_baseline *baseline, struct gm_assert_answer *ret_answer)
+{
+	struct checks checks = {.limits = limits};
+	struct gm_error *error = check_all(&checks, context, baseline);
+	if (error) {
+		gm_array_deinit(&checks.list);
+		return error;
+	}
+	*ret_answer = (struct gm_assert_answer){
+	        .complete = checks.complete,
+	        .items = checks.list.items,
+	        .count = checks.list.count,
+	};
+	return NULL;
+}
+
+bool gm_assert_all_hold(const struct gm_assert_answer *answer)
+{
+	for (size_t i = 0; i < answer->count; i++)
+		if (answer->items[i].verdict != GM_ASSERT_HOLDS)
+			return false;
+	return true;
+}
+
+void gm_assert_answer_deinit(struct gm_assert_answer *answer)
+{
+	free(answer->items);
+	*answer = (struct gm_assert_answer){0};
+}
+
+struct gm_error *gm_assert_baseline(
+        struct gm_context *context, struct gm_assert_baseline *ret_baseline)
+{
+	struct gm_info info;
+	GM_ARRAY(struct gm_assert_peak) peaks = {0};
+	gm_try(gm_ask_info(context, &info));
+	bool good = true;
+	for (size_t i = 0; i < gm_model_device_count(info.model) && good; i++) {
+		const struct gm_model_device *device = gm_model_device(info.model, i);
+		struct gm_assert_peak peak = {device->type, device->index, device->peak.allocated};
+		good = !device->events || gm_array_push(&peaks, peak);
+	}
+	*ret_baseline = (struct gm_assert_baseline){peaks.items, peaks.count, info.complete};
+	gm_info_deinit(&info);
+	if (!good)
+		gm_assert_baseline_deinit(ret_baseline);
+	return good ? NULL : &gm_error_no_memory;
+}
+
+void gm_assert_baseline_deinit(struct gm_assert_baseline *baseline)
+{
+	free(baseline->items);
+	*baseline = (struct gm_assert_baseline){0};
+}

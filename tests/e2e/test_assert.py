@@ -1,0 +1,186 @@
+"""`gpumem assert`: limits on recordings whose figures are known, by PyTorch's own statistics and by how the programs are made."""
+
+import json
+import os
+import random
+
+import pytest
+from conftest import PYTHON
+
+# Steps whose peaks are given in MiB: each allocates that much and releases it, and keeps `kept` MiB.
+STEPS = """
+import json, sys, torch
+peaks, kept = json.loads(sys.argv[1]), float(sys.argv[2])
+model = torch.nn.Linear(16, 16, device="cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+held = []
+for peak in peaks:
+    if kept:
+        held.append(torch.empty(int(kept * 2**20), dtype=torch.uint8, device="cuda"))
+    extra = torch.empty(int(peak * 2**20), dtype=torch.uint8, device="cuda")
+    loss = model(torch.ones(4, 16, device="cuda")).sum()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+    del extra, loss
+print(torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded(run_gpumem, tmp_path_factory):
+    """recorded(peaks, kept=0) -> (recording, peak allocated, peak reserved) as PyTorch counts them."""
+    folder, made = tmp_path_factory.mktemp("assert"), {}
+    (folder / "steps.py").write_text(STEPS)
+
+    def record(peaks, kept=0):
+        key = (tuple(peaks), kept)
+        if key not in made:
+            path = folder / f"{len(made)}.gpumem"
+            out = run_gpumem("run", "--sim=8GiB", "-o", path, "--", PYTHON, folder / "steps.py", json.dumps(peaks), kept).check().out
+            made[key] = (path, *map(int, out.split()[-2:]))
+        return made[key]
+
+    return record
+
+
+def checks(run_gpumem, *words):
+    answer = run_gpumem("assert", *words, "--json")
+    told = answer.json()
+    assert answer.status == (0 if told["holds"] else 1)
+    assert told["holds"] == all(file["holds"] for file in told["files"])
+    assert all(file["holds"] == all(check["verdict"] == "holds" for check in file["checks"]) for file in told["files"])
+    return {check["check"]: check for file in told["files"] for check in file["checks"]}
+
+
+def test_the_peak_is_pytorchs_and_limits_are_exact(run_gpumem, recorded):
+    path, allocated, reserved = recorded([64] * 5)
+    for limit, holds in ((f"{allocated}", True), (f"<{allocated}", False), (f"<={allocated}", True), (f"< {allocated + 1}", True), (f"{allocated - 1}", False)):
+        check = checks(run_gpumem, path, f"--peak={limit}")["peak"]
+        assert (check["actual"], check["reserved"], check["device"]) == (allocated, reserved, 0)
+        assert check["verdict"] == ("holds" if holds else "fails"), limit
+
+
+def test_equal_steps_are_equal_and_others_are_not(run_gpumem, recorded):
+    assert checks(run_gpumem, recorded([64] * 5)[0], "--steps-equal")["steps-equal"]["verdict"] == "holds"
+    uneven = recorded([64, 64, 64, 80, 64])[0]
+    check = checks(run_gpumem, uneven, "--steps-equal")["steps-equal"]
+    assert check["verdict"] == "fails" and check["actual"] == 16 << 20 and 4 in check["steps"]
+    assert checks(run_gpumem, uneven, f"--steps-equal={16 << 20}")["steps-equal"]["verdict"] == "holds"
+    assert checks(run_gpumem, uneven, f"--steps-equal=<{16 << 20}")["steps-equal"]["verdict"] == "fails"
+
+
+def test_the_first_step_may_differ(run_gpumem, recorded):
+    assert checks(run_gpumem, recorded([100, 64, 64, 64, 64])[0], "--steps-equal")["steps-equal"]["verdict"] == "holds"
+
+
+def test_a_leak_fails_and_its_bytes_may_be_allowed(run_gpumem, recorded):
+    path = recorded([64] * 8, kept=1)[0]
+    check = checks(run_gpumem, path, "--leaks=none")["leaks"]
+    assert check["verdict"] == "fails" and check["lines"] == 1
+    told = run_gpumem("leaks", path, "--json").json()
+    assert check["actual"] == sum(line["bytes"] for line in told["sites"])
+    assert checks(run_gpumem, path, f"--leaks={check['actual']}")["leaks"]["verdict"] == "holds"
+    assert checks(run_gpumem, recorded([64] * 5)[0], "--leaks=none")["leaks"]["verdict"] == "holds"
+
+
+def test_what_cannot_be_known_is_unknown(run_gpumem, recorded):
+    path = recorded([64])[0]
+    found = checks(run_gpumem, path, "--leaks=none", "--steps-equal", "--peak=1GiB", "--device=3")
+    assert {name: (check["verdict"], check["reason"]) for name, check in found.items()} == {
+        "peak": ("unknown", "no_events"),
+        "leaks": ("unknown", "too_few_steps"),
+        "steps-equal": ("unknown", "too_few_steps"),
+    }
+    assert all(check["actual"] is None for check in found.values())
+
+
+def test_growth_is_measured_from_the_baseline(run_gpumem, recorded):
+    before, after = recorded([64] * 5), recorded([80, 80, 80, 80])
+    for limit, holds in (("17%", True), ("16%", False), (f"{16 << 20}", True), (f"<{16 << 20}", False)):
+        check = checks(run_gpumem, after[0], "--baseline", before[0], f"--growth={limit}")["growth"]
+        assert (check["actual"], check["baseline"]) == (after[1] - before[1], before[1]) == (16 << 20, before[1])
+        assert check["verdict"] == ("holds" if holds else "fails"), limit
+    smaller = checks(run_gpumem, before[0], "--baseline", after[0], "--growth=0%")["growth"]
+    assert (smaller["verdict"], smaller["actual"]) == ("holds", 0)
+
+
+@pytest.fixture(scope="module")
+def killed(run_gpumem, tmp_path_factory):
+    """A recording of a program that was killed in its last step: something may be missing at its end."""
+    folder = tmp_path_factory.mktemp("killed")
+    (folder / "steps.py").write_text(STEPS + "import os\nos.kill(os.getpid(), 9)\n")
+    run_gpumem("run", "--sim=8GiB", "-o", folder / "run.gpumem", "--", PYTHON, folder / "steps.py", json.dumps([64] * 8), 0)
+    return folder / "run.gpumem"
+
+
+def test_an_incomplete_recording_proves_what_it_has_alone(run_gpumem, killed):
+    assert not run_gpumem("info", killed, "--json").json()["complete"]
+    words = (killed, "--peak=4GiB", "--no-oom", "--leaks=none", "--steps-equal")
+    within = checks(run_gpumem, *words)
+    assert {check["reason"] for check in within.values()} == {"incomplete"} and {check["verdict"] for check in within.values()} == {"unknown"}
+    assert {check["verdict"] for check in checks(run_gpumem, *words, "--allow-gaps").values()} == {"holds"}
+    assert checks(run_gpumem, killed, "--peak=1MiB")["peak"]["verdict"] == "fails"  # more than that was recorded
+    assert checks(run_gpumem, killed, "--baseline", killed, "--growth=0%")["growth"]["reason"] == "no_baseline"
+
+
+def test_errors_count_though_they_were_caught(run_gpumem, tmp_path):
+    program, path = tmp_path / "caught.py", tmp_path / "run.gpumem"
+    program.write_text(
+        "import torch\nfor _ in range(2):\n    try:\n        torch.empty(1 << 40, dtype=torch.uint8, device='cuda')\n"
+        "    except torch.OutOfMemoryError:\n        pass\nkept = torch.ones(1000, device='cuda')\n"
+    )
+    run_gpumem("run", "--sim=8GiB", "-o", path, "--", PYTHON, program).check()
+    check = checks(run_gpumem, path, "--no-oom")["no-oom"]
+    assert (check["verdict"], check["actual"]) == ("fails", 2)
+
+
+def test_random_programs_are_judged_by_what_they_are(run_gpumem, recorded):
+    chance = random.Random(7)
+    for _ in range(4):
+        peaks = [chance.choice([32, 48, 64]) for _ in range(chance.randint(4, 7))]
+        path, allocated, _ = recorded(peaks)
+        differ = (max(peaks[1:]) - min(peaks[1:])) << 20
+        limit = chance.choice([0, differ, max(differ - 1, 0), 16 << 20])
+        found = checks(run_gpumem, path, f"--steps-equal={limit}", f"--peak={allocated}")
+        assert found["steps-equal"]["actual"] == differ, peaks
+        assert found["steps-equal"]["verdict"] == ("holds" if differ <= limit else "fails")
+        assert found["peak"]["verdict"] == "holds"
+
+
+def test_several_recordings_are_told_one_after_the_other(run_gpumem, recorded):
+    first, second = recorded([64] * 5)[0], recorded([64, 64, 64, 80, 64])[0]
+    answer = run_gpumem("assert", first, second, "--steps-equal")
+    assert answer.status == 1
+    lines = answer.out.splitlines()
+    assert [lines[0], lines[2]] == [os.fspath(first), os.fspath(second)]
+    assert lines[1].startswith("  holds    steps-equal: ") and lines[3].startswith("  fails    steps-equal: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "nothing to check"),
+        (("--peak=much",), "'much' is no limit"),
+        (("--peak=5%",), "'5%' is no limit"),
+        (("--peak=<",), "'<' is no limit"),
+        (("--peak=-1",), "'-1' is no limit"),
+        (("--growth=5%",), "go together"),
+        (("--baseline=other",), "go together"),
+        (("--baseline=other", "--growth=-5%"), "'-5%' is no limit"),
+        (("--baseline=other", "--growth=nan%"), "'nan%' is no limit"),
+        (("--leaks=some",), "'some' is no limit"),
+        (("--peak=1GiB", "--device=x"), "'x' is not a number"),
+    ],
+)
+def test_wrong_limits_are_refused(run_gpumem, words, message):
+    answer = run_gpumem("assert", "run.gpumem", *words)
+    assert answer.status == 2 and message in answer.err and answer.out == ""
+
+
+def test_a_recording_that_is_not_there_is_an_error(run_gpumem, recorded, tmp_path):
+    missing, there = tmp_path / "missing.gpumem", recorded([64] * 5)[0]
+    for words in ((missing, "--peak=1GiB"), (there, missing, "--peak=1GiB"), (there, "--baseline", missing, "--growth=5%")):
+        answer = run_gpumem("assert", *words)
+        assert answer.status == 3 and "missing.gpumem" in answer.err and answer.out == ""
+    assert run_gpumem("assert", "--peak=1GiB").status == 2
