@@ -92,7 +92,7 @@ def test_through_gdbserver_files_of_the_other_side_are_used(held, gdbserver, tmp
         "set auto-solib-add off",
         f"set sysroot {tmp_path}",
         f"target extended-remote 127.0.0.1:{port}",
-        "python import gpumem.session as s; s.session().watch.tell(s.session().library)",
+        "python import gpumem.session as s; s.session().watch.inform(s.session().library)",
         "python print('fetched', s.session().watch.remote._copy('/etc/hostname'), open(s.session().watch.remote._copy('/proc/self/status')).readline())",
         "python print('none', s.session().watch.remote._copy('/no/such/file'))",
     )
