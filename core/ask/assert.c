@@ -8,8 +8,9 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "model/model.h"
+#include "torch/torch.h"
 
-enum { CPU = 0, CUDA = 1, PERCENT = 10000 };
+enum { PERCENT = 10000 };
 
 struct checks {
 	GM_ARRAY(struct gm_assert_check) list;
@@ -38,10 +39,9 @@ static bool is_asked(const struct gm_assert_limits *limits, const struct gm_mode
 {
 	const struct gm_model_device *device = gm_model_device(model, i);
 	if (limits->device >= 0)
-		return device->type != CPU && device->index == limits->device;
-	size_t main = gm_model_main_device(model);
-	bool of_cpu = main != SIZE_MAX && gm_model_device(model, main)->type == CPU;
-	return device->events > 0 && (device->type == CPU) == of_cpu;
+		return i == gm_model_accelerator(model, (uint64_t)limits->device);
+	return device->events > 0 &&
+	       (i == gm_model_main_device(model) || gm_device_is_accelerator(device->type));
 }
 
 static const struct gm_assert_peak *find_peak(
@@ -107,7 +107,7 @@ static struct gm_error *check_devices(struct checks *checks, const struct gm_mod
 			                           .kind = (enum gm_assert_kind)kind,
 			                           .reason = GM_ASSERT_NO_EVENTS,
 			                           .limit = limits->of[kind],
-			                           .device_type = CUDA,
+			                           .device_type = GM_DEVICE_CUDA,
 			                           .device = limits->device,
 			                   }));
 	if (!limits->of[GM_ASSERT_OOM].set)

@@ -135,6 +135,18 @@ def test_errors_count_though_they_were_caught(run_gpumem, tmp_path):
     assert (check["verdict"], check["actual"]) == ("fails", 2)
 
 
+def test_memory_that_is_not_pytorchs_is_no_device_of_its_own(run_gpumem, tmp_path):
+    program, path = tmp_path / "takes.py", tmp_path / "run.gpumem"
+    program.write_text(
+        "import ctypes, torch\nkept = torch.ones(1 << 20, device='cuda')\n"
+        "ctypes.CDLL(None).cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(64 << 20))\n"
+    )
+    run_gpumem("run", "--sim=8GiB", "-o", path, "--", PYTHON, program).check()
+    assert "cuda:0 beside PyTorch" in run_gpumem("info", path).check().out
+    (file,) = run_gpumem("assert", path, "--peak=1GiB", "--json").check().json()["files"]
+    assert [(check["device"], check["actual"]) for check in file["checks"]] == [(0, 4 << 20)]
+
+
 def test_random_programs_are_judged_by_what_they_are(run_gpumem, recorded):
     chance = random.Random(7)
     for _ in range(4):
