@@ -1,5 +1,6 @@
 #include "base/sibling_path.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,4 +26,13 @@ char *gm_sibling_path(const char *file, const char *name)
 			return found;
 	}
 	return NULL;
+}
+
+char *gm_installed_path(const char *name)
+{
+	Dl_info info;
+	char *found = NULL;
+	if (dladdr(__extension__(void *) gm_installed_path, &info) && info.dli_fname)
+		found = gm_sibling_path(info.dli_fname, name);
+	return found ? found : gm_sibling_path("/proc/self/exe", name);
 }

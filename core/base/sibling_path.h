@@ -6,5 +6,7 @@
 /* The library `name` as seen from `file`, a program in bin/ or libgpumem.so beside it; NULL where
  * it is not there. The caller frees it. */
 char *gm_sibling_path(const char *file, const char *name);
+/* The same as seen from the file that this code is in, else from the program that runs it. */
+char *gm_installed_path(const char *name);
 
 #endif

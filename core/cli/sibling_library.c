@@ -1,6 +1,5 @@
 #include "cli/sibling_library.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,18 +11,13 @@ struct gm_error *gm_library_sibling_path(
         const char *library, const char *variable, const char *what, char **ret)
 {
 	const char *named = getenv(variable);
-	Dl_info info;
-	*ret = NULL;
 	if (named && *named) {
 		*ret = realpath(named, NULL);
 		return *ret ? NULL
 		            : gm_error_create(GM_TARGET, "%s: %s=%s: no such file: name %s", what,
 		                      variable, named, library);
 	}
-	if (dladdr((void *)gm_library_sibling_path, &info) && info.dli_fname)
-		*ret = gm_sibling_path(info.dli_fname, library);
-	if (!*ret)
-		*ret = gm_sibling_path("/proc/self/exe", library);
+	*ret = gm_installed_path(library);
 	return *ret ? NULL
 	            : gm_error_create(GM_TARGET,
 	                      "%s: %s is not next to this program: install all of gpumem, or set "

@@ -351,22 +351,6 @@ static struct gm_error *take_shape(const struct reader *reader,
 	                                           "use --method simulate, which builds the model");
 }
 
-static enum gm_estimate_dtype dtype_named(const char *name)
-{
-	static const struct {
-		const char *name;
-		enum gm_estimate_dtype dtype;
-	} names[] = {
-	        {"float32", GM_ESTIMATE_FLOAT32},
-	        {"bfloat16", GM_ESTIMATE_BFLOAT16},
-	        {"float16", GM_ESTIMATE_FLOAT16},
-	};
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		if (strcmp(names[i].name, name) == 0)
-			return names[i].dtype;
-	return GM_ESTIMATE_NO_DTYPE;
-}
-
 static struct gm_error *find_architecture(const struct reader *reader,
         const struct gm_estimate_numbers *given, struct gm_estimate_shape *shape)
 {
@@ -404,7 +388,7 @@ struct gm_error *gm_estimate_config(const json_t *root, const char *path,
 	if (!dtype)
 		dtype = value(&reader, "torch_dtype");
 	if (json_is_string(dtype))
-		model->dtype = dtype_named(json_string_value(dtype));
+		model->dtype = gm_estimate_dtype_named(json_string_value(dtype));
 	model->quantized = value(&reader, "quantization_config") != NULL;
 	model->has_shape = true;
 	gm_estimate_count(&model->shape, &model->counts);

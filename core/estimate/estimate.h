@@ -255,8 +255,12 @@ struct gm_estimate {
 	struct gm_estimate_other others[4];
 	size_t other_count;
 	bool notes[GM_ESTIMATE_NOTES];
-	bool fits; /* without a budget: true */
 };
+
+const char *gm_estimate_dtype_name(enum gm_estimate_dtype dtype);
+/* GM_ESTIMATE_NO_DTYPE: it is none of these. */
+enum gm_estimate_dtype gm_estimate_dtype_named(const char *name);
+const char *gm_estimate_optimizer_name(enum gm_estimate_optimizer optimizer);
 
 /* GM_USAGE: settings that contradict each other, or numbers beyond 64 bits. */
 struct gm_error *gm_estimate_formula(const struct gm_estimate_model *model,

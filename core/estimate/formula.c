@@ -375,7 +375,6 @@ struct gm_error *gm_estimate_formula(const struct gm_estimate_model *model,
 	if (!kept.inference)
 		compare_ways(&work, &best);
 	put_notes(model, &best);
-	best.fits = !kept.budget || best.total <= kept.budget;
 	if (best.total == GM_TOO_MUCH || best.host == GM_TOO_MUCH || best.states == GM_TOO_MUCH)
 		return refuse(
 		        "the sum is beyond 64 bits: check --batch, --sequence and the model's "

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/sibling_path.h"
 #include "estimate/internal.h"
 #include "sim/listen.h"
 
@@ -35,17 +36,11 @@ static struct gm_error *check(const struct gm_estimate_settings *settings)
 
 static json_t *question(const char *config, const struct gm_estimate_settings *settings)
 {
-	static const char *const dtypes[] = {NULL, "float32", "bfloat16", "float16"};
-	static const char *const optimizers[] = {
-	        [GM_ESTIMATE_ADAMW] = "adamw",
-	        [GM_ESTIMATE_ADAMW_FUSED] = "adamw-fused",
-	        [GM_ESTIMATE_SGD] = "sgd",
-	        [GM_ESTIMATE_SGD_MOMENTUM] = "sgd-momentum",
-	};
 	return json_pack("{s:s,s:I,s:I,s:s,s:s?,s:s,s:s,s:I,s:s,s:b}", "config", config, "batch",
 	        (json_int_t)settings->batch, "sequence", (json_int_t)settings->sequence, "dtype",
-	        dtypes[settings->dtype], "autocast", dtypes[settings->autocast], "optimizer",
-	        optimizers[settings->optimizer], "checkpointing",
+	        gm_estimate_dtype_name(settings->dtype), "autocast",
+	        settings->autocast ? gm_estimate_dtype_name(settings->autocast) : NULL, "optimizer",
+	        gm_estimate_optimizer_name(settings->optimizer), "checkpointing",
 	        settings->checkpointing ? "full" : "none", "accumulation",
 	        (json_int_t)settings->accumulation, "attention",
 	        settings->materialized ? "materialized" : "efficient", "inference",
@@ -155,7 +150,7 @@ struct gm_error *gm_estimate_simulate(const char *config, const char *python,
         const struct gm_estimate_settings *settings, struct gm_estimate_simulated *ret_simulated)
 {
 	_cleanup_close_ int file = -1;
-	_cleanup_free_ char *program = gm_sim_file_beside("gpumem-estimate/simulate.py");
+	_cleanup_free_ char *program = gm_installed_path("gpumem-estimate/simulate.py");
 	_cleanup_free_ struct gm_sim_listened *listened = calloc(1, sizeof(*listened));
 	struct heard heard = {0};
 	if (!program)

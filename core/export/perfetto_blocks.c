@@ -86,16 +86,11 @@ static uint64_t time_of(const struct gm_log *log, uint32_t event)
 	return one.time_ns;
 }
 
-static uint32_t released(const struct gm_block *block)
-{
-	return block->free_requested != GM_NO_EVENT ? block->free_requested : block->free_completed;
-}
-
 static void set_times(const struct gm_model *model, struct shown *one)
 {
 	const struct gm_log *log = gm_model_log(model);
 	const struct gm_block *block = gm_model_block(model, one->block);
-	uint32_t last = (uint32_t)(gm_log_event_count(log) - 1), end = released(block);
+	uint32_t last = (uint32_t)(gm_log_event_count(log) - 1), end = gm_block_end(block);
 	one->from = time_of(log, block->alloc != GM_NO_EVENT ? block->alloc : 0);
 	one->to = time_of(log, end != GM_NO_EVENT ? end : last);
 	/* the clocks of two threads may differ */
@@ -203,7 +198,7 @@ static void put_arguments(const struct gm_model *model, const struct gm_block *b
 	fputs(",\"site\":", out);
 	put_site(gm_model_log(model), block, false, out);
 	put_event(out, "allocated", block->alloc);
-	put_event(out, "released", released(block));
+	put_event(out, "released", gm_block_end(block));
 	for (size_t i = 1; i < count && i < NAMES_SHOWN; i++) {
 		fprintf(out, ",\"name %zu\":", i + 1);
 		gm_export_json_string(out, names[i].name);

@@ -1,7 +1,6 @@
 #include "learn/probe.h"
 
 #include <ctype.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -41,13 +40,9 @@ static const char *const always[] = {"GPUMEM_SIM_QUIET=1", "OMP_NUM_THREADS=1", 
 static char *probe_file(const struct gm_learn_options *options)
 {
 	char name[64];
-	Dl_info info;
-	char *found = NULL;
 	snprintf(name, sizeof(name), "gpumem-learn/%s",
 	        options->probe ? options->probe : "torch/probe.py");
-	if (dladdr((void *)gm_probe_start, &info) && info.dli_fname)
-		found = gm_sibling_path(info.dli_fname, name);
-	return found ? found : gm_sibling_path("/proc/self/exe", name);
+	return gm_installed_path(name);
 }
 
 static const char *variable_in(char *const *environment, const char *name)

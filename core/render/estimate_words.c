@@ -90,13 +90,6 @@ NAMES(gm_estimate_note_name, enum gm_estimate_note, [GM_NOTE_A_IS_BYTES] = "text
         [GM_NOTE_NOT_MEASURED] = "activations_not_compared",
         [GM_NOTE_NO_ACTIVATIONS_EXACT] = "activations_by_fit",
         [GM_NOTE_INDEX_ALONE] = "index_alone", [GM_NOTE_PAPER_ARCHITECTURE] = "paper_is_of_gpt")
-NAMES(gm_estimate_dtype_name,
-        enum gm_estimate_dtype, [GM_ESTIMATE_NO_DTYPE] = "none", [GM_ESTIMATE_FLOAT32] = "float32",
-        [GM_ESTIMATE_BFLOAT16] = "bfloat16", [GM_ESTIMATE_FLOAT16] = "float16")
-NAMES(gm_estimate_optimizer_name, enum gm_estimate_optimizer, [GM_ESTIMATE_ADAMW] = "adamw",
-        [GM_ESTIMATE_ADAMW_FUSED] = "adamw-fused", [GM_ESTIMATE_ADAMW_8BIT] = "adamw-8bit",
-        [GM_ESTIMATE_SGD] = "sgd", [GM_ESTIMATE_SGD_MOMENTUM] = "sgd-momentum",
-        [GM_ESTIMATE_LION] = "lion")
 NAMES(gm_estimate_checkpointing_name,
         enum gm_estimate_checkpointing, [GM_ESTIMATE_CHECKPOINT_NONE] = "none",
         [GM_ESTIMATE_CHECKPOINT_SELECTIVE] = "selective", [GM_ESTIMATE_CHECKPOINT_FULL] = "full")

@@ -17,8 +17,6 @@ const char *gm_estimate_term_name(enum gm_estimate_term_kind kind);
 const char *gm_estimate_source_name(enum gm_estimate_source source);
 const char *gm_estimate_way_name(enum gm_estimate_way way);
 const char *gm_estimate_note_name(enum gm_estimate_note note);
-const char *gm_estimate_dtype_name(enum gm_estimate_dtype dtype);
-const char *gm_estimate_optimizer_name(enum gm_estimate_optimizer optimizer);
 const char *gm_estimate_checkpointing_name(enum gm_estimate_checkpointing checkpointing);
 const char *gm_estimate_peak_name(enum gm_estimate_peak peak);
 const char *gm_estimate_input_name(enum gm_estimate_input input);

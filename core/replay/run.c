@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/sibling_path.h"
 #include "replay/replay.h"
 #include "sim/listen.h"
 
@@ -117,7 +118,7 @@ struct gm_error *gm_replay_run(const struct gm_replay_requests *requests,
         const struct gm_replay_run *run, struct gm_replay_result *ret_results, char ret_version[64])
 {
 	_cleanup_close_ int file = -1;
-	_cleanup_free_ char *program = gm_sim_file_beside("gpumem-replay/allocator.py");
+	_cleanup_free_ char *program = gm_installed_path("gpumem-replay/allocator.py");
 	_cleanup_free_ const char **argv = calloc(run->count + 4, sizeof(*argv));
 	_cleanup_free_ struct gm_sim_listened *listened = calloc(1, sizeof(*listened));
 	if (!program)

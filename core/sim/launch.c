@@ -1,6 +1,5 @@
 #include "sim/launch.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <glob.h>
 #include <limits.h>
@@ -34,12 +33,7 @@ struct gm_error *gm_sim_library(char **ret)
 			        named);
 		return NULL;
 	}
-	Dl_info info;
-	*ret = NULL;
-	if (dladdr((void *)gm_sim_library, &info) && info.dli_fname)
-		*ret = gm_sibling_path(info.dli_fname, LIBRARY);
-	if (!*ret)
-		*ret = gm_sibling_path("/proc/self/exe", LIBRARY);
+	*ret = gm_installed_path(LIBRARY);
 	if (!*ret)
 		return gm_error_create(GM_TARGET,
 		        "simulated device: " LIBRARY " is not beside this program: install gpumem "

@@ -1,6 +1,5 @@
 #include "sim/listen.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,16 +10,6 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
-#include "base/sibling_path.h"
-
-char *gm_sim_file_beside(const char *name)
-{
-	Dl_info info;
-	char *found = NULL;
-	if (dladdr((void *)gm_sim_listen, &info) && info.dli_fname)
-		found = gm_sibling_path(info.dli_fname, name);
-	return found ? found : gm_sibling_path("/proc/self/exe", name);
-}
 
 struct process {
 	pid_t pid;

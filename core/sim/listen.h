@@ -36,8 +36,4 @@ struct gm_sim_listened {
 struct gm_error *gm_sim_listen(
         const struct gm_sim_program *program, struct gm_sim_listened *ret_listened);
 
-/* The path of a file that lies beside gpumem's libraries ("gpumem-replay/allocator.py"). NULL: it
- * is not there. The caller frees it. */
-char *gm_sim_file_beside(const char *name);
-
 #endif

@@ -1,5 +1,4 @@
 /* What of this machine the other commands need. */
-#include <dlfcn.h>
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include "ask/context.h"
 #include "ask/target/doctor_checks.h"
 #include "base/cleanup.h"
+#include "base/sibling_path.h"
 #include "image/refusal.h"
 #include "symbols/symbols.h"
 
@@ -142,27 +142,10 @@ static struct gm_error *check_devices(struct gm_doctor *doctor)
 /* In a build both lie in lib/ and bin/ of one folder; so they do once installed. */
 static struct gm_error *check_simulation(struct gm_doctor *doctor)
 {
-	static const char *const places[] = {
-	        "", "/../lib", "/../lib/x86_64-linux-gnu", "/../lib64"};
-	Dl_info self;
-	char folder[PATH_MAX] = "";
-	/* The file that this code is in: the shell command, or the plugin's library. */
-	if (dladdr(__extension__(void *) check_simulation, &self) &&
-	        realpath(self.dli_fname, folder) && strrchr(folder, '/'))
-		*strrchr(folder, '/') = '\0';
-	else if (realpath("/proc/self/exe", folder) && strrchr(folder, '/'))
-		*strrchr(folder, '/') = '\0';
-	for (size_t i = 0; *folder && i < sizeof(places) / sizeof(places[0]); i++) {
-		_cleanup_free_ char *path = NULL;
-		if (asprintf(&path, "%s%s/libgpumem-sim.so", folder, places[i]) < 0) {
-			path = NULL;
-			return &gm_error_no_memory;
-		}
-		char real[PATH_MAX];
-		if (access(path, R_OK) == 0 && realpath(path, real))
-			return gm_doctor_add(&doctor->machine, "simulated device", GM_DOCTOR_OK,
-			        (struct gm_doctor_fact){GM_FOUND_SIMULATED, .text = real});
-	}
+	_cleanup_free_ char *path = gm_installed_path("libgpumem-sim.so");
+	if (path && access(path, R_OK) == 0)
+		return gm_doctor_add(&doctor->machine, "simulated device", GM_DOCTOR_OK,
+		        (struct gm_doctor_fact){GM_FOUND_SIMULATED, .text = path});
 	return gm_doctor_add(&doctor->machine, "simulated device", GM_DOCTOR_ABSENT,
 	        (struct gm_doctor_fact){GM_FOUND_SIMULATED_ABSENT});
 }
