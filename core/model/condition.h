@@ -45,7 +45,8 @@ enum gm_fact {
 	GM_FACT_MODULE,     /* the class of a module whose forward() is on the Python stack */
 	GM_FACT_COLLECTIVE, /* a function of torch.distributed on a stack; "none" */
 	GM_FACT_LABEL,
-	GM_FACT_NAME, /* of a tensor in the block; `*` is any text */
+	GM_FACT_NAME,  /* of a tensor in the block; `*` is any text */
+	GM_FACT_RANGE, /* any that was open at the allocation, as the program named it */
 	/* of their own form */
 	GM_FACT_LINE, /* FILE or FILE:LINE, of any frame */
 	GM_FACT_SHAPE,

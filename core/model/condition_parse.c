@@ -39,6 +39,7 @@ static const char *const names[GM_FACT_COUNT] = {
         [GM_FACT_COLLECTIVE] = "collective",
         [GM_FACT_LABEL] = "label",
         [GM_FACT_NAME] = "name",
+        [GM_FACT_RANGE] = "range",
         [GM_FACT_LINE] = "line",
         [GM_FACT_SHAPE] = "shape",
         [GM_FACT_OVERFLOW] = "overflow",
@@ -58,6 +59,7 @@ bool gm_fact_is_known(enum gm_fact fact, enum gm_subject subject)
 	case GM_FACT_CATEGORY:
 	case GM_FACT_LABEL:
 	case GM_FACT_NAME:
+	case GM_FACT_RANGE:
 		return subject == GM_OF_BLOCKS;
 	case GM_FACT_OVERFLOW:
 	case GM_FACT_SKIPPED:
@@ -151,6 +153,10 @@ static struct gm_error *refuse_fact(struct parser *parser, enum gm_fact fact)
 		return refuse(parser, parser->at,
 		        "%s is not known at an event: names are read once (`gpumem run --names`). "
 		        "`gpumem blocks --where` knows it afterwards",
+		        name);
+	if (fact == GM_FACT_RANGE)
+		return refuse(parser, parser->at,
+		        "%s is not known at an event: `gpumem blocks --where` knows it afterwards",
 		        name);
 	return refuse(parser, parser->at,
 	        "%s is not known at an event: blocks get their labels later. `gpumem blocks "

@@ -133,10 +133,14 @@ static bool add_event(struct gm_model *model, const struct gm_event *event, uint
 	uint32_t index = model->event_blocks[number];
 	const struct gm_block *block = index == GM_NO_BLOCK ? NULL : &model->blocks.items[index];
 	count_usage(owner, event, block, number);
-	if (event->allocated != UINT64_MAX)
+	if (event->allocated != UINT64_MAX) {
 		owner->reported_allocated = event->allocated;
-	if (event->reserved != UINT64_MAX)
+		raise(&owner->reported_peak_allocated, event->allocated);
+	}
+	if (event->reserved != UINT64_MAX) {
 		owner->reported_reserved = event->reserved;
+		raise(&owner->reported_peak_reserved, event->reserved);
+	}
 	return true;
 }
 

@@ -99,6 +99,11 @@ bool gm_model_steps_marked(const struct gm_model *model)
 	return gm_marks_has_steps(model->marks);
 }
 
+bool gm_model_has_marks(const struct gm_model *model)
+{
+	return model->marks != NULL;
+}
+
 size_t gm_model_ranges(
         const struct gm_model *model, uint64_t number, const char **ret_names, size_t max)
 {

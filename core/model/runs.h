@@ -19,6 +19,8 @@ bool gm_model_steps_marked(const struct gm_model *model);
 /* The ranges, named by the program, that an event is in: outermost first, at most `max`. */
 size_t gm_model_ranges(
         const struct gm_model *model, uint64_t event, const char **ret_names, size_t max);
+/* Did the program name any, or say anything else of itself (model/marks.h)? */
+bool gm_model_has_marks(const struct gm_model *model);
 /* What the program attached to the event by torch.cuda.memory._set_memory_metadata(); NULL:
  * nothing. */
 const char *gm_model_metadata(const struct gm_model *model, uint64_t event);

@@ -38,10 +38,18 @@ struct gm_model_device {
 	/* The allocator's own figures after its last event, UINT64_MAX: not recorded. Where they
 	 * differ from `now`, the record began late or has lost events. */
 	uint64_t reported_allocated, reported_reserved;
+	/* The highest of these figures after any event; 0 where they are not recorded. */
+	uint64_t reported_peak_allocated, reported_peak_reserved;
 	uint64_t unknown_frees,
 	        unknown_free_bytes; /* frees whose allocation is not in the record */
 	uint64_t ooms;
 };
+
+/* Are the allocator's own figures recorded? */
+static inline bool gm_reports_allocated(const struct gm_model_device *device)
+{
+	return device->reported_allocated != UINT64_MAX;
+}
 
 struct gm_segment {
 	uint64_t address, size, stream;

@@ -210,11 +210,6 @@ static void cuda_free(struct gm_recorder *recorder, struct gm_moment *moment, in
 		        .device_type = GM_DEVICE_CUDA,
 		        .device = (int8_t)device,
 		        .event = UINT64_MAX};
-		if (!recorder->reported_unknown_free) {
-			recorder->reported_unknown_free = true;
-			gm_record_gap(
-			        recorder, "blocks are freed whose allocation was not recorded");
-		}
 		block = gm_record_keep_block(recorder, &unknown);
 		if (!block)
 			return;

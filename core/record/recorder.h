@@ -205,7 +205,7 @@ struct gm_recorder {
 
 	/* each of these gaps is told once */
 	bool reported_no_record, reported_expandable, reported_python, reported_torch,
-	        reported_waiting, reported_unknown_free;
+	        reported_waiting;
 
 	uint64_t stop_after; /* event count at which to stop, 0: not */
 	uint32_t stop_step;

@@ -284,7 +284,6 @@ static void free_requested(
 		event->requested = block->requested;
 		event->stream = block->stream;
 	} else {
-		replay->unknown_frees++;
 		event->stream = 0;
 	}
 	event->evidence = gm_spool_evidence(replay->tables, from->evidence);
@@ -460,9 +459,6 @@ void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary
 		        (uintmax_t)replay->missing);
 		gm_log_writer_gap(replay->log, text);
 	}
-	if (replay->unknown_frees)
-		gm_log_writer_gap(
-		        replay->log, "blocks are freed whose allocation was not recorded");
 	if (replay->no_memory)
 		gm_log_writer_gap(replay->log, "there was too little memory for reading: the "
 		                               "lifetimes of blocks are incomplete");

@@ -62,7 +62,7 @@ struct gm_spool_replay {
 	size_t loop_count;
 	uint64_t written; /* events of the log */
 	struct gm_spool_external *external;
-	uint64_t next_sequence, missing, unknown_frees, outside;
+	uint64_t next_sequence, missing, outside;
 	uint64_t cuda_peak, cpu_allocated, cpu_peak, cuda_ooms;
 	bool no_memory;
 	bool beginning_dropped; /* of a ring */

@@ -238,6 +238,19 @@ static struct gm_error *put_labels(
 	return NULL;
 }
 
+static struct gm_error *put_ranges(
+        const struct looking *looking, size_t index, struct gm_view_columns *columns)
+{
+	enum { RANGES_MAX = 256 }; /* as conditions have it */
+	const char *ranges[RANGES_MAX];
+	uint32_t event = gm_model_block(looking->model, index)->alloc;
+	size_t count = gm_model_ranges(looking->model, event, ranges, RANGES_MAX);
+	gm_view_put(columns, count);
+	for (size_t i = 0; i < count; i++)
+		gm_view_put(columns, gm_view_text(looking->tables, ranges[i]));
+	return NULL;
+}
+
 static bool is_there(const struct gm_block *block, size_t device)
 {
 	return block->device == device && block->alloc != GM_NO_EVENT;
@@ -290,5 +303,7 @@ struct gm_error *gm_view_device_blocks(const struct gm_model *model, size_t devi
 		gm_try(write_lists(&looking, device, "names", put_names, columns));
 	if (gm_model_has_labels(model))
 		gm_try(write_lists(&looking, device, "labels", put_labels, columns));
+	if (gm_model_has_marks(model))
+		gm_try(write_lists(&looking, device, "ranges", put_ranges, columns));
 	return gm_view_causes_write(causes, device, columns);
 }

@@ -49,6 +49,24 @@ def events_of(gpumem, log):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def check_selection_by_range(gpumem, log, events):
+    made = {event["n"]: event for event in events if event["action"] == "alloc"}
+    last = events[-1]["n"]
+    gone = {event["block"] for event in events if event["action"].startswith("free")}
+    found = 0
+    for condition, holds in (
+        ("range='Backward pass'", lambda marks: "Backward pass" in marks),
+        ("range=Optimizer.*", lambda marks: any(mark.startswith("Optimizer.") for mark in marks)),
+        ("range~ßer", lambda marks: any("ßer" in mark for mark in marks)),
+        ("not range~ward", lambda marks: not any("ward" in mark for mark in marks)),
+    ):
+        done = run_process([gpumem, "blocks", log, f"--at={last}", "--where", condition, "--json"]).check()
+        told = {block["allocated"] for block in done.json()["blocks"]}
+        assert told == {n for n, event in made.items() if n not in gone and holds(event["marks"])}, condition
+        found += bool(told)
+    assert found >= 3
+
+
 def test_steps_and_ranges_are_those_that_the_program_marks(build_dir, tmp_path):
     gpumem, log = build_dir / "bin" / "gpumem", tmp_path / "run.gpumem"
     done = run(gpumem, tmp_path, PROGRAM, "-o", log)
@@ -73,6 +91,7 @@ def test_steps_and_ranges_are_those_that_the_program_marks(build_dir, tmp_path):
     assert borrowed
     assert all(event["marks"] == ["Backward pass"] for event in borrowed)
     assert all(event["python"][0]["function"] == "_engine_run_backward" for event in borrowed)
+    check_selection_by_range(gpumem, log, events)
     shown = subprocess.run([gpumem, "steps", log], capture_output=True, text=True, timeout=600, check=True).stdout
     assert "3 steps, as the program marks them" in shown
 
@@ -101,6 +120,10 @@ def test_a_block_is_recorded_without_gpumem_run(build_dir, tmp_path):
     made = [(event["size"], event["marks"]) for event in events if event["action"] == "alloc" and not event["preexisting"]]
     assert made == [(8 << 20, []), (16 << 20, ["again", "within"])]
     assert {event["python"][-1]["function"] for event in events if event["python"]} == {"<module>"}
+    # the allocator's own figures, which contain what there was before
+    for limit, status in ((28 << 20, 0), ((28 << 20) - 1, 1)):
+        checked = run_process([gpumem, "assert", tmp_path / "block.gpumem", f"--peak={limit}", "--json"])
+        assert checked.status == status and checked.json()["files"][0]["checks"][0]["actual"] == 28 << 20, checked.out
 
 
 def test_marks_do_nothing_where_there_is_no_agent(build_dir, tmp_path):

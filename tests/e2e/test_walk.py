@@ -316,6 +316,7 @@ WRONG = [
     ("gpumem until skipped=1", "  skipped=1\n  ^\ngpumem: until: 'skipped=1', column 1: skipped is not known at a breakpoint, which sees no values: the agent "),
     ("gpumem until overflow", "  overflow\n  ^\ngpumem: until: 'overflow', column 1: overflow is not known at a breakpoint, "),
     ("gpumem watch label=x", "  label=x\n  ^\ngpumem: watch: 'label=x', column 1: label is not known at an event: "),
+    ("gpumem watch range=x", "  range=x\n  ^\ngpumem: watch: 'range=x', column 1: range is not known at an event: "),
     ("gpumem watch step=1 and step=2", "gpumem: watch: 'step=1 and step=2' can never hold: change it"),
     ("gpumem watch delete 7", "gpumem: watch delete 7: there is no condition of this number: "),
     ("gpumem watch delete x", "gpumem: watch: delete: 'x' is not a number: "),

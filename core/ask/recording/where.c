@@ -85,6 +85,19 @@ static enum gm_truth judge_names(
 	return gm_compare_several(gm_model_has_names(model), any, clause);
 }
 
+/* Where no range was recorded, it is not known whether the program had any. */
+static enum gm_truth judge_ranges(
+        const struct gm_model *model, uint64_t event, const struct gm_clause *clause)
+{
+	enum { RANGES_MAX = 256 };
+	const char *ranges[RANGES_MAX];
+	size_t count = gm_model_ranges(model, event, ranges, RANGES_MAX);
+	bool any = false;
+	for (size_t i = 0; i < count; i++)
+		any |= gm_name_fits(ranges[i], clause);
+	return gm_compare_several(gm_model_has_marks(model), any, clause);
+}
+
 enum gm_truth gm_where_judge(const void *subject, const struct gm_clause *clause)
 {
 	const struct gm_where_block *where = subject;
@@ -121,6 +134,8 @@ enum gm_truth gm_where_judge(const void *subject, const struct gm_clause *clause
 	case GM_FACT_PHASE:
 		return gm_compare_texts(
 		        gm_phase_name(gm_model_phase(where->model, block->alloc)), clause);
+	case GM_FACT_RANGE:
+		return judge_ranges(where->model, block->alloc, clause);
 	case GM_FACT_LINE:
 	case GM_FACT_FUNCTION:
 	case GM_FACT_MODULE:

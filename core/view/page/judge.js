@@ -142,8 +142,8 @@ async function judgeOf(clause, recording) {
       return (block) => (native[block] ? fits(block) : UNKNOWN);
     }
     default: {
-      const lists = await device.lists(`block.${clause.fact}s`); // names, labels
-      const fits = clause.fact === "name" ? nameFits : (label) => (clause.compare === "~" ? label.includes(clause.text) : label === clause.text);
+      const lists = await device.lists(`block.${clause.fact}s`); // names, labels, ranges
+      const fits = clause.fact === "name" || clause.fact === "range" ? nameFits : (label) => (clause.compare === "~" ? label.includes(clause.text) : label === clause.text);
       return lists
         ? (block) =>
             several(
