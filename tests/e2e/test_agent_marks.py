@@ -51,8 +51,8 @@ def events_of(gpumem, log):
 
 def check_selection_by_range(gpumem, log, events):
     made = {event["n"]: event for event in events if event["action"] == "alloc"}
-    last = events[-1]["n"]
-    gone = {event["block"] for event in events if event["action"].startswith("free")}
+    last = max(made)
+    gone = {event["block"] for event in events if event["action"].startswith("free") and event["n"] <= last}
     found = 0
     for condition, holds in (
         ("range='Backward pass'", lambda marks: "Backward pass" in marks),

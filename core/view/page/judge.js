@@ -143,7 +143,10 @@ async function judgeOf(clause, recording) {
     }
     default: {
       const lists = await device.lists(`block.${clause.fact}s`); // names, labels, ranges
-      const fits = clause.fact === "name" || clause.fact === "range" ? nameFits : (label) => (clause.compare === "~" ? label.includes(clause.text) : label === clause.text);
+      const fits =
+        clause.fact === "name" || clause.fact === "range"
+          ? nameFits
+          : (label) => (clause.compare === "~" ? label.includes(clause.text) : label === clause.text);
       return lists
         ? (block) =>
             several(
