@@ -32,8 +32,8 @@ void gm_agent_allocator_look(void)
 	const char *name = class_name(functions);
 	if (strstr(name, "CudaMallocAsyncAllocator"))
 		gm_agent_gap("PyTorch's allocator is backend:cudaMallocAsync: each block is a "
-		             "request to CUDA; what CUDA's pool keeps beside them is not seen");
+		             "request to CUDA; what CUDA's pool keeps in addition is not recorded");
 	else if (strstr(name, "PluggableAllocator"))
-		gm_agent_gap("PyTorch's allocator is a pluggable one: its blocks are what it takes "
-		             "from CUDA; what it hands out of that in pieces is not seen");
+		gm_agent_gap("PyTorch's allocator is a pluggable one: the recording has its "
+		             "requests to CUDA; how it divides that memory is not recorded");
 }

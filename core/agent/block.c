@@ -195,8 +195,8 @@ static void keep(struct device_blocks *device, uint64_t address, uint64_t record
 {
 	if ((!device->entries || device->count + 1 > device->size / 2) && !grow(device) &&
 	        (!device->entries || device->count + 1 > device->size / 4 * 3)) {
-		gm_agent_gap("too many blocks are alive: frees of some that wait for a stream are "
-		             "told early");
+		gm_agent_gap("too many blocks are alive: some frees that wait for a stream are "
+		             "reported early");
 		return;
 	}
 	struct entry *entry = &device->entries[find(device, address)];

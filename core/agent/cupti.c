@@ -206,17 +206,17 @@ static void subscribe(const char *named)
 	void *subscriber = NULL;
 	char text[256];
 	if (!load(named)) {
-		gm_agent_gap("CUPTI is not there: what libraries with a runtime of their own "
-		             "(NCCL, cuDNN) allocate is not "
-		             "seen: install cuda-cupti, or have it in LD_LIBRARY_PATH");
+		gm_agent_gap("CUPTI was not found: what libraries with a runtime of their own "
+		             "(NCCL, cuDNN) allocate is not recorded: install cuda-cupti, or add "
+		             "it to LD_LIBRARY_PATH");
 		return;
 	}
 	int result = cupti.subscribe(&subscriber, callback, NULL);
 	if (result != SUCCESS) {
 		snprintf(text, sizeof(text),
-		        "CUPTI is taken (error %d: a profiler, cuda-gdb or Nsight): what libraries "
-		        "with a runtime of their "
-		        "own (NCCL, cuDNN) allocate is not seen",
+		        "CUPTI is in use (error %d: by a profiler, cuda-gdb or Nsight): what "
+		        "libraries with a runtime of their own (NCCL, cuDNN) allocate is not "
+		        "recorded",
 		        result);
 		gm_agent_gap(text);
 		return;
@@ -266,9 +266,9 @@ static int hook_cuptiSubscribe(void **subscriber, callback_function *given, void
 	void *own = atomic_exchange(&cupti.subscriber, NULL);
 	if (own) {
 		cupti.unsubscribe(own);
-		gm_agent_gap("CUPTI went to the program's own profiler: what libraries with a "
-		             "runtime of their own (NCCL, "
-		             "cuDNN) allocate from then on is not seen");
+		gm_agent_gap("the program's own profiler took over CUPTI: what libraries with a "
+		             "runtime of their own (NCCL, cuDNN) allocate from then on is not "
+		             "recorded");
 	}
 	return function ? function(subscriber, given, user) : 1;
 }

@@ -187,9 +187,8 @@ static void act(const char *what)
 	}
 	if (strcmp(what, "core") != 0) {
 		snprintf(line, sizeof(line),
-		        "gpumem: process %u ran out of GPU memory and stands still there: `gpumem "
-		        "oom --pid %u` "
-		        "or gdb tells why; `kill -CONT %u` lets it go on\n",
+		        "gpumem: process %u ran out of GPU memory and is stopped at the error: "
+		        "`gpumem oom --pid %u` or gdb shows why; `kill -CONT %u` continues it\n",
 		        pid, pid, pid);
 		if (!debugged)
 			say(line);

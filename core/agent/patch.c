@@ -355,7 +355,7 @@ void gm_agent_patch(const struct gm_agent_hook *hooks)
 	bool full = patched.full;
 	unlock();
 	if (full)
-		gm_agent_gap("more libraries than can be followed: calls of some are not seen");
+		gm_agent_gap("too many libraries: calls from some of them are not recorded");
 }
 
 /* ---- putting back ---------------------------------------------------------------------------- */

@@ -191,7 +191,7 @@ const char *gm_agent_spool_open(const char *path)
 	int fd = open(
 	        path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* names and paths are in it */
 	if (fd < 0)
-		return errno == EEXIST ? "there is such a file" : "it cannot be created";
+		return errno == EEXIST ? "the file exists already" : "it cannot be created";
 	struct stat status;
 	struct gm_agent_file_header *header = NULL;
 	bool written = write_header(fd) == GM_AGENT_RUNS;

@@ -13,8 +13,8 @@ static struct gm_error *get_model(
 	struct gm_context *context = gm_session_context(session);
 	if (!session->source.recording)
 		return gm_error_create(GM_USAGE,
-		        "this session has no recording: the question is about one: name it when "
-		        "the session is opened");
+		        "this session has no recording, and the question needs one: name it when "
+		        "you open the session");
 	gm_try(gm_context_set_log(context, session->source.recording));
 	gm_try(gm_context_set_loop(context, session->source.loop));
 	gm_try(gm_context_model(context, ret_model));

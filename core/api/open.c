@@ -27,7 +27,7 @@ static struct gm_error *fill(gpumem_session *session, const struct gpumem_sessio
 	gm_try(copy(options->layouts, &source->layouts));
 	gm_try(copy(options->loop, &source->loop));
 	if (options->process < 0 || options->thread < 0)
-		return gm_error_create(GM_USAGE, "a session: %d is no number of a %s",
+		return gm_error_create(GM_USAGE, "a session: %d is not the number of a %s",
 		        options->process < 0 ? options->process : options->thread,
 		        options->process < 0 ? "process" : "thread");
 	if (source->core && options->process)

@@ -78,7 +78,7 @@ void gm_api_question_begin(
 struct gm_error *gm_api_check_word(const char *word, const char *what)
 {
 	if (!word || !word[0] || word[0] == '-')
-		return gm_error_create(GM_USAGE, "'%s': it is no %s", word ? word : "", what);
+		return gm_error_create(GM_USAGE, "'%s' is not a %s", word ? word : "", what);
 	return NULL;
 }
 

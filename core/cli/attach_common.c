@@ -32,8 +32,8 @@ struct gm_error *gm_attach_open(struct gm_context *context, struct gm_inject_ide
 struct gm_error *gm_attach_still_waiting(int pid, const char *what)
 {
 	return gm_error_create(GM_TARGET,
-	        "process %d: the agent waits for a lock that the program holds (it is probably "
-	        "loading libraries) and will %s then: check again later",
+	        "process %d: the agent is waiting for a lock that the program holds (it is "
+	        "probably loading libraries), and will %s after that: check again later",
 	        pid, what);
 }
 

@@ -63,12 +63,11 @@ const struct gm_command gm_command_amp = {
                  "made; autocast's copies of\n"
                  "parameters and what kept them; half-precision gradients that became float32; the "
                  "statement that released\n"
-                 "the gradients; the bytes at the peak beside an estimate for float32. For a "
-                 "process or a core it shows the\n"
-                 "scaler's settings and values, and what the optimizers hold now. Of DeepSpeed's "
-                 "own "
-                 "loss scaler it shows how many\n"
-                 "steps were skipped, and the last one that overflowed.\n"
+                 "the gradients; the bytes at the peak, compared with an estimate for float32. For "
+                 "a process or a core it shows the\n"
+                 "scaler's settings and values, and what the optimizers hold now. For DeepSpeed's "
+                 "own loss scaler it shows how many\n"
+                 "steps were skipped, and which one overflowed last.\n"
                  "\n"
                  "Example: gpumem amp run.gpumem",
         .shell = true,

@@ -28,18 +28,18 @@ struct options {
 };
 
 static const struct argp_option option_table[] = {
-        {"peak", KEY_PEAK, "LIMIT", 0, "the most bytes allocated at a time, such as '<20GiB'", 0},
+        {"peak", KEY_PEAK, "LIMIT", 0, "the maximum of the allocated bytes, such as '<20GiB'", 0},
         {"leaks", KEY_LEAKS, "none|LIMIT", 0,
-                "bytes that lines leave behind with each iteration, in all", 0},
+                "the bytes that accumulate in each iteration, summed over all lines", 0},
         {"steps-equal", KEY_STEPS, "LIMIT", OPTION_ARG_OPTIONAL,
-                "how much the peaks and ends of steps may differ, from the second on (0)", 0},
+                "how much steps may differ in peak and final bytes, from the second step on (0)",
+                0},
         {"no-oom", KEY_OOM, NULL, 0, "no out-of-memory error, not even one that was caught", 0},
         {"baseline", KEY_BASELINE, "FILE", 0, "the recording that --growth compares with", 0},
         {"growth", KEY_GROWTH, "LIMIT", 0,
                 "how much the peak may be above the baseline's: '5%', '100MiB'", 0},
-        {"allow-gaps", KEY_GAPS, NULL, 0,
-                "also if something is missing in the recording: it is taken to be within", 0},
-        {"device", KEY_DEVICE, "N", 0, "only this device", 0},
+        {"allow-gaps", KEY_GAPS, NULL, 0, "passes even if the recording is incomplete", 0},
+        {"device", KEY_DEVICE, "N", 0, "checks only this device", 0},
         {0},
 };
 
@@ -61,8 +61,8 @@ static struct gm_error *parse_limit(
 	if (may_be_percent && length && number[length - 1] == '%') {
 		double percent = strtod(number, &end);
 		if (end != number + length - 1 || !(percent >= 0 && percent <= 100000))
-			return gm_error_create(
-			        GM_USAGE, "'%s' is no limit: give one such as 5%% or 100MiB", text);
+			return gm_error_create(GM_USAGE,
+			        "'%s' is not a limit: give one such as 5%% or 100MiB", text);
 		limit.percent = true;
 		limit.bytes = (uint64_t)(percent * 100 + 0.5);
 		*ret_limit = limit;
@@ -72,7 +72,7 @@ static struct gm_error *parse_limit(
 	if (error) {
 		gm_error_destroy(error);
 		return gm_error_create(GM_USAGE,
-		        "'%s' is no limit: give one such as '<20GiB' or 500MiB%s", text,
+		        "'%s' is not a limit: give one such as '<20GiB' or 500MiB%s", text,
 		        may_be_percent ? " or 5%" : "");
 	}
 	*ret_limit = limit;
@@ -201,21 +201,19 @@ static struct gm_error *run(
 const struct gm_command gm_command_assert = {
         .name = "assert",
         .summary = "checks recordings against limits: peak, growth, leaks, equal steps",
-        .usage =
-                "[FILE...] [--peak=LIMIT] [--leaks=none|LIMIT] [--steps-equal[=LIMIT]] [--no-oom] "
-                "[--baseline=FILE --growth=LIMIT] [--allow-gaps] [--device=N] [--json]\n"
-                "Says of each recording which limits hold, for tests and CI jobs. A LIMIT is a "
-                "size "
-                "(20GiB: at most;\n"
-                "'<20GiB': less), of growth a percentage too. Peaks are those of allocated bytes, "
-                "which the program\n"
-                "decides alone; the reserved ones are shown beside them. If a limit holds for what "
-                "was recorded, but\n"
-                "something is missing in the recording, it is unknown.\n"
-                "Exit status: 0 all hold; 1 one fails, or is unknown.\n"
-                "\n"
-                " Example: gpumem assert run.gpumem --peak '<20GiB' --leaks none --steps-equal\n"
-                " Example: gpumem assert run.gpumem --baseline main.gpumem --growth 5%",
+        .usage = "[FILE...] [--peak=LIMIT] [--leaks=none|LIMIT] [--steps-equal[=LIMIT]] [--no-oom] "
+                 "[--baseline=FILE --growth=LIMIT] [--allow-gaps] [--device=N] [--json]\n"
+                 "Checks each recording against limits, for tests and CI jobs. A LIMIT is a size "
+                 "(20GiB: at most;\n"
+                 "'<20GiB': less). --growth also takes a percentage. The limits apply to allocated "
+                 "bytes, which depend\n"
+                 "only on the program; the reserved bytes are shown for comparison. If a limit "
+                 "holds for the recorded\n"
+                 "events but the recording is incomplete, the result is unknown.\n"
+                 "Exit status: 0 all limits hold; 1 a limit fails or is unknown.\n"
+                 "\n"
+                 " Example: gpumem assert run.gpumem --peak '<20GiB' --leaks none --steps-equal\n"
+                 " Example: gpumem assert run.gpumem --baseline main.gpumem --growth 5%",
         .shell = true,
         .gdb = true,
         .run = run,

@@ -67,9 +67,9 @@ const struct gm_command gm_command_at = {
                  "Shows the event, the bytes that were allocated and reserved on its device after "
                  "it, and the biggest\n"
                  "blocks of that moment. It works while the program is being recorded; the program "
-                 "stays where it\n"
-                 "stands. `gpumem blocks --at EVENT`, `segments --at EVENT` and `where EVENT` show "
-                 "more of that moment.\n"
+                 "stays\n"
+                 "stopped. `gpumem blocks --at EVENT`, `segments --at EVENT` and `where EVENT` "
+                 "show more of that moment.\n"
                  "\n"
                  "Example: gpumem at 120",
         .gdb = true,

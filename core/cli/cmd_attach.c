@@ -186,19 +186,19 @@ static struct gm_error *not_begun(int pid, const char *path, const struct gm_inj
 		return gm_attach_still_waiting(pid, "start");
 	if (injected->result == 1)
 		return gm_error_create(GM_TARGET,
-		        "process %d: it is recorded already: `gpumem detach %d` ends that "
+		        "process %d: it is being recorded already: `gpumem detach %d` ends that "
 		        "recording",
 		        pid, pid);
 	if (injected->result == 3)
 		return gm_error_create(GM_TARGET,
-		        "process %d: it may not read the processor's time stamp counter "
+		        "process %d: it is not allowed to read the processor's time stamp counter "
 		        "(PR_SET_TSC), which the agent needs for times: allow it",
 		        pid);
 	if (injected->result != 0)
 		return gm_error_create(GM_TARGET,
 		        "process %d: the agent is loaded but cannot record to %s: the program's "
-		        "stderr says why; most likely the program may not write there: name "
-		        "another FILE",
+		        "stderr shows the reason; most likely the program may not write there: "
+		        "name another FILE",
 		        pid, path);
 	return NULL;
 }

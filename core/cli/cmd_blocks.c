@@ -52,7 +52,8 @@ static const struct argp_option option_table[] = {
         {"since", KEY_SINCE, "FILE", 0,
                 "with --by: the changes since the answer that `--by WHAT --json` wrote to FILE", 0},
         {"where", KEY_WHERE, "CONDITION", 0,
-                "only the blocks of which this holds, such as 'category=gradient and size>1MiB'",
+                "only the blocks that meet this condition, such as 'category=gradient and "
+                "size>1MiB'",
                 0},
         {"sort", KEY_SORT, "ORDER", 0, "size (biggest first), age (oldest first) or address", 0},
         {"top", KEY_TOP, "N", 0, "only the first N blocks or groups", 0},
@@ -284,24 +285,22 @@ const struct gm_command gm_command_blocks = {
                  "that keep blocks\n"
                  "are shown by their paths (layers.3.mlp).\n"
                  "\n"
-                 "A CONDITION compares facts (size, requested, step, stream, address, category, "
-                 "phase, dtype,\n"
+                 "A CONDITION compares properties (size, requested, step, stream, address, "
+                 "category, phase, dtype,\n"
                  "shape, line, function, operator, node, label, name, range) by = != < <= > >= and "
-                 "~ "
-                 "(contains), "
-                 "and combines\n"
+                 "~ (contains), and combines\n"
                  "them by and, or, not and parentheses. A line is FILE or FILE:LINE, of any frame "
                  "of the stack. In a\n"
-                 "shape * is any size, ... any number of sizes. A name is what a tensor in the "
-                 "block was called when\n"
+                 "shape * is any size, ... any number of sizes. A name is the name of a tensor in "
+                 "the block when\n"
                  "names were read (`gpumem run --names`): layers.0.weight, layers.*, *.grad, "
                  "'exp_avg of *'.\n"
-                 "A range is one that the program had opened at the allocation "
+                 "A range is one that was open at the allocation "
                  "(gpumem.range, NVTX, record_function).\n"
                  "\n"
                  " Example: gpumem blocks run.gpumem --at-peak --by line\n"
-                 " Example: gpumem blocks run.gpumem --where 'dtype=float16 and shape=[..., "
-                 "50257]'\n"
+                 " Example: gpumem blocks run.gpumem --where 'dtype=float16 and shape=[..., 50257]'"
+                 "\n"
                  " Example: gpumem blocks run.gpumem --at-peak --explain\n"
                  " Example: gpumem blocks run.gpumem --at-peak --by module --pid 4711\n"
                  " Example: gpumem blocks --pid 4711 --by shape --json >before.json\n"

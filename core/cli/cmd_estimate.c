@@ -44,7 +44,7 @@ enum {
 };
 
 static const struct argp_option option_table[] = {
-        {"parameters", KEY_PARAMETERS, "N", 0, "how many (7e9 and 7000000000 are the same)", 0},
+        {"parameters", KEY_PARAMETERS, "N", 0, "the number of parameters (7e9 or 7000000000)", 0},
         {"architecture", KEY_ARCHITECTURE, "TYPE", 0, "a config's model_type (llama)", 0},
         {"layers", KEY_LAYERS, "N", 0, "layers", 0},
         {"hidden", KEY_HIDDEN, "N", 0, "width of the residual stream", 0},
@@ -56,8 +56,8 @@ static const struct argp_option option_table[] = {
         {"batch", KEY_BATCH, "N", 0, "sequences of a microbatch on one GPU (1)", 0},
         {"sequence", KEY_SEQUENCE, "N", 0, "tokens of a sequence (2048)", 0},
         {"dtype", KEY_DTYPE, "DTYPE", 0,
-                "of the parameters: float32, bfloat16, float16 (the file's; else float32)", 0},
-        {"autocast", KEY_AUTOCAST, "DTYPE", 0, "of torch.autocast: bfloat16, float16", 0},
+                "the parameters' dtype: float32, bfloat16, float16 (the file's; else float32)", 0},
+        {"autocast", KEY_AUTOCAST, "DTYPE", 0, "torch.autocast's dtype: bfloat16, float16", 0},
         {"optimizer", KEY_OPTIMIZER, "NAME", 0,
                 "adamw (PyTorch's default, foreach), adamw-fused, adamw-8bit, sgd, sgd-momentum, "
                 "lion",
@@ -72,7 +72,7 @@ static const struct argp_option option_table[] = {
                 "efficient (flash: n), materialized (keeps its matrix: n x n)", 0},
         {"inference", KEY_INFERENCE, NULL, 0, "no training: parameters and the KV cache", 0},
         {"zero", KEY_ZERO, "STAGE", 0, "ZeRO stage 0 to 3; FSDP is stage 3", 0},
-        {"world", KEY_WORLD, "N", 0, "GPUs in all (tp x pp x cp)", 0},
+        {"world", KEY_WORLD, "N", 0, "the total number of GPUs (tp x pp x cp)", 0},
         {"tp", KEY_TP, "N", 0, "tensor parallel ranks", 0},
         {"sequence-parallel", KEY_SEQUENCE_PARALLEL, NULL, 0, "norms and dropout split by --tp", 0},
         {"pp", KEY_PP, "N", 0, "pipeline stages (one forward, one backward)", 0},
@@ -82,10 +82,12 @@ static const struct argp_option option_table[] = {
                 "to the host: optimizer, parameters, activations; may be given several times", 0},
         {"activations", KEY_ACTIVATIONS, "WAY", 0,
                 "operators, paper, text, text-bytes (operators; text if only N is known)", 0},
-        {"budget", KEY_BUDGET, "SIZE", 0, "a GPU's memory, as 24GiB", 0},
+        {"budget", KEY_BUDGET, "SIZE", 0, "a GPU's memory, such as 24GiB", 0},
         {"method", KEY_METHOD, "METHOD", 0,
                 "formula; simulate: builds the model too, on the simulated device", 0},
-        {"python", KEY_PYTHON, "PYTHON", 0, "of simulate: with PyTorch and transformers (python3)",
+        {"python", KEY_PYTHON, "PYTHON", 0,
+                "for simulate: a Python with PyTorch and transformers "
+                "(python3)",
                 0},
         {0},
 };
@@ -99,7 +101,7 @@ static struct gm_error *choose(
 			return NULL;
 		}
 	}
-	return gm_error_create(GM_USAGE, "'%s' is none of these: use %s", word, all);
+	return gm_error_create(GM_USAGE, "'%s' is not valid: use %s", word, all);
 }
 
 #define CHOOSE(word, all, ret, ...)                                               \
@@ -117,7 +119,7 @@ static struct gm_error *parse_many(const char *text, uint64_t *ret)
 		return gm_error_create(GM_USAGE, "'%s' is not a number: write it like 7e9", text);
 	if (!(value >= 1 && value <= 1e16))
 		return gm_error_create(
-		        GM_USAGE, "'%s' is out of bounds: give a number from 1 to 1e16", text);
+		        GM_USAGE, "'%s' is out of range: give a number from 1 to 1e16", text);
 	if (!strpbrk(text, ".e"))
 		return gm_parse_number(text, 1, UINT64_C(10000000000000000), ret);
 	*ret = (uint64_t)value;

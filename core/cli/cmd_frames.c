@@ -54,14 +54,14 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_frames = {
         .name = "frames",
-        .summary = "the Python frames of a thread as it stands now, with their source lines",
+        .summary = "the current Python frames of a thread, with their source lines",
         .usage = "[CORE | --pid PID | --core CORE] [--frame N] [--thread TID] [--json]\n"
                  "Reads the Python frames of the selected thread (in a shell of the main thread, "
                  "or --thread) from\n"
-                 "outside; no code of the program runs. If the thread runs no Python, as the "
-                 "autograd engine's do\n"
-                 "not, the main thread's frames are shown. Frames count from 0, the innermost "
-                 "one.\n"
+                 "outside; no code of the program runs. If the thread runs no Python code, as the "
+                 "autograd engine's\n"
+                 "threads do not, the main thread's frames are shown. Frames count from 0, the "
+                 "innermost one.\n"
                  "\n"
                  " Example: gpumem frames --pid 4711",
         .shell = true,

@@ -74,7 +74,7 @@ const struct gm_command gm_command_leaks = {
                  "each line's oldest block. Without FILE it reads the process's own recording "
                  "(`gpumem run`,\n"
                  "`gpumem attach`), or else PyTorch's trace in the process.\n"
-                 "Exit status 1: some were found.\n"
+                 "Exit status: 0 no leak was found; 1 one or more were found.\n"
                  "\n"
                  " Example: gpumem leaks run.gpumem\n"
                  " Example: gpumem leaks --pid 4711\n"

@@ -29,8 +29,8 @@ static const struct argp_option option_table[] = {
         {"text", KEY_TEXT, NULL, 0, "FILE, or standard input (-), is text with PyTorch's messages",
                 0},
         {"at", KEY_AT, "EVENT", 0, "the oom event with this number (the last one)", 0},
-        {"report", KEY_REPORT, NULL, 0, "leaves out what to ask next", 0},
-        {"device", KEY_DEVICE, "N", 0, "the device (the one of the error)", 0},
+        {"report", KEY_REPORT, NULL, 0, "leaves out the suggestions for the next command", 0},
+        {"device", KEY_DEVICE, "N", 0, "the device (the one in the error)", 0},
         GM_TARGET_OPTIONS,
         {0},
 };
@@ -229,10 +229,10 @@ const struct gm_command gm_command_oom = {
                  "needed), from a\n"
                  "recording or a snapshot with an oom event, or from the error's text. The verdict "
                  "is capacity (too\n"
-                 "little memory), fragmentation (enough, but not in one piece), pending (released, "
+                 "little memory), fragmentation (enough, but not contiguous), pending (released, "
                  "but waiting for\n"
-                 "a stream) or outside (held by others than PyTorch), with the calculation that "
-                 "proves it.\n"
+                 "a stream) or outside (held outside PyTorch), with the calculation that proves it."
+                 "\n"
                  "--text finds PyTorch's messages in a pasted error or in a log of many ranks.\n"
                  "\n"
                  " Example: gpumem oom core.4711\n"

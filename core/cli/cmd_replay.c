@@ -16,8 +16,9 @@ static const struct argp_option option_table[] = {
                 "settings, as in PYTORCH_CUDA_ALLOC_CONF; may be given several times; \"\": the "
                 "defaults",
                 0},
-        {"sim", KEY_SIM, "PROFILE", 0, "the simulated device, or its memory (24GiB)", 0},
-        {"python", KEY_PYTHON, "PYTHON", 0, "the Python with the PyTorch (the recording's)", 0},
+        {"sim", KEY_SIM, "PROFILE", 0, "the simulated device, or the size of its memory (24GiB)",
+                0},
+        {"python", KEY_PYTHON, "PYTHON", 0, "the Python that has the PyTorch (the recording's)", 0},
         {"device", KEY_DEVICE, "N", 0, "the recording's device (the first with events)", 0},
         {0},
 };
@@ -29,7 +30,7 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 	switch (key) {
 	case KEY_CONF:
 		if (options->count == GM_REPLAY_SETTINGS_MAX)
-			return gm_error_create(GM_USAGE, "--alloc-conf: at most 64 are tried");
+			return gm_error_create(GM_USAGE, "--alloc-conf: too many: give at most 64");
 		options->settings[options->count++] = argument;
 		return NULL;
 	case KEY_SIM:
@@ -77,18 +78,17 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_replay = {
         .name = "replay",
-        .summary = "the same requests under other allocator settings, by PyTorch's own allocator",
+        .summary = "replays a recording's requests with other settings of PyTorch's own allocator",
         .usage = "FILE [--alloc-conf=SETTINGS]… [--sim=PROFILE] [--python=PYTHON] [--device=N] "
                  "[--json]\n"
-                 "Makes the allocations and frees of a recording again, in their order, with "
-                 "PyTorch's own caching\n"
-                 "allocator on a simulated device, once for each setting. Shows what it reserves, "
-                 "whether it runs out\n"
-                 "of memory, and whether a request that the run was refused succeeds. Nothing is "
-                 "computed. Without\n"
-                 "--alloc-conf it tries the usual settings. --sim is another device, or another "
-                 "amount of memory.\n"
-                 "Exit status: 0 with one of the settings the run gets through; 1 with none.\n"
+                 "Repeats the allocations and frees of a recording in order, with PyTorch's own "
+                 "caching allocator on a\n"
+                 "simulated device, once for each setting. Shows how much it reserves, whether it "
+                 "runs out of memory, and\n"
+                 "whether requests that failed in the run succeed. Nothing is computed. Without "
+                 "--alloc-conf it tries the\n"
+                 "usual settings. --sim selects another device, or another amount of memory.\n"
+                 "Exit status: 0 with at least one of the settings no request fails; 1 with none.\n"
                  "\n"
                  " Example: gpumem replay run.gpumem --alloc-conf expandable_segments:True\n"
                  " Example: gpumem replay run.gpumem --sim 24GiB",

@@ -14,7 +14,7 @@ struct options {
 };
 
 static const struct argp_option option_table[] = {
-        {"explain", KEY_EXPLAIN, NULL, 0, "which loops these are, and how gpumem found them", 0},
+        {"explain", KEY_EXPLAIN, NULL, 0, "shows the loops, and how gpumem found them", 0},
         GM_TARGET_OPTIONS,
         GM_TARGET_LOOP_OPTION,
         {0},

@@ -105,9 +105,9 @@ static struct gm_error *check_several(
         const struct gm_context *context, const struct options *options)
 {
 	if (!context->shell)
-		return gm_error_create(GM_USAGE,
-		        "zero: several processes: not possible in gdb, whose process is asked "
-		        "about: name them in a shell");
+		return gm_error_create(GM_USAGE, "zero: several processes: not possible in gdb, "
+		                                 "where the question is about the "
+		                                 "process in gdb: name them in a shell");
 	for (size_t i = 0; i < options->targets.count; i++)
 		for (size_t k = 0; k < i; k++) {
 			const struct target *one = &options->targets.items[i];
@@ -167,20 +167,19 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_zero = {
         .name = "zero",
-        .summary = "how the optimizer's state is sharded over ranks, and the bytes beside the "
-                   "ideal",
+        .summary = "how the optimizer's state is sharded over ranks, compared with the ideal",
         .usage = "[FILE | CORE... | --pid PID... | --core CORE...] [--json]\n"
                  "Shows for each sharded optimizer which parameters this rank owns, and the bytes "
                  "of parameters, gradients,\n"
-                 "master copies, optimizer state and communication buffers. Beside them stand the "
-                 "bytes that the ZeRO paper\n"
-                 "counts, and each difference with its cause. It knows PyTorch's "
+                 "master copies, optimizer state and communication buffers. It compares them with "
+                 "the bytes that the ZeRO\n"
+                 "paper counts, and shows the cause of each difference. It knows PyTorch's "
                  "ZeroRedundancyOptimizer, DeepSpeed's\n"
                  "stages 1 to 3, FSDP1 and FSDP2. It reads the process or core from outside; no "
                  "code runs there.\n"
-                 "Of several processes or cores it shows the ranks side by side, where they differ "
-                 "and why.\n"
-                 "Of a recording it shows what moved between the ranks: the calls of NCCL by step "
+                 "For several processes or cores it shows the ranks side by side, where they "
+                 "differ and why.\n"
+                 "For a recording it shows what moved between the ranks: the calls of NCCL by step "
                  "and phase.\n"
                  "\n"
                  "Example: gpumem zero --pid 4711\n"

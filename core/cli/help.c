@@ -31,6 +31,6 @@ void gm_commands_help(bool shell, FILE *out)
 	      "`gpumem COMMAND --help` describes a command, with an example.\n",
 	        out);
 	fputs("Exit status: 0 answered, 1 a negative answer, 2 wrong usage, 3 corrupt input,\n"
-	      "4 the target cannot be read, 5 internal.\n",
+	      "4 the target cannot be read, 5 internal error.\n",
 	        out);
 }

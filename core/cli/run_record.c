@@ -197,7 +197,7 @@ static void print_outcome(
 		if (count > 1)
 			gm_put(err, " and %zu more files, one for each process", count - 1);
 		if (lost)
-			gm_put(err, "; %s events are missing: `gpumem info` says why",
+			gm_put(err, "; %s events are missing: `gpumem info` shows why",
 			        gm_text_grouped(lost, number));
 		gm_put(err, "\ngpumem: next: gpumem %s %s\n", first->summary.ooms ? "oom" : "peak",
 		        as_typed(first->path, folder));

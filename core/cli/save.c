@@ -44,7 +44,7 @@ static struct gm_error *open_recording(const char *path, int *ret_fd, struct sta
 		return error_read(path, strerror(errno));
 	_cleanup_close_ int fd = S_ISREG(link.st_mode) ? gm_regular_file_open(path) : -1;
 	if (!S_ISREG(link.st_mode))
-		return error_read(path, "it is not a regular file any more");
+		return error_read(path, "it is no longer a regular file");
 	if (fd < 0 || fstat(fd, ret_about) != 0)
 		return error_read(path, gm_regular_file_why(errno));
 	if (ret_about->st_dev != link.st_dev || ret_about->st_ino != link.st_ino ||

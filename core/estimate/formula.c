@@ -33,8 +33,8 @@ static struct gm_error *check_split(const struct gm_estimate_model *model,
 		              "the number of all GPUs");
 	*ret_ranks = settings->world / settings->tp / settings->pp;
 	if (*ret_ranks % settings->ep != 0)
-		return refuse("--ep: it does not divide the ranks beside --tp and --pp: give a "
-		              "divisor of world / (tp * pp)");
+		return refuse("--ep: it does not divide the number of ranks that --tp and --pp "
+		              "leave: give a divisor of world / (tp * pp)");
 	if (settings->ep > 1 && !model->shape.experts)
 		return refuse("--ep: the model has no experts: leave it out");
 	if (model->has_shape && settings->pp > model->shape.layers)

@@ -219,8 +219,8 @@ static struct gm_error *take_total(
 	if (!json_is_integer(parameters) || number <= 0)
 		return gm_error_in_file(
 		        gm_error_create(GM_CORRUPT,
-		                "%s: the files that it names are not there, and "
-		                "metadata.total_parameters is no number: name the config.json",
+		                "%s: the files that it names are missing, and "
+		                "metadata.total_parameters is not a number: name the config.json",
 		                path),
 		        path);
 	model->counts.total = gm_least((uint64_t)number, GM_TOO_MUCH);
@@ -245,8 +245,8 @@ struct gm_error *gm_estimate_index(
 		if (!is_plain(names[i++]))
 			return gm_error_in_file(
 			        gm_error_create(GM_CORRUPT,
-			                "%s: weight_map: '%.200s': it is not in a file beside the "
-			                "index: the file is damaged",
+			                "%s: weight_map: '%.200s': it is not a file name in the "
+			                "index's folder: the file is damaged",
 			                path, tensor),
 			        path);
 	}

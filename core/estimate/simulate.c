@@ -135,8 +135,7 @@ static struct gm_error *explain(const char *config, const char *python, const st
 		        config);
 	if (WIFEXITED(listened->status) && WEXITSTATUS(listened->status) == 127)
 		return gm_error_create(GM_TARGET,
-		        "estimate: %s: there is no such program: name a Python that has PyTorch "
-		        "and "
+		        "estimate: %s: no such program: name a Python that has PyTorch and "
 		        "transformers with --python",
 		        python);
 	const char *line = gm_tail_last_line(&listened->errors);
@@ -155,8 +154,8 @@ struct gm_error *gm_estimate_simulate(const char *config, const char *python,
 	struct heard heard = {0};
 	if (!program)
 		return gm_error_create(GM_INTERNAL,
-		        "estimate: gpumem-estimate/simulate.py is not beside this program: install "
-		        "all of gpumem");
+		        "estimate: gpumem-estimate/simulate.py is not installed next to this "
+		        "program: install all of gpumem");
 	if (!listened)
 		return &gm_error_no_memory;
 	gm_try(check(settings));

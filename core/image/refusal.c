@@ -107,8 +107,8 @@ static bool text_of_a_user(const struct gm_refusal *refusal, char ret[GM_REFUSAL
 		        other);
 	else if (refusal->not_dumpable)
 		snprintf(ret, GM_REFUSAL_TEXT,
-		        "it is not dumpable (it asked so by prctl, changed its user, or its user "
-		        "may not read its program): run as root");
+		        "it is not dumpable (it disabled that by prctl, changed its user, or its "
+		        "user may not read its program): run as root");
 	else
 		return false;
 	return true;
@@ -125,9 +125,8 @@ const char *gm_refusal_text(const struct gm_refusal *refusal, char ret[GM_REFUSA
 		return ret;
 	else if (refusal->in_user_namespace)
 		snprintf(ret, GM_REFUSAL_TEXT,
-		        "we are in a user namespace, from which processes outside it may not be "
-		        "traced: ask from outside, or run the container with "
-		        "--cap-add=SYS_PTRACE");
+		        "gpumem runs in a user namespace, and may not trace processes outside it: "
+		        "ask from outside, or run the container with --cap-add=SYS_PTRACE");
 	else
 		snprintf(ret, GM_REFUSAL_TEXT,
 		        "a container or a security module forbids it: run %sthe container with "

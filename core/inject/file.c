@@ -43,8 +43,8 @@ struct gm_error *gm_inject_path_inside(pid_t pid, const char *agent, char **ret_
 
 static struct gm_error *error_not_given(const struct gm_inject_identity *identity, int os_error)
 {
-	return gm_error_os(
-	        GM_TARGET, os_error, "process %d: the agent cannot be given to it", identity->pid);
+	return gm_error_os(GM_TARGET, os_error,
+	        "process %d: the agent's file cannot be passed to it", identity->pid);
 }
 
 /* An empty file of the process's own user, that has no name and lies in no folder. */

@@ -40,7 +40,7 @@ static struct gm_error *read_field(
 		return NULL;
 	if (value > field->most)
 		return gm_error_create(GM_TARGET,
-		        "learn: %s at %u: too far to be read: nothing was learned", name, value);
+		        "learn: %s at %u: out of range: nothing was learned", name, value);
 	gm_torch_field_set(layout, field, value);
 	(*count)++;
 	return NULL;
@@ -60,7 +60,7 @@ static const char *reason(const char *missing, const char *name, char text[REASO
 			return text;
 		}
 	}
-	snprintf(text, REASON, "what leads to it was not found");
+	snprintf(text, REASON, "a field that it depends on was not found");
 	for (const char *line = missing; line && *line; line = strchr(line, '\n') + 1) {
 		size = strlen(text);
 		snprintf(text + size, REASON - size, "; %.*s", (int)strcspn(line, "\n"), line);
@@ -78,7 +78,7 @@ struct gm_error *gm_answer_row(
 	bool pid = false, version = false;
 	if (probe->size < sizeof(HEAD) || strncmp(probe->text, HEAD, sizeof(HEAD) - 1) != 0 ||
 	        strlen(probe->text) != probe->size)
-		return no_answer("it is no text of a probe's");
+		return no_answer("it is not a probe's text");
 	_cleanup_fclose_ FILE *out = open_memstream(&missing, &missing_size);
 	if (!out)
 		return &gm_error_no_memory;

@@ -28,9 +28,8 @@ static struct gm_error *examine(const struct gm_probe *probe, struct gm_image *i
 	for (size_t i = 0; i < GM_TORCH_LIBRARIES; i++)
 		if (builds->ids[i].size == 0)
 			return gm_error_create(GM_TARGET,
-			        "learn: PyTorch %s: %s has no build-id: what is learned could not "
-			        "be known again: link "
-			        "it with --build-id",
+			        "learn: PyTorch %s: %s has no build-id: gpumem could not recognise "
+			        "this build again: link it with --build-id",
 			        builds->version, gm_torch_libraries[i]);
 	return gm_answer_prove(probe, image, symbols, &result->learned.layout);
 }

@@ -284,8 +284,7 @@ static struct gm_error *explain(const char *python, bool in_time, int status, st
 		        python, limit_seconds());
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
 		return gm_error_create(GM_TARGET,
-		        "learn: %s: there is no such program: name the Python that has the PyTorch",
-		        python);
+		        "learn: %s: no such program: name the Python that has the PyTorch", python);
 	if (WIFSIGNALED(status))
 		return gm_error_create(GM_TARGET,
 		        "learn: %s: the probe was killed by signal %d (%s)%s%s: nothing was "
@@ -342,7 +341,8 @@ struct gm_error *gm_probe_start(const struct gm_learn_options *options, struct g
 	struct pipes pipes;
 	if (!file)
 		return gm_error_create(GM_INTERNAL, "learn: gpumem-learn/torch/probe.py is not "
-		                                    "beside this program: install gpumem whole");
+		                                    "installed next to this program: install "
+		                                    "gpumem whole");
 	extern char **environ;
 	gm_try(make_settings(options->environment ? options->environment : environ,
 	        options->probe == NULL, &settings));

@@ -17,9 +17,8 @@ enum { MAX_BYTES = 1 << 20, MAX_VARIABLES = 4096 };
 static struct gm_error *refuse(int pid, const char *why)
 {
 	return gm_error_create(GM_TARGET,
-	        "learn: process %d %s: nothing of it is started: run `gpumem learn PYTHON` where "
-	        "its Python is, and "
-	        "name the file with --layouts",
+	        "learn: process %d %s: gpumem does not start its Python: run `gpumem learn PYTHON` "
+	        "where that is, and name the file with --layouts",
 	        pid, why);
 }
 
@@ -144,7 +143,8 @@ static struct gm_error *find_python(const struct held *held, char **ret_python)
 		return refuse(held->pid, "runs a Python that was deleted or replaced on disk");
 	const char *name = strrchr(program, '/');
 	if (!name || strncmp(name + 1, "python", 6) != 0)
-		return refuse(held->pid, "is no Python by its program's name: it may embed one");
+		return refuse(held->pid, "runs a program that is not named like Python: it may "
+		                         "embed one");
 	_cleanup_free_ char *called = proc_file(held, "cmdline", &size);
 	char *as = called && called[0] == '/' && stat(called, &there) == 0 &&
 	                           there.st_ino == here.st_ino && there.st_dev == here.st_dev &&
@@ -213,8 +213,8 @@ struct gm_error *gm_learn_python_of_process(
 	        memcmp(result.learned->id, build->module->build_id, result.learned->id_size) != 0) {
 		gm_learn_python_result_deinit(&result);
 		return gm_error_create(GM_TARGET,
-		        "learn: %s on disk is of another build than what process %d has loaded: it "
-		        "was replaced while it runs: start it again",
+		        "learn: %s on disk is another build than the one that process %d has "
+		        "loaded: it was replaced while it runs: start it again",
 		        build->module->path, pid);
 	}
 	*ret_result = result;
@@ -242,10 +242,9 @@ struct gm_error *gm_learn_of_process(int pid, const struct gm_torch_builds *buil
 	if (other) {
 		gm_learn_result_deinit(&result);
 		return gm_error_create(GM_TARGET,
-		        "learn: %s on disk is of another build than what process %d has loaded: "
-		        "PyTorch was replaced while "
-		        "it runs: start it again, or learn its PyTorch elsewhere and name the file "
-		        "with --layouts",
+		        "learn: %s on disk is another build than the one that process %d has "
+		        "loaded: PyTorch was replaced while it runs: start it again, or learn its "
+		        "PyTorch elsewhere and name the file with --layouts",
 		        other, pid);
 	}
 	*ret_result = result;

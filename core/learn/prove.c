@@ -41,8 +41,8 @@ struct proof {
 static struct gm_error *differs(const char *what, uint64_t address, const char *field)
 {
 	return gm_error_create(GM_TARGET,
-	        "learn: the row is not proved: %s 0x%" PRIx64
-	        ": %s is not what PyTorch says: nothing was learned",
+	        "learn: the layout failed verification: %s 0x%" PRIx64
+	        ": %s differs from what PyTorch reports: nothing was learned",
 	        what, address, field);
 }
 
@@ -279,7 +279,7 @@ static struct gm_error *prove_number(
 	gm_error_destroy(error);
 	if (error || found != wanted)
 		return gm_error_create(GM_TARGET,
-		        "learn: the row is not proved: what is at 0x%" PRIx64
+		        "learn: the layout failed verification: what is at 0x%" PRIx64
 		        " is not that of %s: nothing was learned",
 		        address, name);
 	return NULL;
@@ -356,7 +356,7 @@ static struct gm_error *prove_held(struct proof *proof, const char *line)
 	if (found && complete)
 		return NULL;
 	return gm_error_create(GM_TARGET,
-	        "learn: the row is not proved: who holds 0x%" PRIx64
+	        "learn: the layout failed verification: the holders of 0x%" PRIx64
 	        " (%s): %s: nothing was learned",
 	        address, name,
 	        found ? "not all references are found" : "the variable that keeps it is not found");
@@ -395,8 +395,9 @@ static struct gm_error *prove_lines(struct proof *proof, const char *text)
 	        proof->blocks_seen < LEAST_BLOCKS || proof->sums == 0 || proof->said < LEAST_SAID ||
 	        (proof->python && proof->held < LEAST_HELD) ||
 	        (layout->allocator.trace_entries && proof->traced < LEAST_TRACE))
-		return gm_error_create(GM_TARGET, "learn: the row is not proved: the probe named "
-		                                  "too few objects: nothing was learned");
+		return gm_error_create(GM_TARGET,
+		        "learn: the layout failed verification: the "
+		        "probe named too few objects: nothing was learned");
 	return NULL;
 }
 

@@ -78,8 +78,8 @@ struct gm_error *gm_learn_python_row(
 	gm_python_learned_init(learned);
 	struct gm_error *error = strncmp(text, "gpumem-python-probe 1\n", 22)
 	                                 ? gm_error_create(GM_TARGET,
-	                                           "learn: what answered is no probe of gpumem's: "
-	                                           "nothing was learned")
+	                                           "learn: the answer does not come from gpumem's "
+	                                           "probe: nothing was learned")
 	                                 : take_lines(text, learned, out);
 	if (fclose(out) != 0 && !error)
 		error = &gm_error_no_memory;
@@ -108,8 +108,8 @@ static struct gm_error *examine(const struct gm_probe *probe, struct gm_image *i
 	memcpy(learned->id, build.module->build_id, learned->id_size);
 	if (!learned->id_size)
 		return gm_error_create(GM_TARGET,
-		        "learn: CPython %s: %s has no build-id: what is learned could not be known "
-		        "again: link it with --build-id",
+		        "learn: CPython %s: %s has no build-id: gpumem could not recognise this "
+		        "build again: link it with --build-id",
 		        build.version, build.module->name);
 	return gm_learn_python_prove(probe->text, image, symbols, &learned->tables);
 }

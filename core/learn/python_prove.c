@@ -327,9 +327,8 @@ enum { KINDS = sizeof(lines) / sizeof(lines[0]) };
 static struct gm_error *differs(const char *version, const char *of, const char *line)
 {
 	return gm_error_create(GM_TARGET,
-	        "learn: CPython %s: the layout that was found is not believed: read with it, %s "
-	        "are not what the probe says of itself (%.80s): its stacks and variables cannot be "
-	        "read",
+	        "learn: CPython %s: the layout failed verification: %s, read with it, differ from "
+	        "what the probe reports (%.80s): its stacks and variables cannot be read",
 	        version, of, line);
 }
 
@@ -355,7 +354,7 @@ static struct gm_error *compare(struct proof *proof, const char *text)
 	for (size_t i = 0; i < KINDS; i++)
 		if (!seen[i])
 			return gm_error_create(GM_TARGET,
-			        "learn: the probe says nothing of %s: nothing is proved",
+			        "learn: the probe reports nothing about %s: nothing is verified",
 			        lines[i].of);
 	return NULL;
 }

@@ -130,8 +130,8 @@ static struct gm_error *refuse_fact(struct parser *parser, enum gm_fact fact)
 	bool of_scaling = fact == GM_FACT_OVERFLOW || fact == GM_FACT_SKIPPED;
 	if (of_scaling && parser->subject == GM_OF_BLOCKS)
 		return refuse(parser, parser->at,
-		        "%s is not known of a block: `gpumem amp` tells which steps were skipped, "
-		        "and why",
+		        "%s is not a property of a block: `gpumem amp` shows which steps were "
+		        "skipped, and why",
 		        name);
 	if (of_scaling)
 		return refuse(parser, parser->at,
@@ -140,27 +140,27 @@ static struct gm_error *refuse_fact(struct parser *parser, enum gm_fact fact)
 		        name);
 	if (parser->subject == GM_OF_BLOCKS)
 		return refuse(parser, parser->at,
-		        "%s is not known of a block: it is a fact of events, for `until` and "
+		        "%s is not a property of a block: it is one of events, for `until` and "
 		        "`watch` in gdb",
 		        name);
 	if (fact == GM_FACT_CATEGORY)
 		return refuse(parser, parser->at,
 		        "%s is not known at an event: it follows from how long the block will "
-		        "live. phase, module and function are known; `gpumem blocks --where` "
-		        "knows it afterwards",
+		        "live. phase, module and function are known; use `gpumem blocks --where` "
+		        "afterwards",
 		        name);
 	if (fact == GM_FACT_NAME)
 		return refuse(parser, parser->at,
 		        "%s is not known at an event: names are read once (`gpumem run --names`). "
-		        "`gpumem blocks --where` knows it afterwards",
+		        "Use `gpumem blocks --where` afterwards",
 		        name);
 	if (fact == GM_FACT_RANGE)
 		return refuse(parser, parser->at,
 		        "%s is not known at an event: `gpumem blocks --where` knows it afterwards",
 		        name);
 	return refuse(parser, parser->at,
-	        "%s is not known at an event: blocks get their labels later. `gpumem blocks "
-	        "--where` knows it afterwards",
+	        "%s is not known at an event: blocks get their labels later. Use `gpumem blocks "
+	        "--where` afterwards",
 	        name);
 }
 
@@ -336,11 +336,12 @@ static struct gm_error *parse_value(struct parser *parser, struct gm_clause *cla
 	bool number = gm_fact_is_number(clause->fact);
 	bool ordered = clause->compare >= GM_LESS && clause->compare <= GM_AT_LEAST;
 	if (number ? clause->compare == GM_CONTAINS : ordered)
-		return refuse(parser, at, "%s cannot be compared so: use %s",
+		return refuse(parser, at, "%s cannot be compared like this: use %s",
 		        gm_fact_name(clause->fact), number ? "= != < <= > >=" : "= != ~");
 	if (clause->fact == GM_FACT_SHAPE) {
 		if (clause->compare == GM_CONTAINS)
-			return refuse(parser, at, "shape cannot be compared so: use = or !=");
+			return refuse(
+			        parser, at, "shape cannot be compared like this: use = or !=");
 		return take_shape(parser, clause);
 	}
 	gm_try(take_value(parser, &clause->text));
@@ -399,9 +400,8 @@ static struct gm_error *parse_one(struct parser *parser, size_t *ret_index)
 	skip_space(parser);
 	struct gm_error *error = NULL;
 	if (alone && *parser->at && strchr("=!<>~", *parser->at))
-		error = refuse(parser, parser->at,
-		        "%s is compared with nothing: write %s, or not %s", names[node.clause.fact],
-		        names[node.clause.fact], names[node.clause.fact]);
+		error = refuse(parser, parser->at, "%s takes no comparison: write %s, or not %s",
+		        names[node.clause.fact], names[node.clause.fact], names[node.clause.fact]);
 	else if (!alone)
 		error = take_compare(parser, &node.clause.compare);
 	if (!error && !alone)

@@ -126,9 +126,8 @@ static void write_all(
 	HASH_CLEAR(hh, index);
 	free(entries);
 	gm_record_gap(recorder,
-	        "recording began late, with %zu block%s there already; who made them is not known, "
-	        "and "
-	        "steps count from here",
+	        "recording began late, with %zu block%s that existed already; what allocated them "
+	        "is not known, and steps count from here",
 	        live, gm_text_s(live));
 }
 

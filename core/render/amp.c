@@ -165,7 +165,7 @@ static struct gm_error *put_steps(const struct gm_amp *amp, const struct gm_styl
 	if (!gm_table_finish(table, style, out))
 		return &gm_error_no_memory;
 	if (shown < amp->step_count)
-		gm_put(out, "%zu more step%s, most of them taken: --json has all of them.\n",
+		gm_put(out, "%zu more step%s, most of them not skipped: --json has all of them.\n",
 		        amp->step_count - shown, gm_text_s(amp->step_count - shown));
 	return NULL;
 }
@@ -215,8 +215,8 @@ static void put_first(const struct gm_amp *amp, const struct gm_scaled_step *cal
 		return;
 	}
 	if (!looked->looked) {
-		fputs("  In which parameter is not known: GradScaler keeps one value for all "
-		      "gradients, and gpumem copies nothing from a GPU.\n",
+		fputs("  The parameter is not known: GradScaler keeps one value for all gradients, "
+		      "and gpumem copies nothing from a GPU.\n",
 		        out);
 		return;
 	}
@@ -227,7 +227,7 @@ static void put_first(const struct gm_amp *amp, const struct gm_scaled_step *cal
 			        out);
 		else
 			gm_put(out,
-			        "  In which parameter is not known: the simulated device computed "
+			        "  The parameter is not known: the simulated device computed "
 			        "%" PRIu64 " of the %" PRIu64
 			        " gradients, and GradScaler keeps one value for all.\n",
 			        looked->read, looked->gradients);
@@ -307,7 +307,7 @@ static void put_end(const struct gm_amp_parameter *parameter, FILE *out)
 {
 	static const char *const texts[GM_AMP_END_COUNT] = {
 	        [GM_AMP_KEPT] = "still there",
-	        [GM_AMP_BY_CACHE] = "kept by autocast's cache until autocast was left",
+	        [GM_AMP_BY_CACHE] = "kept by autocast's cache until autocast exited",
 	        [GM_AMP_BY_GRAPH] = "kept by the graph until backward had used it",
 	        [GM_AMP_BY_OTHERS] = "released by something else",
 	};
@@ -345,9 +345,8 @@ static void put_copies(const struct gm_amp *amp, FILE *out)
 		gm_put(out, "  and %zu more parameters with copies: --json has all of them\n",
 		        amp->parameter_count - LINES_SHOWN);
 	if (amp->autocast && !amp->has_casts)
-		fputs("  The recording does not tell which parameters autocast copied: `gpumem "
-		      "run` "
-		      "records it.\n",
+		fputs("  The recording does not show which parameters autocast copied: `gpumem "
+		      "run` records it.\n",
 		        out);
 }
 
@@ -399,7 +398,7 @@ static void put_release(const struct gm_amp *amp, const struct gm_amp_release *r
 	gm_put(out, "  of step %u: ", release->step);
 	put_blocks(release->bytes, release->blocks, out);
 	if (was_skipped(amp, release->step))
-		fputs(", which the optimizer never used", out);
+		fputs(", not used by the optimizer", out);
 	if (release->never) {
 		fputs("; kept to the end of the recording\n", out);
 		return;
@@ -456,8 +455,8 @@ static void put_peak(const struct gm_amp *amp, FILE *out)
 	}
 	fputs(". The same in float32 would be about ", out);
 	put_bytes(bytes->full, out);
-	fputs(": an estimate, in which there are no copies and the other half tensors are twice as "
-	      "large",
+	fputs(": an estimate, without the copies and with all other half-precision tensors twice "
+	      "as large",
 	        out);
 	if (bytes->unknown) {
 		fputs("; ", out);
@@ -483,8 +482,8 @@ struct gm_error *gm_render_amp_text(
 	}
 	put_skipped(amp, out);
 	if (amp->scaling.step_count && !amp->scaling.recorded)
-		fputs("The recording does not have what the scaler read: `gpumem run` records "
-		      "it.\n",
+		fputs("The recording does not contain the values that the scaler read: `gpumem "
+		      "run` records them.\n",
 		        out);
 	put_state(amp, out);
 	put_copies(amp, out);

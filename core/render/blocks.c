@@ -186,7 +186,9 @@ static void put_rest(const struct gm_blocks *blocks, size_t first, FILE *out)
 		gm_put(out, "... %zu more block%s, %s\n", more, gm_text_s(more),
 		        gm_text_size(bytes, size));
 	if (blocks->unknown_bytes)
-		gm_put(out, "%s more: the recording does not have what the condition asks for\n",
+		gm_put(out,
+		        "%s more: the recording does not contain the property that the "
+		        "condition needs\n",
 		        gm_text_size(blocks->unknown_bytes, size));
 }
 

@@ -129,8 +129,7 @@ static void put_cause(const struct gm_why *why, FILE *out)
 		        out);
 		break;
 	case GM_CAUSE_AUTOCAST_CACHE:
-		fputs("released when autocast was left and cleared its cache of cast weights,",
-		        out);
+		fputs("released when autocast exited and cleared its cache of cast weights,", out);
 		break;
 	case GM_CAUSE_RESULT_DROPPED:
 		fprintf(out, "released with the result of %s(), which was not used,",

@@ -200,7 +200,7 @@ static void put_step(const struct gm_holder_step *step, size_t count, FILE *out)
 		fputs("a cell", out);
 		break;
 	case GM_STEP_MEMORY_OWNER:
-		fputs("lender of a tensor's memory", out);
+		fputs("external owner of a tensor's memory", out);
 		break;
 	case GM_STEP_DLTENSOR:
 		fputs("tensor of dltensor capsule", out);

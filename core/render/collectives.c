@@ -175,8 +175,8 @@ struct gm_error *gm_render_collective_groups_text(
 		return NULL;
 	}
 	gm_put(out,
-	        "%zu call%s of NCCL. When the GPU does the work is not in a recording: it comes "
-	        "behind what the stream had to do before.\n",
+	        "%zu call%s of NCCL. A recording does not show when the GPU executes a call: it "
+	        "runs after the work that was on the stream before it.\n",
 	        collectives->count, gm_text_s(collectives->count));
 	struct gm_table *table = gm_table_create(heads, "rllrrrlrrl");
 	size_t shown =

@@ -48,7 +48,7 @@ static char *machine_text(const struct gm_doctor_fact *fact)
 	const char *text = fact->text ? fact->text : "";
 	switch (fact->found) {
 	case GM_FOUND_GDB_INSIDE:
-		return gm_say("this is asked inside it");
+		return gm_say("this session runs inside gdb");
 	case GM_FOUND_GDB_NAMED_ABSENT:
 		return gm_say("%s, which GPUMEM_GDB names, does not exist", text);
 	case GM_FOUND_GDB_ABSENT:

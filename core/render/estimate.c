@@ -20,7 +20,7 @@ static void put_model(const struct gm_estimate_model *model, FILE *out)
 	}
 	gm_put(out, "%s parameters", gm_text_grouped(model->counts.total, number));
 	if (model->has_shape && model->shape.experts)
-		gm_put(out, ", of which a token uses %s",
+		gm_put(out, ", %s active for each token",
 		        gm_text_grouped(model->counts.active, active));
 	gm_put(out, "\n");
 }
@@ -118,7 +118,7 @@ static void put_peaks(const struct gm_estimate *estimate, FILE *out)
 		        gm_text_size(estimate->states, size),
 		        gm_text_grouped(estimate->states, bytes));
 	if (estimate->host)
-		gm_put(out, "%11s  %19s  beside it, in the host's memory\n",
+		gm_put(out, "%11s  %19s  in addition, in the host's memory\n",
 		        gm_text_size(estimate->host, size), gm_text_grouped(estimate->host, bytes));
 }
 
@@ -133,7 +133,7 @@ static void put_ways(const struct gm_estimate *estimate, FILE *out)
 	char activations[GM_SIZE_TEXT], total[GM_SIZE_TEXT];
 	if (!estimate->other_count)
 		return;
-	gm_put(out, "activations by    total by it   --activations\n");
+	gm_put(out, "activations by    its total     --activations\n");
 	for (size_t i = 0; i < estimate->other_count; i++) {
 		const struct gm_estimate_other *one = &estimate->others[i];
 		gm_put(out, "%14s  %13s   %-10s %s%s\n",
@@ -151,9 +151,9 @@ static void put_notes(const struct gm_estimate_answer *answer, FILE *out)
 	                "values: "
 	                "A x B x L x P multiplies by 4 a second time. text-bytes leaves it out.",
 	        [GM_NOTE_TOTALS_DIFFER] =
-	                "The text's summary takes max(gradients, intermediates, activations). "
-	                "Gradients and intermediates are there together: its sentence before, "
-	                "max(gradients + intermediates, activations), is used here.",
+	                "The text's summary takes max(gradients, intermediates, activations). But "
+	                "gradients and intermediates exist at the same time, so the text's earlier "
+	                "formula is used: max(gradients + intermediates, activations).",
 	        [GM_NOTE_AUTOCAST_KEEPS] =
 	                "Autocast halves no parameter: it adds a copy of each matrix in 16 bits.",
 	        [GM_NOTE_SELECTIVE_NOTHING] = "Selective checkpointing saves nothing here: this "
@@ -167,18 +167,18 @@ static void put_notes(const struct gm_estimate_answer *answer, FILE *out)
 	                              "parameters have "
 	                              "--dtype.",
 	        [GM_NOTE_NOT_MEASURED] =
-	                "What this architecture keeps for backward (with autocast: what any with "
-	                "experts keeps) was worked out from similar ones. Where it was compared "
-	                "with PyTorch it was off by up to 30 %.",
+	                "What this architecture (with autocast: any architecture with experts) "
+	                "keeps for backward was derived from similar ones. Compared with PyTorch, "
+	                "it was off by up to 30 %.",
 	        [GM_NOTE_NO_ACTIVATIONS_EXACT] = "Only the number of parameters is known: "
 	                                         "activations come from a line fitted "
 	                                         "to other models.",
 	        [GM_NOTE_INDEX_ALONE] =
-	                "The files of the index are not there: its own number of parameters was "
-	                "taken.",
+	                "The files that the index names are missing: the number of parameters is "
+	                "the one in the index.",
 	        [GM_NOTE_PAPER_ARCHITECTURE] = "The paper's layer is GPT's, with dropout and an "
-	                                       "MLP four times as wide; this "
-	                                       "model's is another.",
+	                                       "MLP four times as wide; this model's layer is "
+	                                       "different.",
 	};
 	const struct gm_estimate *estimate = &answer->estimate;
 	char size[GM_SIZE_TEXT];
@@ -272,9 +272,9 @@ void gm_render_estimate_text(const struct gm_estimate_answer *answer, FILE *out)
 		return;
 	gm_text_size(limit, budget);
 	if (answer->fits)
-		gm_put(out, "It fits %s: %s are left.\n", budget,
+		gm_put(out, "It fits in %s: %s are left.\n", budget,
 		        gm_text_size(limit - answer->total, over));
 	else
-		gm_put(out, "It does not fit %s: %s are missing.\n", budget,
+		gm_put(out, "It does not fit in %s: %s are missing.\n", budget,
 		        gm_text_size(answer->total - limit, over));
 }

@@ -43,6 +43,6 @@ char *gm_holders_note_text(const struct gm_holders_note *note)
 	        note->words == 0 ? "what else holds it is not known (a register, or an object that "
 	                           "Python's collector does not track)"
 	        : note->words == note->refcount - note->found
-	                ? "as many other words point to it as are missing"
-	                : "the other words that point to it are listed as plausible");
+	                ? "as many unattributed words point to it as references are missing"
+	                : "the unattributed words that point to it are listed as plausible");
 }

@@ -78,14 +78,13 @@ static void put_reproduced(const struct gm_replay *replay, FILE *out)
 	if (least == UINT64_MAX)
 		return;
 	if (!defaults)
-		gm_put(out,
-		        "To check the replay add the run's own setting (--alloc-conf=): its own "
-		        "peak must come out.\n");
+		gm_put(out, "To check the replay, add the run's own setting (--alloc-conf=): the "
+		            "replay must have the run's peak.\n");
 	else
 		gm_put(out,
 		        "No setting here reproduces the run's own peak (the nearest is %s off). "
 		        "The run had another setting, another PyTorch, %sor memory in private "
-		        "pools, which a recording does not tell.\n",
+		        "pools, which a recording does not show.\n",
 		        gm_text_size(least, closest),
 		        requests->total ? "" : "a device with another amount of memory, ");
 }
@@ -111,7 +110,7 @@ void gm_render_replay_text(const struct gm_replay *replay, FILE *out)
 	const struct gm_replay_result *best =
 	        replay->lowest == SIZE_MAX ? NULL : &replay->results[replay->lowest];
 	if (!best)
-		gm_put(out, "With none of these settings the run gets through.\n");
+		gm_put(out, "The run does not fit with any of these settings.\n");
 	else if (best->peak_reserved < requests->peak_reserved || best->got)
 		gm_put(out, "Lowest: %s, %s%s%s.\n", setting_name(replay->settings[replay->lowest]),
 		        gm_text_size(best->peak_reserved, reserved),
@@ -123,12 +122,12 @@ void gm_render_replay_text(const struct gm_replay *replay, FILE *out)
 	else
 		gm_put(out, "None of these settings lowers the peak.\n");
 	if (!requests->total)
-		gm_put(out, "The recording does not tell how much memory its device had: name it "
-		            "with --sim.\n");
+		gm_put(out, "The recording does not contain the size of its device's memory: give "
+		            "it with --sim.\n");
 	if (requests->earlier)
 		gm_put(out,
-		        "%zu blocks were allocated before the recording began: where they lay in "
-		        "their segments is not known.\n",
+		        "%zu blocks were allocated before the recording began: their places in the "
+		        "segments are not known.\n",
 		        requests->earlier);
 }
 

@@ -38,7 +38,7 @@ const char *gm_zero_difference_text(enum gm_zero_difference difference)
 	        [GM_ZERO_DTYPE] = "of another dtype than the parameter",
 	        [GM_ZERO_REST] = "storages are larger than their tensors",
 	        [GM_ZERO_SHARED] = "in storages of a term above",
-	        [GM_ZERO_DUPLICATE] = "second copies, or room for them",
+	        [GM_ZERO_DUPLICATE] = "second copies, or memory reserved for them",
 	        [GM_ZERO_NOT_OWNED] = "of parameters that this rank does not own",
 	        [GM_ZERO_FROZEN] = "of parameters that are not trained",
 	        [GM_ZERO_PADDING] = "padding to parts of equal size",
@@ -82,7 +82,7 @@ static void put_differences(const struct gm_zero_sharding *sharding, FILE *out)
 			        signed_text(gm_zero_unexplained(term), text));
 		if (!term->has_ideal)
 			gm_put(out,
-			        "  %s: what is due is unknown, as no parameter of this rank has "
+			        "  %s: the ideal is unknown, because no parameter of this rank has "
 			        "any yet\n",
 			        gm_zero_part_text((enum gm_zero_part)part));
 	}
@@ -281,8 +281,7 @@ struct gm_error *gm_render_zero_text(
 		const struct gm_zero_sharding *sharding = &now->shardings[i];
 		put_head(sharding, out);
 		if (sharding->layout_unknown) {
-			fputs("  its attributes are those of no version that is known: nothing "
-			      "can be told of it\n",
+			fputs("  its attributes match no known version: it cannot be analysed\n",
 			        out);
 			continue;
 		}

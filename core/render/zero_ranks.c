@@ -137,7 +137,7 @@ static void put_head(const struct gm_zero_model *model, size_t processes, FILE *
 	if (model->count < processes)
 		gm_put(out, "  %zu of the %zu processes have it\n", model->count, processes);
 	if (!model->complete)
-		fputs("  not all ranks are here: what the others own is not known\n", out);
+		fputs("  some ranks are missing: what they own is not known\n", out);
 	else if (first->stage && model->owned != first->elements)
 		gm_put(out, "  the ranks own %s elements, and there are %s\n",
 		        gm_text_grouped(model->owned, text),

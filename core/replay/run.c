@@ -105,8 +105,7 @@ static struct gm_error *explain(const struct gm_replay_run *run, struct gm_sim_l
 		return gm_error_create(GM_TARGET, "replay: stopped");
 	if (WIFEXITED(listened->status) && WEXITSTATUS(listened->status) == 127)
 		return gm_error_create(GM_TARGET,
-		        "replay: %s: there is no such program: name a Python that has PyTorch with "
-		        "--python",
+		        "replay: %s: no such program: name a Python that has PyTorch with --python",
 		        run->python);
 	return gm_error_create(GM_TARGET,
 	        "replay: %s ended without an answer%s%.300s: name a Python that has PyTorch with "
@@ -123,8 +122,8 @@ struct gm_error *gm_replay_run(const struct gm_replay_requests *requests,
 	_cleanup_free_ struct gm_sim_listened *listened = calloc(1, sizeof(*listened));
 	if (!program)
 		return gm_error_create(GM_INTERNAL,
-		        "replay: gpumem-replay/allocator.py is not beside this program: install "
-		        "all of gpumem");
+		        "replay: gpumem-replay/allocator.py is not installed next to this program: "
+		        "install all of gpumem");
 	if (!argv || !listened)
 		return &gm_error_no_memory;
 	argv[0] = run->python;

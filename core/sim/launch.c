@@ -36,8 +36,8 @@ struct gm_error *gm_sim_library(char **ret)
 	*ret = gm_installed_path(LIBRARY);
 	if (!*ret)
 		return gm_error_create(GM_TARGET,
-		        "simulated device: " LIBRARY " is not beside this program: install gpumem "
-		        "whole, or set GPUMEM_SIM_LIBRARY");
+		        "simulated device: " LIBRARY " is not installed next to this program: "
+		        "install gpumem whole, or set GPUMEM_SIM_LIBRARY");
 	return NULL;
 }
 

@@ -276,7 +276,7 @@ static void say_missing(struct gm_sim_store *store, struct gm_sim_store_bytes ke
 		text[at++] = key.data[i] >= 0x20 && key.data[i] < 0x7f ? (char)key.data[i] : '?';
 	fprintf(stderr,
 	        "gpumem sim: rank %u of %u waits for the store's key '%.*s', which an absent rank "
-	        "would set: what, is not known\n",
+	        "would set: its value is not known\n",
 	        gm_sim_store_rank(store), gm_sim_store_world(store), (int)at, text);
 }
 

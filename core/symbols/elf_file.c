@@ -114,7 +114,7 @@ static struct gm_error *map_file(struct gm_elf *file)
 	if (fd < 0 || fstat(fd, &about) != 0)
 		return gm_error_os(GM_TARGET, errno, "%s: it cannot be opened", file->path);
 	if (about.st_size <= 0)
-		return error_corrupt(file->path, "it is no ELF file");
+		return error_corrupt(file->path, "it is not an ELF file");
 	file->mapped = gm_mapped_file_open(fd, (size_t)about.st_size);
 	file->mapped_size = (size_t)about.st_size;
 	return file->mapped ? NULL : error_corrupt(file->path, "it cannot be read");

@@ -182,8 +182,7 @@ struct gm_error *gm_symbols_name_in_file(const char *path, const uint8_t *build_
 		gm_elf_close(file);
 		return gm_error_create(GM_TARGET,
 		        "%s: it is another build than the one that was recorded: names from it "
-		        "would be "
-		        "wrong; put the old one back to have them",
+		        "would be wrong; restore the old one to get them",
 		        path);
 	}
 	struct gm_naming *requests = calloc(count + 1, sizeof(*requests));

@@ -103,8 +103,8 @@ static struct gm_error *open_events(struct gm_walk *walk, uint64_t sequence)
 	gm_try(gm_spool_live_open_at(walk->path, sequence, &walk->live, &walk->log));
 	if (!walk->live)
 		return gm_error_create(GM_TARGET,
-		        "%s: its process has ended, or it keeps the newest events alone: "
-		        "conditions cannot be judged",
+		        "%s: its process has ended, or it keeps only the newest events: conditions "
+		        "cannot be evaluated",
 		        walk->path);
 	walk->steps = gm_log_steps_create(walk->log);
 	return walk->steps ? NULL : &gm_error_no_memory;
@@ -230,7 +230,7 @@ struct gm_error *gm_walk_stop(struct gm_walk *walk, pid_t thread, bool *ret_hold
 	gm_try(gm_image_registers(walk->image, thread, &registers));
 	if (!gm_image_try_read(walk->image, registers.value[GM_RDI], &here, sizeof(here)))
 		return gm_error_create(GM_TARGET,
-		        "process %d: what its agent says of an event cannot be read",
+		        "process %d: the agent's data about an event cannot be read",
 		        (int)walk->pid);
 	gm_try(read_on(walk, here.sequence));
 	*ret_holds = walk->watches.stopped_by != 0;

@@ -1,25 +1,25 @@
 """gpumem in gdb: who holds GPU memory, and why.
 
-A thin layer over libgpumem.so: it owns breakpoints and the commands that users type; every answer is
-made by the library. It needs gdb 10's Python API and nothing newer.
+This is a thin layer over libgpumem.so: it has the breakpoints and the commands, and the library makes every
+answer. It needs no newer Python API than gdb 10's.
 
     library.py      the library, bound by ctypes; usable outside gdb
-    session.py      what is asked about: process, thread, log
-    recording.py    one process being recorded: breakpoints and what their stops mean
-    agent.py        the same by the agent, and how it gets into a process
+    session.py      the target of questions: process, thread, log
+    recording.py    one process being recorded: breakpoints and their stops
+    agent.py        the same with the agent, and loading it into a process
     calls.py        calls of functions in the stopped process
     watches.py      conditions at which the program stops, over several runs
     recorder.py     `gpumem record` over several runs: waits for programs, ends recordings
     libraries.py    which libraries' symbols gdb reads
-    awaited.py      … and those that a pending breakpoint waits for
-    frames.py       native frames of what gdb has no symbols of: callers and names
+    awaited.py      pending breakpoints in libraries whose symbols gdb does not read
+    frames.py       native frames without symbols in gdb: callers and names
     python_frames.py  Python frames: the selected one, and those in `bt`
     debugger.py     differences between debuggers, and their defects
     settings.py     `set gpumem …`
-    functions.py    `$gpumem_allocated()` and its like
+    functions.py    `$gpumem_allocated()` and similar functions
     window.py       the timeline as a window of gdb's TUI
-    command.py      what all commands share
-    commands/       one file a command
+    command.py      code that all commands share
+    commands/       one file for each command
 """
 
 

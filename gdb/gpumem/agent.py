@@ -1,8 +1,8 @@
 """Recording by the agent instead of breakpoints: a library in the program writes each event into a file, and the questions
 read that file while it grows.
 
-A program that gdb starts gets the agent preloaded, by its environment. Into one that runs already it is loaded here, by
-calls of functions in the stopped process (calls.py), and told what PyTorch had allocated before.
+A program that gdb starts gets the agent by LD_PRELOAD. Into a running program this module loads it, by calling functions in
+the stopped process (calls.py), and passes it the blocks that PyTorch had allocated before.
 """
 
 import os
@@ -21,14 +21,14 @@ PRELOAD, SETTINGS = "LD_PRELOAD", "GPUMEM_AGENT"
 
 
 class AgentLog(Log):
-    """The agent's file of one process, in a folder of its own; forked processes' are beside it."""
+    """The agent's file of one process, in its own folder, which also gets the files of forked processes."""
 
     def __init__(self, pid, folder):
         self.folder = folder
         session().folders.add(folder)
         self.path = os.path.join(folder, f"{pid}.gpumem")
         number = 1
-        while os.path.exists(self.path):  # the program before an exec, of the same number
+        while os.path.exists(self.path):  # the program before an exec had the same process id
             number += 1
             self.path = os.path.join(folder, f"{pid}.gpumem.{number}")
         self.saved_as = None
@@ -68,7 +68,7 @@ class Preload:
         set_variable(SETTINGS, text)
 
     def is_in(self, pid):
-        """Whether the process was started with it."""
+        """Whether the process was started with the agent."""
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
                 return os.fsencode(f"out={self.folder}/") in file.read()
@@ -81,7 +81,7 @@ class Preload:
 
 
 def variable(name):
-    # with `set trace-commands on` the command itself stands before
+    # with `set trace-commands on` the output begins with the command
     shown = gdb.execute(f"show environment {name}", to_string=True).rstrip("\n").rpartition("\n")[2]
     return shown.partition(" = ")[2] if shown.startswith(f"{name} = ") else None
 
@@ -94,7 +94,7 @@ def set_variable(name, value):
 
 
 def load(pid, log, devices, on_oom):
-    """Loads the agent into the stopped process and has it begin."""
+    """Loads the agent into the stopped process and starts its recording."""
     library = session().library
     library.set_process(pid)
     if os.path.realpath(f"/proc/{pid}/root") != "/":
@@ -111,7 +111,7 @@ def load(pid, log, devices, on_oom):
         more = ";existing=0"
         if calls.others_stand:
             more = ";existing=1"
-            # what was allocated until now: none of the threads moves until the agent has begun
+            # the blocks allocated so far; no thread runs until the agent has started
             size = library.agent_existing() + 65536
             table = calls.memory(size)
             library.agent_existing(table, size)
@@ -122,15 +122,15 @@ def load(pid, log, devices, on_oom):
         calls.give_back(table, size)
     calls.give_back(buffer, BUFFER_BYTES)
     if result == 1:
-        raise Failure(f"process {pid}: it is recorded already: `gpumem detach {pid}` in a shell ends that recording", 4)
+        raise Failure(f"process {pid}: it is being recorded already: `gpumem detach {pid}` in a shell ends that recording", 4)
     if result != 0:
         raise Failure(
-            f"process {pid}: the agent is loaded but cannot record to {log.path}: the program's stderr says why", 4
+            f"process {pid}: the agent is loaded but cannot record to {log.path}: the program's stderr shows the reason", 4
         )
 
 
 def stop_in(pid):
-    """Ends it in a process that is stopped here; in any other case the file is whole as it is."""
+    """Ends the recording in a process that is stopped here. In all other cases the file is already complete."""
     thread = gdb.selected_thread()
     if debugger.process_id() != pid or not thread or thread.is_running():
         return
@@ -144,7 +144,7 @@ def stop_in(pid):
 
 
 class Reader:
-    """What the commands ask of a recording's recorder."""
+    """The recorder's interface that the commands use."""
 
     def __init__(self, recording):
         self.recording = recording
@@ -166,14 +166,14 @@ class Reader:
         return self.walk.stopped_by()
 
     def flush(self):
-        pass  # what the agent wrote can be read at once
+        pass  # the agent's file can be read at once
 
     def _info(self):
         session().library.invalidate()
         return as_json("info", *session().library.run(["info", self.log.path, "--json"]))
 
     def counts(self):
-        """Events, and the step of the last one."""
+        """The number of events, and the step of the last one."""
         if not self.log.is_there:
             return 0, 0
         answer = self._info()
@@ -195,7 +195,8 @@ class Reader:
 
 
 class AtEvent(gdb.Breakpoint):
-    """Where the agent calls at events: at each while `gpumem next-event` waits for one, else where a condition may hold."""
+    """A breakpoint on the function that the agent calls at events: at every event while `gpumem next-event` waits for one, otherwise
+    only where a condition may hold."""
 
     def __init__(self, recording, address):
         super().__init__(f"*{address}", gdb.BP_BREAKPOINT, internal=True)
@@ -209,13 +210,13 @@ class AtEvent(gdb.Breakpoint):
         except KeyboardInterrupt:
             debugger.pass_interrupt(self.recording.pid)
             return False
-        except Exception as error:  # a stop may not fail: gdb would show a traceback and stop there
+        except Exception as error:  # gdb would print a traceback and stop the program
             debugger.warn(f"recording: {error}")
             return True
 
 
 class AtEntry(gdb.Breakpoint):
-    """Where a program begins: its dynamic linker has loaded the agent."""
+    """A breakpoint on the program's entry point, where its dynamic linker has loaded the agent."""
 
     def __init__(self, recording, address):
         super().__init__(f"*{address}", gdb.BP_BREAKPOINT, internal=True)
@@ -234,7 +235,7 @@ class AtEntry(gdb.Breakpoint):
 
 
 def entry(pid):
-    """The address of a process's first instruction behind its dynamic linker, 0: not known."""
+    """The address of a process's entry point, after its dynamic linker; 0: not known."""
     try:
         with open(f"/proc/{pid}/auxv", "rb") as file:
             vector = file.read()
@@ -250,11 +251,11 @@ ADDRESSES = ("stops", "stop_filter", "stop_never_python", "stop_never_native", "
 
 
 class AgentRecording:
-    """One process that the agent records; to the rest of the plugin as recording.Recording."""
+    """One process that the agent records. It has the interface of recording.Recording."""
 
     by_agent = True
     stopped = at_event = False
-    events = step = 0  # what `gpumem next-event` or `until` waits for
+    events = step = 0  # the target of `gpumem next-event` or `until`
     site = at_entry = None
     print_account = None
     catchpoint = None
@@ -272,7 +273,7 @@ class AgentRecording:
     # --- `gpumem next-event`, `until` and `watch` ---
 
     def stops_at(self, thread):
-        """At an event: whether gdb shows the stop."""
+        """Called at an event. Returns whether gdb shows the stop."""
         met = bool(self.events or self.step) and self.is_met()
         holds = self.recorder.walk.stop(thread)
         self.stopped = met or holds
@@ -284,17 +285,17 @@ class AgentRecording:
         return self.stopped
 
     def aim(self, events, step):
-        """For so many events, or that step, whichever is not 0."""
+        """Stops after so many events, or at that step, whichever is not 0."""
         self.events, self.step, self.stopped = events, step, False
 
     def arm(self):
-        """Tells the agent at which events it calls, from now on. Where the program has not begun, it is told as it does."""
+        """Sets the events at which the agent calls from now on. If the program has not begun, this is done when it begins."""
         thread = gdb.selected_thread()
         if debugger.process_id() == self.pid and thread and not thread.is_running():
             self.arm_standing()
 
     def arm_standing(self):
-        """The same where all threads stand: within a breakpoint's stop() gdb says that they run."""
+        """The same when all threads are stopped: within a breakpoint's stop() gdb reports them as running."""
         library = session().library
         library.set_process(self.pid)
         at = library.agent_function("gpumem_agent_at_event")
@@ -322,7 +323,7 @@ class AgentRecording:
             site.delete()
 
     def go_on(self):
-        """Continues until it is there; `stopped` tells whether it came to that."""
+        """Continues until that event; `stopped` tells whether the program reached it."""
         try:
             self.arm()
             gdb.execute("continue")
@@ -336,18 +337,18 @@ class AgentRecording:
     # --- out of memory ---
 
     def stop_at_oom(self, print_account):
-        """The agent stops the process where a device has run out of memory (SIGSTOP); `print_account` says what there is to say."""
+        """The agent stops the process (SIGSTOP) when a device has run out of memory; `print_account` then prints the verdict."""
         gdb.execute("handle SIGSTOP stop print nopass", to_string=True)
         self.print_account = print_account
         gdb.events.stop.connect(self._stopped)
 
     def core_at_oom(self, write):
-        """The agent stops the process as above; `write` writes the core, and it goes on."""
+        """The agent stops the process as above; `write` writes the core, and the process continues."""
         gdb.execute("handle SIGSTOP nostop noprint nopass", to_string=True)
         made = gdb.execute("catch signal SIGSTOP", to_string=True)
         self.catchpoint = int(re.search(r"Catchpoint ([0-9]+)", made)[1])
         AgentRecording.at_oom = staticmethod(write)
-        # by a catchpoint's commands, as these are done before gdb's next one is
+        # by the commands of a catchpoint, because gdb runs them before its next command
         call = "python import gpumem.agent; gpumem.agent.AgentRecording.at_oom()"
         gdb.execute(f"commands {self.catchpoint}\nsilent\n{call}\ncontinue\nend", to_string=True)
 

@@ -1,9 +1,9 @@
-"""Breakpoints of the user's that wait for a function in a library whose symbols gdb does not read while gpumem records
-(libraries.py): gdb reads those of that library then.
+"""The user's breakpoints that wait for a function in a library whose symbols gdb does not read while gpumem records
+(libraries.py): this module makes gdb read the symbols of that library.
 
-The core says whether a library defines the function. It looks at each library once for each breakpoint, as it comes or as
-the breakpoint is made. Where the agent records, nothing else stops the program as libraries come, so there is a breakpoint
-in the dynamic linker while one of the user's waits.
+The core checks whether a library defines the function. It looks at each library once for each breakpoint, when the library is
+loaded or the breakpoint is created. If the agent records, nothing else stops the program when libraries are loaded, so there
+is a breakpoint in the dynamic linker while a breakpoint of the user's is pending.
 """
 
 import os
@@ -22,8 +22,8 @@ _read = set()  # libraries that were read for a breakpoint, in this run or an ea
 
 
 def awaited(again=False):
-    """[(number, function)] of the breakpoints that wait. again: and of those that had a place in an earlier run: to gdb
-    they do not wait."""
+    """[(number, function)] of the pending breakpoints. again: also of those that were resolved in an earlier run, which gdb
+    does not call pending."""
     waiting = []
     for breakpoint in gdb.breakpoints() or ():
         function = (again or breakpoint.pending) and breakpoint.enabled and FUNCTION.match(breakpoint.location or "")
@@ -33,20 +33,20 @@ def awaited(again=False):
 
 
 def load(paths, number=None):
-    """Reads those of the libraries that define what a breakpoint waits for: any one, or that of a number. All of them, as
-    only one of two that define a function is called."""
+    """Reads the symbols of the libraries that define the function of a pending breakpoint: any breakpoint, or the one with this
+    number. If several libraries define it, all are read, because only one of the definitions is called."""
     waiting, before = awaited(), awaited(again=True)
     for path in paths:
         for one, function in before if path in _read else waiting:
             if number in (None, one) and file_defines(path, function):
-                debugger.say(f"reads the symbols of {os.path.basename(path)}, for breakpoint {one}")
+                debugger.say(f"reading the symbols of {os.path.basename(path)}, for breakpoint {one}")
                 _read.add(path)
                 libraries.read([path])
                 break
 
 
 def came(pid, heavy):
-    """Libraries came, or gdb loads all by itself again (0)."""
+    """Called when libraries were loaded, or when gdb loads all of them itself again (0)."""
     if not pid:
         Arrivals.remove()
         return
@@ -55,7 +55,7 @@ def came(pid, heavy):
 
 
 def created(breakpoint):
-    """A breakpoint of any kind: what it waits for may have been there before it."""
+    """Called for each new breakpoint. The function that it waits for may be in a library that is loaded already."""
     pid = debugger.process_id()
     if pid and breakpoint.visible and breakpoint.pending:
         load(libraries.heavy_ones(pid), breakpoint.number)
@@ -63,7 +63,7 @@ def created(breakpoint):
 
 
 class Arrivals(gdb.Breakpoint):
-    """Where the dynamic linker has loaded libraries."""
+    """A breakpoint at which the dynamic linker has loaded libraries."""
 
     placed = None
 
@@ -74,13 +74,13 @@ class Arrivals(gdb.Breakpoint):
     def stop(self):
         try:
             libraries.load_new(debugger.process_id())
-        except Exception as error:  # a stop may not fail: gdb would show a traceback and stop there
+        except Exception as error:  # gdb would print a traceback and stop the program
             debugger.warn(f"recording: {error}")
         return False
 
     @classmethod
     def place(cls, pid):
-        """Only where the agent records: the other recorder has a breakpoint there itself."""
+        """Used only if the agent records: the other recorder has its own breakpoint there."""
         recording = session().recording
         if cls.placed is not None or recording is None or not recording.by_agent or not awaited(bool(_read)):
             return

@@ -1,8 +1,7 @@
-"""Calls of functions in the stopped process, as few and as careful as loading the agent takes.
+"""Calls functions in the stopped process: only those that loading the agent needs, each at a safe place.
 
-A call is made only from a thread that the core found to stand where it holds no lock of the C library's or the dynamic
-linker's. Where that is so of all threads, none of the others moves meanwhile: for its user the program stands where
-it stood.
+A call is made only from a thread that, as the core found, holds no lock of the C library or the dynamic linker. If this is
+true for all threads, no other thread runs during the call, so the user finds the program where it was.
 """
 
 import contextlib
@@ -18,7 +17,7 @@ RTLD_NOW = 2
 
 
 class Setting:
-    """A setting of gdb's for the length of a `with`."""
+    """Changes a setting of gdb within a `with`."""
 
     def __init__(self, name, value):
         self.name, self.value = name, value
@@ -35,7 +34,7 @@ class Setting:
 
 @contextlib.contextmanager
 def selected(thread):
-    """Another thread for a while; the user's frame is selected again afterwards."""
+    """Selects another thread within a `with`, and the user's frame again afterwards."""
     before, frame = gdb.selected_thread(), gdb.selected_frame()
     thread.switch()
     try:
@@ -49,7 +48,7 @@ def selected(thread):
 
 @contextlib.contextmanager
 def without_breakpoints():
-    """None of the user's is hit by what we call."""
+    """Disables the user's breakpoints, so that our calls hit none of them."""
     disabled = [one for one in gdb.breakpoints() or () if one.enabled]
     for one in disabled:
         one.enabled = False
@@ -62,7 +61,7 @@ def without_breakpoints():
 
 
 class Calls:
-    """In one process, from one of its threads. `others_stand`: no other thread moves while a function is called."""
+    """Calls in one process, from one of its threads. `others_stand`: no other thread runs during a call."""
 
     def __init__(self, library, pid):
         self.library, self.pid = library, pid
@@ -70,7 +69,7 @@ class Calls:
         self.thread, self.others_stand = self._find()
 
     def _find(self):
-        """A thread that may call, the user's first of all; best where none of the others is in the way either."""
+        """Selects a thread that may call, the user's if possible, and preferably when no other thread is in a function that forbids it."""
         for last in [False] * TRIES + [True]:
             threads = list(gdb.selected_inferior().threads())
             own = gdb.selected_thread()
@@ -86,15 +85,15 @@ class Calls:
             elif safe:
                 return safe[0], False
         raise Failure(
-            "record --engine agent: no thread is at a place where the agent can be loaded; all of them allocate memory or load libraries: "
-            "`finish` or `continue` a little, and type it again",
+            "record --engine agent: no thread is at a place where the agent can be loaded; all of them are allocating memory or loading libraries: "
+            "`finish` or `continue` a little, and repeat the command",
             4,
         )
 
     def _bring_out(self, thread, back, alone):
         """Lets the program run until a thread has left the C library."""
         if not self.moved:
-            debugger.say("the program ran on a little, to leave a function of the C library in which nothing can be loaded")
+            debugger.say("the program was continued briefly, to leave a function of the C library in which nothing can be loaded")
         self.moved = True
         before = gdb.selected_thread()
         thread.switch()
@@ -108,7 +107,7 @@ class Calls:
         if not address:
             raise Failure(
                 f"record --engine agent: process {self.pid} has no {function}(): it is static, linked with another C library, or has only just "
-                "begun: continue to `main` first, or leave --engine out",
+                "started: continue to `main` first, or leave --engine out",
                 4,
             )
         words = ", ".join(f"{argument:#x}" for argument in arguments)
@@ -119,7 +118,7 @@ class Calls:
                 return int(gdb.parse_and_eval(f"(({result} (*)({prototype})) {address:#x})({words})"))
 
     def memory(self, size):
-        """Zeros of the process's that may be written."""
+        """The address of zeroed, writable memory in the process."""
         address = self.call("mmap", 0, size, PROTECTION, PRIVATE_ANONYMOUS_UNRESERVED, 2**64 - 1, 0)
         if -4096 < address < 0:
             raise Failure(f"record --engine agent: process {self.pid} has no memory for the agent's start", 4)

@@ -1,5 +1,5 @@
-"""Code that all commands share: argument parsing, preconditions, completion, and the one gate where failures
-become a `gpumem: …` line."""
+"""Code that all commands share: argument parsing, preconditions, completion, and gate(), which turns every failure
+into a `gpumem: …` line."""
 
 import argparse
 import functools
@@ -28,8 +28,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def split(text):
-    """Words as typed. A word in quotes loses them; quotes and spaces inside brackets belong to it, so
-    that self.cache['kept one'] stays whole."""
+    """Splits a line into words. Quotes around a word are removed; quotes and spaces inside brackets stay, so
+    that self.cache['kept one'] is one word."""
     words, word, depth, quote = [], "", 0, ""
     for character in text:
         if quote:
@@ -63,7 +63,7 @@ def unquote(word):
 
 
 def needs_recorded_program(method):
-    """Needs a stopped process that is recorded; or no process yet, and `gpumem record` was typed: then it is started."""
+    """Needs a stopped process that is recorded, or `gpumem record` without a process: then the program is started."""
 
     @functools.wraps(method)
     def checked(self, arguments):
@@ -81,9 +81,9 @@ class Command(gdb.Command):
     """A command `gpumem NAME`. The class's docstring is gdb's help for it."""
 
     name = ""
-    words = ()  # what completion offers
-    file_argument = False  # then completion offers files too
-    takes_text = False  # then run() gets what was typed as it is: a condition has quotes and parentheses of its own
+    words = ()  # for completion
+    file_argument = False  # whether completion offers files too
+    takes_text = False  # whether run() gets the unsplit line: a condition has its own quotes and parentheses
 
     def __init__(self):
         self.short = self.name
@@ -96,7 +96,7 @@ class Command(gdb.Command):
         raise NotImplementedError
 
     def complete(self, text, word):
-        # gdb breaks words at '-' too: what is typed may begin before `word`
+        # gdb also splits words at '-', so the typed word may begin before `word`
         typed = text.split(" ")[-1] if text else ""
         start = len(typed) - len(word or "")
         offered = [name[start:] for name in self.words if name.startswith(typed)]
@@ -106,9 +106,9 @@ class Command(gdb.Command):
 
 
 def _what_helps(error):
-    """What to do about an error of gdb's own that users meet and cannot know."""
+    """Advice for errors of gdb itself that its message does not explain."""
     if "extended state status" in str(error):
-        # i387_collect_xsave(): the buffer is too small where the kernel saves the registers of AMX (gdb before 14)
+        # i387_collect_xsave(): the buffer is too small if the kernel saves the registers of AMX (gdb before 14)
         return (
             ": this gdb cannot call functions of a program on this processor: use gdb 14 or newer "
             "(`gpumem gdb --gdb PATH`), or record with `gpumem attach PID` from a shell"
@@ -149,7 +149,7 @@ NUMBER = re.compile(r"[0-9]+$")
 
 
 def number(text, what):
-    """A whole number, or an expression of gdb's that gives one."""
+    """A whole number, or a gdb expression with such a value."""
     if NUMBER.match(text):
         return int(text)
     try:

@@ -1,4 +1,4 @@
-"""Differences between debuggers, and defects of theirs that would spoil our commands."""
+"""Differences between debuggers, and workarounds for their defects."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from .library import visible
 
 
 def version():
-    """gdb's own version as a pair; cuda-gdb's is that of the gdb inside."""
+    """gdb's version as a pair; for cuda-gdb, that of the gdb it is built on."""
     numbers = []
     for part in gdb.VERSION.split(".")[:2]:
         digits = ""
@@ -22,12 +22,12 @@ def version():
 
 
 def connection():
-    """How gdb reaches what it looks at: "native", "remote" (gdbserver and its like), "core", or "none"."""
+    """How gdb accesses its target: "native", "remote" (gdbserver and its like), "core", or "none"."""
     inferior = gdb.selected_inferior()
     if not inferior or not inferior.is_valid() or not inferior.pid:
         return "none"
     if hasattr(inferior, "connection"):  # gdb 12
-        # None is asked for by its truth: see repair_unwinders()
+        # tested by truth value, not by `is None`: see repair_unwinders()
         kind = inferior.connection.type if inferior.connection else ""
     else:
         stack = gdb.execute("maint print target-stack", False, True)
@@ -38,13 +38,13 @@ def connection():
 
 
 def process_id():
-    """The selected process, 0: none, or none of this machine. (gdb 10 has no selected inferior where there is no
+    """The selected process; 0: none, or one on another machine. (gdb 10 has no selected inferior if there is no
     process.)"""
     return gdb.selected_inferior().pid if connection() == "native" else 0
 
 
 def write(text, error=False):
-    """Writes once, so that paging, logging and redirection see one piece."""
+    """Writes the text in one call, for paging, logging and redirection."""
     if text:
         gdb.write(text, gdb.STDERR if error else gdb.STDOUT)
 
@@ -59,8 +59,8 @@ def warn(line):
 
 
 def uninterrupted(function):
-    """Calls it until no Ctrl-C comes between: one that breaks off leaves work half done. It is called again then, and
-    does what is left. Returns its result, and whether Ctrl-C came."""
+    """Calls a function again until no Ctrl-C interrupts it, because an interrupted call leaves work half done. The function
+    must continue where it was interrupted. Returns its result, and whether Ctrl-C came."""
     interrupted = False
     while True:
         try:
@@ -70,7 +70,7 @@ def uninterrupted(function):
 
 
 def pass_interrupt(pid):
-    """Ctrl-C came while Python ran: what gdb does where it comes while the program runs."""
+    """After a Ctrl-C while Python ran: does what gdb does for one while the program runs."""
     try:
         os.kill(pid, signal.SIGINT)
     except OSError:
@@ -83,11 +83,11 @@ def columns():
     return int(width) if width else 0
 
 
-NONE = None  # what gdb calls None
+NONE = None  # gdb's None
 
 
 def _repair_printers():
-    """The same of pretty printers: a value that none of them knows would be printed as nothing."""
+    """The same repair for pretty printers: a value that no printer knows would be printed as nothing."""
     from gdb import printing
 
     for kind in (printing.RegexpCollectionPrettyPrinter, printing.FlagEnumerationPrinter):
@@ -99,7 +99,7 @@ def _repair_printers():
 
 
 def repair_unwinders():
-    """Makes Python's unwinders work where gdb has a None of its own.
+    """Makes Python's unwinders work in a debugger that has another None than Python.
 
     cuda-gdb 11.8 as Debian packages it is linked so that what its C code calls None is another object than
     Python's (a copy of _Py_NoneStruct). Then `None`, the answer where no unwinder is registered, is taken

@@ -1,9 +1,10 @@
 """Native frames of the libraries whose symbols gdb has not read (libraries.py).
 
-Without their symbols gdb guesses where a frame's caller is, mostly wrongly. Here an unwinder asks the core, which reads
-.eh_frame in the files, and frame filters name the functions. Of what gdb has symbols for they leave all to gdb.
+Without their symbols gdb guesses a frame's caller, usually wrongly. An unwinder here asks the core, which reads .eh_frame in
+the files, and frame filters name the functions. Frames for which gdb has symbols are left to gdb.
 
-`bt` shows the names. `up`, `down` and `frame` find the right frames, and show "??" for a name: gdb asks no filter there.
+`bt` shows the names. `up`, `down` and `frame` find the right frames, but show "??" for a name, because gdb calls filters only in
+`bt`.
 """
 
 import itertools
@@ -16,12 +17,12 @@ from . import debugger
 from .library import Session
 from .target import REGISTERS
 
-AHEAD = 32  # frames that are named at once: a look-up goes through a library's whole table of symbols
+AHEAD = 32  # frames named in one call: a look-up scans a library's whole symbol table
 KEPT = 65536  # names
 
 
 class Reader:
-    """The core's view of the selected process, for frames alone: questions have a session of their own."""
+    """A session of the core for the selected process, for frames only: questions use another session."""
 
     def __init__(self):
         self.session = Session()
@@ -47,7 +48,7 @@ class Reader:
         self.stale = True
 
     def covers(self, address):
-        """Whether the address is in a library that gdb has not read the symbols of."""
+        """Whether the address is in a library whose symbols gdb has not read."""
         name = gdb.solib_name(address)
         if not name:
             return False
@@ -60,7 +61,7 @@ class Reader:
         return self.unread[name]
 
     def look(self):
-        """False: there is no process, or it is on another machine."""
+        """False if there is no process, or it is on another machine."""
         if not self.stale:
             return True
         process = debugger.process_id()
@@ -79,7 +80,7 @@ class Reader:
         return self.session.frame_caller(registers, innermost)
 
     def functions(self, addresses):
-        """Names by address; what was asked for before is kept while the process stands."""
+        """Names by address; they are cached while the process is stopped."""
         new = [address for address in addresses if address not in self.names]
         if new and self.look():
             if len(self.names) > KEPT:
@@ -89,15 +90,15 @@ class Reader:
 
 
 def printable(name):
-    """A name as gdb may print it, whole: whoever made the library chose it. (visible() leaves the middle of a long one out.)"""
+    """A name, safe to print and not shortened: the library's author chose it. (visible() shortens long names.)"""
     if name is None or name.isprintable():
         return name
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in name)
 
 
 class FrameId:
-    """gdb before 17 has no class for this. No `pc`: the canonical frame address alone tells frames apart, and gdb needs
-    no symbols to find where a function begins."""
+    """A frame id; gdb before 17 has no class for it. It has no `pc`: the canonical frame address is enough to distinguish frames, and
+    without a `pc` gdb needs no symbols to find where a function begins."""
 
     def __init__(self, sp):
         self.sp = sp
@@ -125,7 +126,7 @@ class CoreUnwinder(Unwinder):
             try:
                 words.append(int(value) & MASK)
                 known.append(True)
-            except gdb.error:  # a register that calls do not keep: gdb does not know it either
+            except gdb.error:  # a register that calls do not preserve: gdb does not know it either
                 words.append(0)
                 known.append(False)
         innermost = pending.level() == 0 if hasattr(pending, "level") else None  # gdb 13
@@ -145,8 +146,8 @@ RSP = REGISTERS.index("rsp")
 
 
 class Native(FrameDecorator):
-    """A native frame as gdb shows it, with a name of the core's where gdb has none. What there is none of is gdb's own
-    None (see debugger.repair_unwinders())."""
+    """A native frame as gdb shows it, with the core's name if gdb has none. Missing values are gdb's own None (see
+    debugger.repair_unwinders())."""
 
     def __init__(self, base, name):
         super().__init__(base)
@@ -154,7 +155,7 @@ class Native(FrameDecorator):
 
     def function(self):
         own = self.inferior_frame().name() or self.name
-        if type(self.base) is not FrameDecorator:  # a filter of the user's has something to say
+        if type(self.base) is not FrameDecorator:  # another filter has changed the frame
             return self.base.function() or own or "??"
         return own or "??"
 
@@ -175,12 +176,13 @@ class Native(FrameDecorator):
 
     @staticmethod
     def unless_repaired(values):
-        """Not in a gdb with a None of its own."""
+        """Only in a gdb whose None is Python's."""
         return values() or None if debugger.NONE is None else debugger.NONE
 
 
 def call_address(frame):
-    """An address in the call that a frame is in; of the innermost one, and of one that a signal interrupted, where it is."""
+    """An address within the call instruction of a frame. For the innermost frame, and one that a signal interrupted, its current
+    instruction."""
     newer = frame.newer()
     exact = not newer or newer.type() == gdb.SIGTRAMP_FRAME
     return frame.pc() - (not exact)
@@ -217,7 +219,7 @@ _reader = None
 
 
 def install():
-    """From now on frames of libraries without symbols are read by the core."""
+    """Lets the core unwind the frames of libraries without symbols from now on."""
     global _reader
     if _reader is not None:
         return

@@ -27,7 +27,7 @@ def ask(*arguments):
 
 
 def device(number):
-    """A device of `info`: the one of this index, or the first."""
+    """A device of `info`: the one with this index, or the first."""
     devices = ask("info")["devices"]
     for one in devices:
         if number is None or one["device"] == int(number):
@@ -43,7 +43,8 @@ class Allocated(Function):
 
     $gpumem_allocated([N])
 
-    Of the process, or of the recording where there is one. After the program has ended: at its end.
+    The value comes from the recording, if there is one, or else from the process. After the program has ended, it is the
+    value at the end.
 
     Example: print $gpumem_allocated()"""
 
@@ -54,7 +55,7 @@ class Allocated(Function):
 
 
 class Reserved(Function):
-    """Bytes that PyTorch's allocator has got from CUDA, on the first device or on device N.
+    """Bytes that PyTorch's allocator has reserved from CUDA, on the first device or on device N.
 
     $gpumem_reserved([N])
 
@@ -67,7 +68,7 @@ class Reserved(Function):
 
 
 class Step(Function):
-    """The iteration of the training loop that the latest event belongs to; 0: none yet.
+    """The training loop's iteration at the latest event; 0: none yet.
 
     $gpumem_step()
 
@@ -109,7 +110,7 @@ class Holder(Function):
 
 
 def empty():
-    """"": of Python's own gdb makes a null pointer."""
+    """The empty string. gdb converts Python's own "" to a null pointer."""
     return gdb.Value(b"\0", gdb.Value("x").type.target().array(0))
 
 

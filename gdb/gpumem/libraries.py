@@ -1,9 +1,9 @@
-"""Which libraries' symbols gdb reads.
+"""Decides which libraries' symbols gdb reads.
 
-torch's and NVIDIA's libraries cost gdb seconds and a gigabyte, and gpumem reads what it needs of them
-itself. So while it records, gdb loads no library's symbols by itself (`set auto-solib-add off`), and
-this module has it load all others: the user's own, Python's, the system's. `sharedlibrary REGEX` still
-loads any of the rest, and so does a breakpoint that waits for a function in one of them (awaited.py).
+Reading the symbols of torch's and NVIDIA's libraries takes gdb seconds and a gigabyte, and gpumem does
+not need them. So gdb loads no symbols automatically while gpumem records (`set auto-solib-add off`), and
+this module makes it load those of all other libraries: the user's own, Python's, the system's.
+`sharedlibrary REGEX` loads the symbols of the rest, and so does a pending breakpoint (awaited.py).
 """
 
 import os
@@ -19,13 +19,13 @@ HEAVY = re.compile(
     r"|/libgpumem-sim[^/]*$"
 )
 
-_ours = False  # auto-solib-add was switched off by us
-_seen = {}  # pid -> names asked for already
-after_loading = []  # called with a process and the heavy libraries that came; with 0 where gdb loads by itself again
+_ours = False  # we switched auto-solib-add off
+_seen = {}  # pid -> names that were loaded already
+after_loading = []  # called with a process and its new large libraries; with 0 when gdb loads automatically again
 
 
 def quiet_loading():
-    """From now on gdb loads only what load_new() asks for."""
+    """Makes gdb load only the symbols that load_new() asks for."""
     global _ours
     if gdb.parameter("auto-solib-add"):
         gdb.execute("set auto-solib-add off", to_string=True)
@@ -55,7 +55,7 @@ def forget(pid):
 
 
 def load_new(pid):
-    """Has gdb read the symbols of libraries that came since, the heavy ones left out."""
+    """Makes gdb read the symbols of libraries loaded since the last call, except the large ones."""
     if not _ours or not pid:
         return
     seen = _seen.setdefault(pid, set())
@@ -75,8 +75,8 @@ def load_new(pid):
 
 
 def read(paths):
-    # gdb knows libraries by the name they were asked for (libz.so.1), the kernel by where links lead
-    # (libz.so.1.2.13): the last part up to the version is what both share
+    # gdb knows a library by the name that was loaded (libz.so.1), the kernel by the link's target (libz.so.1.2.13): they share
+    # the file name up to the version
     names = OR.join(pattern(os.path.basename(path)) for path in paths)
     if names:
         try:
@@ -89,13 +89,13 @@ OR = r"\|"  # gdb matches with GNU's POSIX basic syntax
 
 
 def pattern(name):
-    """Of a library's name, with any version behind it."""
+    """A pattern for a library's name, with any version suffix."""
     stem, so, _ = name.partition(".so")
     return plain(stem + so) + ("[^/]*" if so else "")
 
 
 def plain(name):
-    """A pattern of a name. The program chose the name: what gdb's patterns could take for syntax is any character."""
+    """A pattern for a name. The program chose the name, so each character with a meaning in gdb's patterns becomes a wildcard."""
     return re.sub(r"[^A-Za-z0-9_+-]", ".", name)
 
 

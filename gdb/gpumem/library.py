@@ -1,7 +1,7 @@
-"""libgpumem.so, bound by ctypes. Knows nothing of gdb.
+"""Binds libgpumem.so by ctypes. It does not depend on gdb.
 
-The library is looked for where the plugin stands: beside the build of a source tree, or in the lib
-directory of the prefix that both were installed into. GPUMEM_LIBRARY names another.
+The library is searched for relative to the plugin: in the build folder of a source tree, or in the lib
+folder of the installed prefix. GPUMEM_LIBRARY names another one.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ class LibraryMissing(Exception):
 
 
 class Failure(Exception):
-    """The library refused: its message, and the exit status that the shell command would have."""
+    """An error of the library: its message, and the exit status of the shell command."""
 
     def __init__(self, message, status):
         super().__init__(message)
@@ -41,7 +41,7 @@ class Failure(Exception):
 
 
 def candidates():
-    """Where the library may be, best first."""
+    """The paths to try, in order."""
     named = os.environ.get("GPUMEM_LIBRARY")
     if named:
         yield named
@@ -170,7 +170,7 @@ def library():
 
 
 def _take(pointer):
-    """A string that the library hands over."""
+    """Takes ownership of a string that the library returned."""
     if not pointer:
         return ""
     value = ctypes.cast(pointer, ctypes.c_char_p).value.decode("utf-8", "replace")
@@ -188,7 +188,7 @@ def _check(status, message):
 
 
 def visible(text):
-    """One line for people: no name in it can end it or act on the terminal. What a session says is so already."""
+    """Text on one line, with control characters made visible. A session's output has this form already."""
     try:
         encoded = str(text).encode("utf-8", "surrogateescape")
         return _take(library().gpumem_visible(encoded, len(encoded)))
@@ -197,7 +197,7 @@ def visible(text):
 
 
 def reason(err):
-    """What the error lines of an answer say, without the program's name."""
+    """The error lines of an answer, without the program's name."""
     return err.strip().replace("gpumem: ", "", 1)
 
 
@@ -209,7 +209,7 @@ def as_json(question, status, out, err):
 
 
 class Session:
-    """Where questions are asked from."""
+    """A session of the library, which answers questions."""
 
     def __init__(self):
         self._handle = library().gpumem_session_create()
@@ -231,7 +231,7 @@ class Session:
         library().gpumem_session_set_core(self._handle, encode(path) if path else None)
 
     def set_remote(self, remote):
-        """target.Remote, which must live until another one is set; None: none."""
+        """Sets the target.Remote, which must live until another one is set; None: none."""
         lib = library()
         if remote is None:
             nothing = (ReadCallback(), RegistersCallback(), FileCallback())
@@ -253,7 +253,7 @@ class Session:
             raise MemoryError
 
     def look_at(self, thread, log, columns, frame=0):
-        """Tells what the next question is about; what was read of the process before is forgotten."""
+        """Sets the target of the next question, and drops all data read from the process before."""
         lib = library()
         lib.gpumem_session_set_thread(self._handle, thread)
         lib.gpumem_session_set_frame(self._handle, frame)
@@ -262,11 +262,11 @@ class Session:
         lib.gpumem_session_invalidate(self._handle)
 
     def invalidate(self):
-        """What was read of the process and the log before is forgotten."""
+        """Drops all data read from the process and the log."""
         library().gpumem_session_invalidate(self._handle)
 
     def agent_function(self, name):
-        """The address of a function of the C library or the agent in the process, 0: there is none."""
+        """The address of a function of the C library or the agent in the process; 0 if there is none."""
         return library().gpumem_session_agent_function(self._handle, encode(name))
 
     def thread_is_call_safe(self, thread):
@@ -278,13 +278,13 @@ class Session:
         return library().gpumem_session_agent_existing(self._handle, table, size)
 
     def frame_caller(self, registers, innermost):
-        """The registers of a native frame's caller, or None. `innermost` None: the debugger cannot tell."""
+        """The registers of a native frame's caller, or None. `innermost` is None if the debugger does not know."""
         own, caller = Words(*registers), Words()
         place = -1 if innermost is None else int(innermost)
         return list(caller) if library().gpumem_session_frame_caller(self._handle, own, place, caller) else None
 
     def frame_functions(self, addresses):
-        """The names of the functions there, None where none is known."""
+        """The names of the functions at these addresses, with None for unknown ones."""
         count = len(addresses)
         words, names = (ctypes.c_uint64 * (count + 1))(*addresses), (ctypes.c_char_p * (count + 1))()
         if library().gpumem_session_frame_functions(self._handle, words, count, names) != 0:
@@ -305,12 +305,12 @@ class Session:
 
 
 def file_defines(path, function):
-    """Whether a library defines a function, as users name it."""
+    """Whether a library defines a function, given the name that users type."""
     return bool(library().gpumem_file_defines(encode(path), encode(function)))
 
 
 def agent_library():
-    """The agent's file."""
+    """The path of the agent's library."""
     path, message = ctypes.c_void_p(), ctypes.c_void_p()
     _check(library().gpumem_agent_library(ctypes.byref(path), ctypes.byref(message)), message)
     return _take(path)
@@ -333,7 +333,7 @@ def commands():
 
 
 def check_condition(condition, step=0, event=0, by_agent=False):
-    """(why it cannot be read or None, the column of that or 0, whether an event from there on may meet it)."""
+    """(the syntax error or None, its column or 0, whether any later event can meet the condition)."""
     message, column = ctypes.c_void_p(), ctypes.c_size_t()
     check = library().gpumem_walk_check if by_agent else library().gpumem_condition_check
     status = check(encode(condition), step, event, ctypes.byref(column), ctypes.byref(message))
@@ -342,7 +342,7 @@ def check_condition(condition, step=0, event=0, by_agent=False):
 
 
 class Walk:
-    """The core's side of conditions at the events that the agent records."""
+    """The core's part of conditions at events that the agent records."""
 
     def __init__(self, path):
         handle, message = ctypes.c_void_p(), ctypes.c_void_p()
@@ -382,7 +382,7 @@ class Walk:
 
 
 class Recorder:
-    """The core's side of a recording."""
+    """The core's part of a recording."""
 
     def __init__(self, process, devices, log, source):
         handle, message = ctypes.c_void_p(), ctypes.c_void_p()
@@ -401,7 +401,7 @@ class Recorder:
             _check(library().gpumem_recorder_close(handle, ctypes.byref(message)), message)
 
     def sites(self):
-        """The addresses where breakpoints go."""
+        """The addresses for breakpoints."""
         lib, count, message = library(), ctypes.c_size_t(), ctypes.c_void_p()
         _check(lib.gpumem_recorder_refresh(self.handle, ctypes.byref(count), ctypes.byref(message)), message)
         return [lib.gpumem_recorder_site_address(self.handle, index) for index in range(count.value)]

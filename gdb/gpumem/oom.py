@@ -1,7 +1,7 @@
-"""What `gpumem record --on-oom` does when a device runs out of memory: stop the program there, or write a core.
+"""`gpumem record --on-oom`: when a device runs out of memory, stops the program at the error or writes a core.
 
-The program stands in the allocator, just before PyTorch raises its error: all that filled the device is there still,
-and the failing call is on the stack.
+The program is then inside the allocator, just before PyTorch raises its error: everything that filled the device is still
+allocated, and the failing call is on the stack.
 """
 
 import json
@@ -12,7 +12,7 @@ from . import debugger
 from .library import reason
 from .session import session
 
-CORES_MAX = 3  # of one recording: a program that tries smaller and smaller batches would fill the disk
+CORES_MAX = 3  # for each recording: a program that tries smaller and smaller batches would fill the disk
 
 
 def account():
@@ -29,14 +29,14 @@ def account():
 
 
 def print_account():
-    """Where the program stands still in its error."""
+    """Prints the verdict when the program is stopped at the error."""
     for line in account():
         debugger.say(line)
     debugger.say("next: `gpumem oom`, `gpumem retained`, `bt`; `continue` lets PyTorch raise its error")
 
 
 class OnOom:
-    """One recording's: `mode` is core, stop or none."""
+    """The --on-oom of one recording: `mode` is core, stop or none."""
 
     def __init__(self, mode, pid, path=None):
         self.mode = mode

@@ -1,9 +1,9 @@
-"""Python frames of the selected thread: which one is selected by `gpumem up` and `down`, and a frame filter that shows them in
+"""Python frames of the selected thread: the one that `gpumem up` and `down` selected, and a frame filter that shows the frames in
 `bt`, below the native frames that run them.
 
 A native frame of _PyEval_EvalFrameDefault() runs one Python frame, or several that called each other (CPython 3.11 and later).
-The core tells which; `evaluation` counts from the innermost of these native frames. From CPython 3.12 on the core also tells an
-address on the stack in that native frame, which finds it in a stripped Python too; before, it is found by its name.
+The core reports which; `evaluation` counts from the innermost of these native frames. From CPython 3.12 on, the core also reports
+a stack address in that native frame, which identifies it in a stripped Python too. Before 3.12 its name identifies it.
 """
 
 import re
@@ -23,7 +23,7 @@ NAME = "gpumem-python"
 
 
 class Selected:
-    """The Python frame that is selected: of a thread, until the program runs."""
+    """The selected Python frame of a thread, valid until the program runs."""
 
     def __init__(self):
         self.thread, self.number = 0, 0
@@ -56,12 +56,12 @@ def selected():
 
 
 def read():
-    """The frames, innermost first, as the core has them."""
+    """The core's frames, innermost first."""
     return as_json("frames", *session().ask(["frames", "--json"]))["frames"]
 
 
 class PythonFrame(FrameDecorator):
-    """A Python frame, shown below the native frame that runs it: it has no number of gdb's."""
+    """A Python frame, shown below the native frame that runs it, without a frame number of gdb."""
 
     def __init__(self, native, frame):
         super().__init__(native)
@@ -90,7 +90,7 @@ class PythonFrame(FrameDecorator):
 
 
 class Filter:
-    """The frame filter `gpumem-python`. It comes after `gpumem-names`, which knows what the native frames are called."""
+    """The frame filter `gpumem-python`. It runs after `gpumem-names`, which gives the native frames their names."""
 
     name, priority, enabled = NAME, 80, True
 
@@ -114,7 +114,7 @@ class Filter:
                     python = by_evaluation()
                 if not runs(native, python.get(evaluation)):
                     continue
-            except Exception:  # the native frames are shown all the same
+            except Exception:  # the native frames are still shown
                 python = python or {}
                 continue
             for frame in python.get(evaluation, ()):
@@ -127,18 +127,18 @@ def stack_pointer(frame):
 
 
 def runs(native, frames):
-    """Whether a native frame runs the Python frames of one evaluation (None: there are no more)."""
+    """Whether a native frame runs the Python frames of one evaluation (None: no evaluation is left)."""
     place = frames and frames[0].get("evaluation_stack")
     if not place:
         return bool(EVALUATES.match(str(native.function() or "")))
     frame = native.inferior_frame()
     older = frame.older()
-    # an inlined frame has the stack pointer of the one that it is in
+    # an inlined frame has the stack pointer of the frame that contains it
     return stack_pointer(frame) <= int(place, 16) and (not older or int(place, 16) < stack_pointer(older))
 
 
 def by_evaluation():
-    """{evaluation: its frames}; of another thread than the selected one there are none to show."""
+    """{evaluation: its frames}; empty if the answer is for another thread than the selected one."""
     answer = as_json("frames", *session().ask(["frames", "--json"]))
     found = {}
     if answer["thread"] == answer["selected_thread"]:
@@ -148,6 +148,6 @@ def by_evaluation():
 
 
 def install():
-    """From now on `bt` shows them."""
+    """Makes `bt` show Python frames from now on."""
     if NAME not in gdb.frame_filters:
         Filter()

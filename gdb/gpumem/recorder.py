@@ -1,8 +1,8 @@
-"""`gpumem record` over several runs: waits for a program to start, records it, ends with it.
+"""`gpumem record` over several runs: waits for a program to start, records it, and stops when the program ends.
 
-gdb tells Python of a new process only indirectly: when it starts or is attached to, gdb adds the vDSO as
-an object file. That happens before the program's first instruction, with the dynamic linker mapped
-already; from there on the linker's own hook (one of the core's sites) tells of each library. An exec
+gdb reports a new process to Python only indirectly: when a process starts or gdb attaches, gdb adds the
+vDSO as an object file. This happens before the program's first instruction, when the dynamic linker is
+already mapped. From then on the linker's hook (one of the core's sites) reports each library. An exec
 clears all object files first.
 """
 
@@ -21,7 +21,7 @@ VDSO = "system-supplied DSO"
 
 
 class Waiting:
-    """Whether recording was asked for, and of what."""
+    """Whether recording was requested, and with which options."""
 
     def __init__(self):
         self.on = False
@@ -32,10 +32,10 @@ class Waiting:
         self.by_agent = False
         self.identity = None  # of the program in the recorded process
         self.reported_others = set()
-        self.never_held = []  # lines about conditions, of the recording that ended last
-        self.condition = {}  # of `gpumem step` or `until`, for a program that they start
+        self.never_held = []  # lines about conditions, from the recording that ended last
+        self.condition = {}  # the condition of `gpumem step` or `until`, for a program that they start
 
-    # --- asked for by the user ---
+    # --- called by commands ---
 
     def start(self, devices, on_oom="none", core_file=None, by_agent=False):
         """Records the process now, or the next one that starts. Returns a line for the user."""
@@ -73,7 +73,7 @@ class Waiting:
         return f"recording process {pid}"
 
     def stop(self):
-        """Ends recording, and does not wait for further programs."""
+        """Ends the recording and does not record later programs."""
         if self.on:
             self.on = False
             self._disconnect()
@@ -82,7 +82,7 @@ class Waiting:
         return self.end()
 
     def _put_agent(self):
-        """Into the programs that gdb will start."""
+        """Preloads the agent into the programs that gdb will start."""
         self._take_agent()
         self.preload = agent.Preload(self.devices, "none" if self.on_oom == "none" else "debugger")
 
@@ -102,7 +102,7 @@ class Waiting:
         libraries.load_new(pid)
 
     def _begin_agent(self, pid, started):
-        """`started`: by gdb, with the agent in it."""
+        """`started`: gdb started the program, with the agent loaded."""
         current = session()
         if started and not self.preload.is_in(pid):
             raise Failure("gdb attached to it: type `gpumem record --engine agent` now", 2)
@@ -139,7 +139,7 @@ class Waiting:
         watches().begin(recording)
 
     def end(self):
-        """Ends the recording under way. Returns its summary, or None."""
+        """Ends the current recording. Returns its summary, or None."""
         current = session()
         if current.recording is None:
             return None
@@ -149,7 +149,7 @@ class Waiting:
         finally:
             current.recording = None
 
-    # --- told by gdb ---
+    # --- called by gdb ---
 
     def _connect(self):
         if not self.on:
@@ -179,12 +179,12 @@ class Waiting:
             self.begin(pid, started=True)
         except Failure as error:
             debugger.warn(f"process {pid} is not recorded: {error}")
-        except KeyboardInterrupt:  # gdb would let the program run on
+        except KeyboardInterrupt:  # gdb would continue the program
             debugger.warn(f"process {pid} is not recorded: interrupted: type `gpumem record stop`, then `gpumem record`")
             debugger.pass_interrupt(pid)
 
     def _cleared(self, _event):
-        """All object files are gone: the user named another program file, or the process did exec."""
+        """Called when all object files are gone: the user named another program file, or the process called exec."""
         recording = session().recording
         if recording is not None and identity(recording.pid) != self.identity:
             self._finish()
@@ -198,7 +198,7 @@ class Waiting:
         self._finish()
 
     def _other_process(self, pid):
-        """gdb followed a fork: the child has our breakpoints, and is recorded if gdb detached from the parent."""
+        """Called when gdb followed a fork. The child has our breakpoints, and is recorded if gdb detached from the parent."""
         recording = session().recording
         if recording is not None and any(inferior.pid == recording.pid for inferior in gdb.inferiors()):
             if pid not in self.reported_others:
@@ -212,7 +212,7 @@ class Waiting:
             debugger.warn(f"process {pid} is not recorded: {error}")
 
     def _finish(self):
-        """The program ended or gdb detached from it: the log stays, and says so in one line."""
+        """Called when the program ended or gdb detached from it: keeps the log and prints one line about it."""
         pid = session().recording.pid
         try:
             summary = self.end()
@@ -225,7 +225,7 @@ class Waiting:
 
 
 def where(log):
-    """Where a log is, and for how long."""
+    """The path of a log, and how long it is kept."""
     if log.saved_as:
         return f"saved as {log.saved_as}"
     return f"in {log.path} until the next run or the end of gdb: `gpumem record save FILE` saves it"
@@ -236,7 +236,7 @@ def alive(pid):
 
 
 def identity(pid):
-    """What tells a process's program from the one it execs: the kernel's random bytes (AT_RANDOM)."""
+    """The kernel's random bytes (AT_RANDOM), which change when a process calls exec."""
     try:
         with open(f"/proc/{pid}/auxv", "rb") as file:
             vector = file.read()
@@ -251,7 +251,7 @@ def identity(pid):
 
 
 def command_line(pid):
-    """The program and its arguments, as its user typed them."""
+    """The program and its arguments, as typed."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read().split(b"\0")[:-1]

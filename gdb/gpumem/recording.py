@@ -1,8 +1,8 @@
-"""One process being recorded: its breakpoints, and what the debugger does at their stops.
+"""One process being recorded: its breakpoints, and the work at their stops.
 
-The breakpoints are internal, so that `info breakpoints` shows the user's own only, and each stop is
-answered in `stop()`, so that gdb never shows it: one call into the core reads registers, stacks and the
-allocator's records and writes the event.
+The breakpoints are internal, so that `info breakpoints` shows only the user's own. Each stop is handled in
+`stop()`, so that gdb never shows it: one call into the core reads registers, stacks and the allocator's
+Block structs and writes the event.
 """
 
 import ctypes
@@ -14,14 +14,14 @@ from .library import NEW_LIBRARIES, NEW_SITES, OOM, REFUSED, STOP, Recorder, Sto
 from .target import REGISTERS
 
 class Site(gdb.Breakpoint):
-    """A breakpoint at an address of the core's choice."""
+    """A breakpoint at an address that the core chose."""
 
     def __init__(self, recording, address):
         super().__init__(f"*{address}", gdb.BP_BREAKPOINT, internal=True)
         self.silent = True
         self.recording = recording
         self.address = address
-        # the hot path: what it needs, with the fewest look-ups
+        # the hot path, with as few attribute look-ups as possible
         self.pid = recording.pid
         self.handle = recording.recorder.handle
         self.answer = recording.answer
@@ -29,7 +29,7 @@ class Site(gdb.Breakpoint):
         self.stop_at = library().gpumem_recorder_stop_at
 
     def stop(self):
-        """Ctrl-C may raise KeyboardInterrupt before any instruction here. The stop is answered all the same,
+        """Ctrl-C may raise KeyboardInterrupt before any instruction here. The stop is still handled,
         or an event would be missing, or gdb would go on with registers that are no longer the thread's. Then
         the program gets the signal."""
         shown, interrupted = debugger.uninterrupted(self.answer_stop)
@@ -39,7 +39,7 @@ class Site(gdb.Breakpoint):
         return shown
 
     def answer_stop(self, advance=True):
-        """True: gdb shows the stop. A call that was interrupted may have done a part of it before."""
+        """Returns True if gdb shows the stop. An interrupted earlier call may have done a part of the work."""
         pid, thread, _ = gdb.selected_thread().ptid
         if pid != self.pid:
             return self.recording.other_process(pid)
@@ -54,7 +54,7 @@ class Site(gdb.Breakpoint):
         return answer.verdict > 0 and self.recording.decide(answer.verdict)
 
     def _stop_through_gdb(self, thread):
-        """The registers as gdb has them: where it is not this process that traces the program."""
+        """The registers from gdb, if the program is not traced by this process."""
         frame = gdb.newest_frame()
         values = [int(frame.read_register(name)) & 0xFFFFFFFFFFFFFFFF for name in REGISTERS]
         words = (ctypes.c_uint64 * 17)(*values)
@@ -70,19 +70,19 @@ class Recording:
         self.recorder = Recorder(pid, devices, log.path, source)
         self.sites = {}
         self.answer = StopAnswer()
-        self.stops = 0  # answer.stops after the last stop that was answered wholly
+        self.stops = 0  # answer.stops after the last stop that was handled completely
         self.shown = False  # was that one shown?
         self.summary = None
         self.stopped = False  # at the condition of `gpumem step` or `until`
-        self.at_event = False  # does the program stand at an event, and not where something else stopped it?
+        self.at_event = False  # whether the program is stopped at an event, not elsewhere
         self.on_refusal = None
-        self.on_oom = None  # called at an out-of-memory; true: the program shall stop there
+        self.on_oom = None  # called at an out-of-memory error; returns whether the program stops there
         self.on_other_process = None
         gdb.events.stop.connect(self._shown)
         self.place()
 
     def place(self):
-        """Breakpoints at sites that have none yet."""
+        """Sets breakpoints at sites that have none yet."""
         for address in self.recorder.sites():
             if address not in self.sites:
                 self.sites[address] = Site(self, address)
@@ -91,18 +91,18 @@ class Recording:
         self.stops, self.shown = self.answer.stops, shown
 
     def _shown(self, event):
-        """gdb shows a stop. Where it is one of ours that was not to be shown, Ctrl-C came before stop() began, or
-        after it had answered: the thread has left the breakpoint then."""
+        """Called when gdb shows a stop. If it is one of ours that should not be shown, Ctrl-C came before stop() began, or
+        after it had returned; in the second case the thread has left the breakpoint."""
         sites = [one for one in getattr(event, "breakpoints", ()) if isinstance(one, Site) and one.recording is self]
         self.at_event = bool(sites)
         if sites and not self.shown:
             if not self.answer.advanced or gdb.newest_frame().pc() == sites[0].address:
                 debugger.uninterrupted(lambda: sites[0].answer_stop(advance=False))
-            debugger.say("interrupted at an event: `continue` goes on")
+            debugger.say("interrupted at an event: `continue` resumes the program")
         self.end_stop(False)
 
     def decide(self, verdict):
-        """What follows from a stop that is not just recorded. True: gdb shows it."""
+        """Handles a stop that needs more than recording. Returns True if gdb shows it."""
         if verdict & NEW_SITES:
             self.warn_of(self.place)
         if verdict & NEW_LIBRARIES:
@@ -119,12 +119,12 @@ class Recording:
     def _at_oom(self):
         try:
             return self.warn_of(self.on_oom)
-        except KeyboardInterrupt:  # the user does not wait for it, and is not made to
+        except KeyboardInterrupt:  # the user wants to stop waiting
             return True
 
     @staticmethod
     def warn_of(function, *arguments):
-        """A stop may not fail: gdb would show a traceback, and stop there."""
+        """Calls a function within a stop and turns an error into a warning: gdb would print a traceback and stop the program."""
         try:
             return function(*arguments)
         except Exception as error:
@@ -132,7 +132,7 @@ class Recording:
             return None
 
     def other_process(self, pid):
-        """A stop of a process that is not ours: gdb followed a fork, or debugs several programs."""
+        """Handles a stop of another process: gdb followed a fork, or debugs several programs."""
         if self.on_other_process:
             self.on_other_process(pid)
         return False
@@ -144,8 +144,8 @@ class Recording:
                 site.delete()
 
     def close(self):
-        """Ends it; the process goes on undisturbed if it lives. Returns the summary. Can be called again where
-        Ctrl-C interrupted it."""
+        """Ends the recording; a live process continues undisturbed. Returns the summary. If Ctrl-C interrupts it, it can be
+        called again."""
         if self._shown is not None:
             gdb.events.stop.disconnect(self._shown)
             self._shown = None

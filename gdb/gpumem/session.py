@@ -1,4 +1,4 @@
-"""The session: what questions are asked about. One per gdb."""
+"""The session: the recording or process that questions are about. There is one for each gdb."""
 
 import atexit
 import os
@@ -12,7 +12,7 @@ from .target import Watch
 
 
 class Log:
-    """The file of one recording. A temporary one is removed when gdb ends, unless it was saved."""
+    """The file of one recording. A temporary file is removed when gdb ends, unless it was saved."""
 
     def __init__(self, pid):
         descriptor, self.path = tempfile.mkstemp(prefix=f"gpumem-{pid}-", suffix=".gpumem")
@@ -24,7 +24,7 @@ class Log:
         self.saved_as = os.path.abspath(path)
 
     def refresh_saved(self):
-        """What was saved while recording gets the rest at its end."""
+        """Completes a file that was saved while recording."""
         if self.saved_as:
             self.save(self.saved_as)
 
@@ -54,7 +54,7 @@ class Session:
             try:
                 recording.close()
             except Exception:
-                pass  # gdb is going away; the log is readable as far as it was written
+                pass  # gdb is exiting; the written part of the log is readable
         if self.log is not None:
             self.log.remove()
             self.log = None
@@ -63,7 +63,7 @@ class Session:
         self.watch.forget(self.library)
 
     def use_log(self, log):
-        """Questions are about this recording now; the one before is given up unless it was saved."""
+        """Makes this the recording of the questions. The previous one is deleted unless it was saved."""
         if self.log is not None:
             self.log.remove()
         self.log = log
@@ -87,7 +87,7 @@ class Session:
 
 def selected_frame():
     """The number of the Python frame that `gpumem up` and `down` selected."""
-    from .python_frames import selected  # which needs the session itself
+    from .python_frames import selected  # imported here, because it imports this module
 
     return selected().get()
 

@@ -1,4 +1,4 @@
-"""`set gpumem NAME VALUE` and `show gpumem NAME`: what `gpumem record` does where its options do not say, and what `bt` shows."""
+"""`set gpumem NAME VALUE` and `show gpumem NAME`: the defaults of the options of `gpumem record`, and what `bt` shows."""
 
 import gdb
 
@@ -6,7 +6,7 @@ from . import debugger
 
 
 class SetPrefix(gdb.Command):
-    """Settings of gpumem: what `gpumem record` does where its options do not say, and what `bt` shows."""
+    """Settings of gpumem: the defaults of the options of `gpumem record`, and what `bt` shows."""
 
     def __init__(self):
         super().__init__("set gpumem", gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
@@ -27,7 +27,7 @@ class ShowPrefix(gdb.Command):
 
 
 class Setting(gdb.Parameter):
-    """One of several words. gdb shows the class's set_doc and show_doc as help."""
+    """A setting with a fixed list of values. gdb shows the class's set_doc and show_doc as help."""
 
     def __init__(self, name, default, words, what, help_text):
         self.set_doc = f"Set {what}."
@@ -49,7 +49,7 @@ SETTINGS = {
         "breakpoint",
         ["breakpoint", "agent"],
         "how `gpumem record` records",
-        "breakpoint stops the program at each event. agent loads a library into it, which records a thousand times faster.",
+        "breakpoint stops the program at each event. agent loads a library into the program, which records a thousand times faster.",
     ),
     "devices": (
         "cuda",
@@ -67,14 +67,14 @@ SETTINGS = {
         "on",
         ["on", "off"],
         "whether `bt` shows Python frames",
-        "on: below each native frame that runs Python code, `bt` shows the Python frames. `disable frame-filter global gpumem-python` does the same as off.",
+        "on: below each native frame that runs Python code, `bt` shows the Python frames. `disable frame-filter global gpumem-python` has the same effect as off.",
     ),
 }
 _settings = {}
 
 
 def setting(name):
-    """Asked of gdb: in cuda-gdb 11.8 the parameter's `value` stays what it was first."""
+    """The value, from gdb itself: in cuda-gdb 11.8 the parameter's `value` keeps its first value."""
     return gdb.parameter(f"gpumem {name}") if name in _settings else SETTINGS[name][0]
 
 

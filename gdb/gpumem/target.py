@@ -1,7 +1,7 @@
-"""What gdb looks at: a process of this machine, one behind gdbserver, or a core dump.
+"""gdb's target: a process on this machine, one behind gdbserver, or a core dump.
 
-Of the first the core reads memory itself. Of the second everything goes through gdb: this hands the core
-callbacks, the mappings and the threads. Of the third it is told the file's name.
+The core itself reads the memory of a local process. Access to a remote process goes through gdb: this module passes
+callbacks, mappings and threads to the core. For a core dump it passes the file name.
 """
 
 import bisect
@@ -28,14 +28,14 @@ def core_path():
 
 
 def quoted(name):
-    """A word of gdb's for a file's name, which the other side chose: blanks and quotes part no words. A line's end cannot be quoted."""
+    """A file name, quoted for gdb's command line. The other side chose the name, so blanks and quotes are escaped. A newline cannot be."""
     if set(name) & set("\n\r\0"):
         raise gdb.error("no such name can be asked for")
     return re.sub(r"([^A-Za-z0-9_./+-])", r"\\\1", name)
 
 
 class Remote:
-    """A process behind gdbserver, as the core wants it. Good until the process runs on."""
+    """The core's interface to a process behind gdbserver. It is valid until the process continues."""
 
     def __init__(self):
         self.folder = None
@@ -51,7 +51,7 @@ class Remote:
         self.file = FileCallback(self._file)
 
     def look(self):
-        """Asks the other side what there is now. False: it tells too little."""
+        """Reads the mappings and threads from the other side. False: it provides too little."""
         inferior = gdb.selected_inferior()
         self.pid = inferior.pid
         self.threads = [thread.ptid[1] or thread.ptid[2] for thread in inferior.threads()]
@@ -67,7 +67,7 @@ class Remote:
     # --- called by the core ---
 
     def _read(self, _context, address, buffer, size):
-        # Ctrl-C cannot be raised through the core: it is given no more bytes, and ends soon
+        # Ctrl-C cannot be raised through the core; without more bytes the core returns soon
         if self.interrupted:
             return 0
         starts, ends = self.untouched
@@ -115,7 +115,7 @@ class Remote:
     # --- files of the other side ---
 
     def _copy(self, name):
-        """A file of the other side on this one, or None."""
+        """A local copy of a file from the other side, or None."""
         if name not in self.files:
             self.files[name] = self._in_sysroot(name) or self._fetch(name)
         return self.files[name]
@@ -139,7 +139,7 @@ class Remote:
         return path if os.path.isfile(path) else None
 
     def _mappings(self):
-        """The text of /proc/PID/maps there."""
+        """The text of /proc/PID/maps on the other side."""
         path = self._fetch(f"/proc/{self.pid}/maps")
         if path:
             with open(path, errors="surrogateescape") as text:
@@ -150,8 +150,8 @@ class Remote:
         return self._asked_mappings()
 
     def _untouched(self):
-        """Starts and ends of anonymous mappings of which no page was ever touched. They read as zero, and need not
-        come over the connection."""
+        """Starts and ends of anonymous mappings without a touched page. They read as zero and need no transfer over the
+        connection."""
         path = self._fetch(f"/proc/{self.pid}/smaps")
         starts, ends = [], []
         if not path:
@@ -176,8 +176,8 @@ class Remote:
 
     @staticmethod
     def _asked_mappings():
-        """What `info proc mappings` shows, as /proc/PID/maps has it. gdb before 12 shows no permissions: then
-        everything may be read and written, and what has a file executed."""
+        """The output of `info proc mappings` in the format of /proc/PID/maps. gdb before 12 shows no permissions: then
+        anonymous mappings count as readable and writable, file mappings as executable."""
         try:
             table = gdb.execute("info proc mappings", False, True)
         except gdb.error:
@@ -198,7 +198,7 @@ class Remote:
 
 
 class Watch:
-    """Tells the library what gdb looks at; a remote process is asked again only after it ran."""
+    """Sets gdb's target in the library. A remote process is read again only after it ran."""
 
     def __init__(self):
         self.remote = None

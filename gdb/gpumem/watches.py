@@ -1,5 +1,5 @@
-"""Conditions at which a recorded program stops: what `gpumem watch` lists. The core judges them at each event; gdb stops
-where one holds. They are gdb's own breakpoints' like: numbered, kept over several runs, and deleted by number."""
+"""Conditions at which a recorded program stops, as `gpumem watch` lists them. The core evaluates them at each event, and gdb
+stops if one holds. Like gdb's breakpoints they are numbered, kept over several runs, and deleted by number."""
 
 import gdb
 
@@ -7,14 +7,14 @@ from . import debugger
 from .library import Failure, check_condition
 from .session import session
 
-FIRST_HIDDEN = 1 << 30  # numbers of conditions that one command waits for
+FIRST_HIDDEN = 1 << 30  # numbers of conditions that belong to one `gpumem until`
 
 
 class Watch:
     def __init__(self, number, condition, once):
         self.number, self.condition, self.once = number, condition, once
-        self.hits = 0  # of ended recordings, and of the one under way until it was last looked at
-        self.before = 0  # of those that ended before the one under way
+        self.hits = 0  # in ended recordings, and in the current one up to the last check
+        self.before = 0  # in ended recordings alone
 
     @property
     def hidden(self):
@@ -33,7 +33,7 @@ class Watches:
         gdb.events.stop.connect(self._stopped)
 
     def add(self, command, condition, once=False, hidden=False):
-        """Judged from now on; of a recording under way from its next event on."""
+        """Adds a condition. It is evaluated from the next event on."""
         recording = session().recording
         check(command, condition, recording)
         number = (self.last_hidden if hidden else self.last) + 1
@@ -48,7 +48,7 @@ class Watches:
         return watch
 
     def delete(self, numbers=None):
-        """All that are listed, or these."""
+        """Deletes all listed conditions, or those given."""
         chosen = [number for number, watch in self.all.items() if not watch.hidden] if numbers is None else numbers
         for number in chosen:
             if number not in self.all or self.all[number].hidden:
@@ -69,15 +69,15 @@ class Watches:
     # --- recordings ---
 
     def begin(self, recording):
-        """A recording begins: what is done already waits for no second time."""
+        """Called when a recording begins. Conditions with --once that have held already stay inactive."""
         for watch in self.all.values():
             watch.before = watch.hits
             if watch.is_done:
                 continue
             try:
                 recording.recorder.watch(watch.number, watch.condition, watch.once)
-            except Failure as error:  # it was given for the other engine
-                debugger.warn(f"condition {watch.number} is not judged: {error}")
+            except Failure as error:  # it was written for the other engine
+                debugger.warn(f"condition {watch.number} is not evaluated: {error}")
 
     def count(self):
         recording = session().recording
@@ -87,7 +87,7 @@ class Watches:
             watch.hits = max(watch.hits, watch.before + recording.recorder.watch_hits(watch.number))
 
     def end(self, recording):
-        """Lines about what never held in a recording that ends."""
+        """The lines about conditions that never held in an ending recording."""
         self.count()
         return [
             f"condition {watch.number} never held: {watch.condition}"
@@ -95,7 +95,7 @@ class Watches:
             if not watch.hidden and watch.hits == watch.before and not watch.is_done
         ]
 
-    # --- told by gdb ---
+    # --- called by gdb ---
 
     def _stopped(self, _event):
         recording = session().recording
@@ -105,7 +105,7 @@ class Watches:
         watch = self.all.get(number)
         if watch is None or watch.hidden:
             return
-        recording.stopped = False  # said once
+        recording.stopped = False  # reported once
         self.count()
         debugger.say(f"condition {number} holds: {watch.condition}")
         from .command import answer
@@ -114,7 +114,7 @@ class Watches:
 
 
 def check(command, condition, recording):
-    """Refuses a condition that cannot be read, with a caret where, or that can never hold."""
+    """Refuses a condition with a syntax error, marked by a caret, or one that can never hold."""
     step, event = (recording.recorder.step(), recording.recorder.event_count()) if recording is not None else (0, 0)
     by_agent = recording.by_agent if recording is not None else waits_for_agent()
     wrong, column, possible = check_condition(condition, step, event, by_agent)

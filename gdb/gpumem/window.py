@@ -1,8 +1,8 @@
-"""The TUI window `gpumem-timeline`, and the layout `gpumem` that has it beside the source: `layout gpumem`.
+"""The TUI window `gpumem-timeline`, and the layout `gpumem`, which shows it next to the source: `layout gpumem`.
 
-What it shows is the answer of `gpumem timeline`, asked again when gdb prompts and the recording has got further. A gdb without a
-TUI, or without windows of Python's, has neither; nothing else changes. Nor has gdb 10, which is in cuda-gdb 11.8: its windows show
-the first line of a text only, and no character of several bytes.
+The window shows the answer of `gpumem timeline`, updated when gdb shows its prompt and the recording has grown. A gdb without
+the TUI, or without windows from Python, lacks both. So does gdb 10 (in cuda-gdb 11.8), whose windows show only the first line of a
+text and no multi-byte characters.
 """
 
 import gdb
@@ -20,7 +20,7 @@ PLAIN = str.maketrans({**dict(zip("▁▂▃▄▅▆▇█", ".:-=+*%#")), "·"
 
 
 def answer(columns):
-    """Lines of the timeline, or of why there is none."""
+    """The lines of the timeline, or of the reason why there is none."""
     if session().log is None:
         return [NOTHING]
     status, out, err = session().ask(["timeline"], columns)
@@ -33,12 +33,12 @@ def shown(lines, first, width, height):
 
 
 class Window:
-    """gdb calls these methods. What goes wrong in them is shown in the window, so that no command fails for it."""
+    """gdb calls these methods. Their errors are shown in the window, so that no command fails."""
 
     def __init__(self, window):
         self.window = window
         self.lines, self.first = [], 0
-        self.seen = None  # what the lines were made of
+        self.seen = None  # the state from which the lines were made
         window.title = "gpumem timeline"
         gdb.events.before_prompt.connect(self.refresh)
 
@@ -46,18 +46,18 @@ class Window:
         gdb.events.before_prompt.disconnect(self.refresh)
 
     def state(self):
-        """Another one: the answer has changed."""
+        """Marks the answer as changed."""
         recording, log = session().recording, session().log
         events = recording.recorder.event_count() if recording is not None else None
         return events, log.path if log is not None else None, self.window.width
 
     def refresh(self):
-        """gdb prompts."""
+        """Called when gdb shows its prompt."""
         if self.window.is_valid() and (self.seen is None or self.seen != self.state()):
             self.render()
 
     def render(self):
-        """gdb wants it drawn: it is new, or its size has changed."""
+        """Called when gdb wants the window drawn: it is new, or its size has changed."""
         try:
             state = self.state()
             if state != self.seen:

@@ -180,7 +180,7 @@ def test_a_size_limit_stops_the_recording_and_not_the_program(run_gpumem, record
     info = info_of(run_gpumem, log)
     assert any("size limit (--max-size)" in gap for gap in info["gaps"]) and info["complete"] is False
     assert 1000 < info["devices"][0]["events"] < 180_000
-    assert "events are missing: `gpumem info` says why" in run.err
+    assert "events are missing: `gpumem info` shows why" in run.err
 
 
 def test_a_limit_of_the_shell_on_files_stops_the_recording_and_not_the_program(run_gpumem, record):

@@ -22,8 +22,8 @@ def test_a_breakpoint_of_a_library_that_is_to_come_is_hit(run_gdb, program, engi
          "info sharedlibrary", "continue", "gpumem info"],
         program,
     )  # fmt: skip
-    assert gdb["run"].count("reads the symbols of") == 1, gdb["run"]
-    assert "gpumem: reads the symbols of libc10_cuda.so, for breakpoint 1\n" in gdb["run"]
+    assert gdb["run"].count("reading the symbols of") == 1, gdb["run"]
+    assert "gpumem: reading the symbols of libc10_cuda.so, for breakpoint 1\n" in gdb["run"]
     assert re.search(r"hit Breakpoint 1\b.*c10::cuda::device_synchronize\(\)", gdb["run"]), gdb["run"]
     assert "c10::cuda::device_synchronize()" in gdb["bt 1"]
     assert re.search(r"^2 .*<PENDING> +never_defined", gdb["info breakpoints"], re.M)
@@ -40,7 +40,7 @@ def test_one_that_is_made_at_a_stop_is_hit_too_and_in_the_next_run(run_gdb, prog
          "break c10::cuda::device_synchronize", "run", "delete", "continue", "gpumem info"],
         program,
     )  # fmt: skip
-    assert "gpumem: reads the symbols of libc10_cuda.so, for breakpoint 2\n" in gdb["tbreak device_synchronize"]
+    assert "gpumem: reading the symbols of libc10_cuda.so, for breakpoint 2\n" in gdb["tbreak device_synchronize"]
     assert re.search(r"hit Temporary breakpoint 2\b", gdb.sections[5]), gdb.out
     assert re.search(r"hit Breakpoint 3\b", gdb["run"]), gdb.out
     assert "exited normally" in gdb.sections[9], gdb.out

@@ -1239,7 +1239,7 @@ os.read(0, 1)
 OTHER_BUILDS = {
     "the next version": (1, 0x031002F0, "CPython 3.16.2: its struct layouts are not known here (3.9 to 3.15 are)"),
     "a version far off": (1, 0x7F0000F0, "CPython 127.0.0: its struct layouts are not known here"),
-    "no version": (1, 0, "its version cannot be told"),
+    "no version": (1, 0, "its version cannot be determined"),
     "free-threaded": (2, 1, "t (free-threaded): its struct layouts are not known here: run the program on the GIL build"),
 }
 

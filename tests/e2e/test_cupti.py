@@ -63,7 +63,7 @@ def test_where_cupti_is_taken_recording_goes_on_and_says_so(run, run_gpumem, gpu
     run([gpumem, "run", "--sim", "-o", log, "--", raw], env=environment).check()
     info = run_gpumem("info", log, "--json").check().json()
     assert info["devices"][0]["allocated"] > 0
-    assert any("CUPTI is taken" in gap for gap in info["gaps"])
+    assert any("CUPTI is in use" in gap for gap in info["gaps"])
 
 
 def test_a_profiler_of_the_programs_own_gets_cupti(run, run_gpumem, gpumem, driver, tmp_path):
@@ -154,7 +154,7 @@ def test_attaching_while_pytorchs_profiler_runs_leaves_its_profile_as_it_was(spa
         told.append(json.loads((tmp_path / "told").read_text()))
     assert told[0] == told[1] and told[1][2] == [243, 243]  # the profiler has CUPTI still
     info = run_gpumem("info", log, "--json").check().json()
-    assert [gap for gap in info["gaps"] if "CUPTI is taken" in gap]
+    assert [gap for gap in info["gaps"] if "CUPTI is in use" in gap]
     events = [e for e in run_gpumem("events", log, "--json").check().json_lines() if not e["preexisting"] and e["device_type"] == "cuda"]
     ours = [e["size"] if e["action"] == "alloc" else -e["size"] for e in events if e["action"] in ("alloc", "free_requested")]
     assert len(ours) > 40 and ours[0] == 12345 * 512

@@ -304,7 +304,7 @@ def test_an_index_without_its_files_is_taken_at_its_word(estimate, saved, tmp_pa
     assert (answer["model"]["parameters"], "index_alone" in answer["notes"]) == (12345, True)
     del index["metadata"]["total_parameters"]
     path.write_text(json.dumps(index))
-    assert "total_parameters is no number" in run_gpumem("estimate", path).check(3).err
+    assert "total_parameters is not a number" in run_gpumem("estimate", path).check(3).err
 
 
 # --- the model itself -------------------------------------------------------------------------------
@@ -365,7 +365,7 @@ def test_code_that_a_config_names_is_not_loaded(run_gpumem, tmp_path):
         (("--optimizer=lion",), 2, "it has the optimizers of PyTorch alone"),
         (("--checkpointing=selective",), 2, "no selective checkpointing"),
         (("--layers=2",), 2, "as it is"),
-        (("--python=/nonexistent/python",), 4, "there is no such program"),
+        (("--python=/nonexistent/python",), 4, "no such program"),
         (("--python=/bin/false",), 4, "ended without an answer"),
     ],
 )
@@ -448,7 +448,7 @@ def test_a_damaged_safetensors_header_is_refused(run_gpumem, tmp_path, kind):
 def test_an_index_cannot_name_files_elsewhere(run_gpumem, tmp_path):
     path = tmp_path / "model.safetensors.index.json"
     path.write_text(json.dumps({"weight_map": {"a": "../../etc/passwd"}}))
-    assert "it is not in a file beside the index" in run_gpumem("estimate", path).check(3).err
+    assert "it is not a file name in the index's folder" in run_gpumem("estimate", path).check(3).err
 
 
 def test_files_that_are_no_files_are_refused(run_gpumem, tmp_path):

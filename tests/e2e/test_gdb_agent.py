@@ -143,7 +143,7 @@ def test_it_is_loaded_where_the_program_stands_and_told_what_was_there_before(ru
 @pytest.mark.long
 def test_a_thread_within_the_c_library_is_brought_out_of_it_first(run_gdb, stops):
     gdb = run_gdb(["set breakpoint pending on", "tbreak sigtimedwait", "run", "tbreak malloc", "continue", RECORD, "delete", "continue", "gpumem info"], stops)
-    assert "gpumem: the program ran on a little, to leave a function of the C library" in gdb[RECORD]
+    assert "gpumem: the program was continued briefly, to leave a function of the C library" in gdb[RECORD]
     assert "gpumem: recording process" in gdb[RECORD]
     assert "end 20971520 17825792" in gdb.out and "exited normally" in gdb.out
     assert "complete: no gaps" in gdb["gpumem info"]

@@ -144,7 +144,7 @@ def test_of_a_python_that_was_deleted_while_it_runs_nothing_is_started(sim_env, 
         pid, kept, _ = json.loads(process.stdout.readline())
         copy.unlink()
         err = run_gpumem("who-holds", kept, "--pid", pid, env=environment(tmp_path)).check(4).err
-        assert f"learn: process {pid} runs a Python that was deleted or replaced on disk: nothing of it is started" in err
+        assert f"learn: process {pid} runs a Python that was deleted or replaced on disk: gpumem does not start its Python" in err
     finally:
         process.kill()
         process.wait()
@@ -275,14 +275,14 @@ PROBES = {
     "crashes": ("kill -SEGV $$", "the probe was killed by signal 11 (Segmentation fault)"),
     "fails": ("echo ModuleNotFoundError: no torch >&2; exit 1", "the probe ended without an answer: ModuleNotFoundError: no torch"),
     "prints": ("echo gpumem-torch-probe 1; echo end; exit 0", "the probe ended without an answer"),
-    "hands over nonsense": ("printf 'nonsense\\nend\\n' >&3; sleep 1000", "the probe's answer cannot be read (it is no text of a probe's)"),
+    "hands over nonsense": ("printf 'nonsense\\nend\\n' >&3; sleep 1000", "the probe's answer cannot be read (it is not a probe's text)"),
     "lies about its process": (
         "printf 'gpumem-torch-probe 1\\npid 1\\nversion 2.99.0\\nfield storage.data 16\\nend\\n' >&3; sleep 1000",
         "its process is not the one that was started",
     ),
     "hands over an impossible field": (
         "printf 'gpumem-torch-probe 1\\npid '$$'\\nversion 2.99.0\\nfield storage.data 60000\\nend\\n' >&3; sleep 1000",
-        "storage.data at 60000: too far to be read",
+        "storage.data at 60000: out of range",
     ),
     "misses fields": (
         "printf 'gpumem-torch-probe 1\\npid '$$'\\nversion 2.99.0\\nfield storage.size_of 96\\nmissing storage.counts fits nowhere\\nend\\n' >&3; sleep 1000",
@@ -290,7 +290,7 @@ PROBES = {
     ),
     "fails at a kind of object": (
         "printf 'gpumem-torch-probe 1\\npid '$$'\\nversion 2.99.0\\nfield storage.size_of 96\\nmissing (storage) KeyError: 7\\nend\\n' >&3; sleep 1000",
-        "PyTorch 2.99: where storage.counts lies was not found (what leads to it was not found; (storage) KeyError: 7)",
+        "PyTorch 2.99: where storage.counts lies was not found (a field that it depends on was not found; (storage) KeyError: 7)",
     ),
 }
 
@@ -462,4 +462,4 @@ def test_what_many_heaps_have_beside_an_object_changes_nothing(layouts, tmp_path
 
 def test_no_python_and_a_wrong_one_are_usage(run_gpumem, tmp_path):
     assert "no Python given" in run_gpumem("learn").check(2).err
-    assert "there is no such program" in run_gpumem("learn", tmp_path / "none").check(4).err
+    assert "no such program" in run_gpumem("learn", tmp_path / "none").check(4).err

@@ -40,7 +40,7 @@ int main(int count, char **words)
 }
 """
 CONTAINER = "a container or a security module forbids it"
-NAMESPACE = "we are in a user namespace, from which processes outside it may not be traced: ask from outside"
+NAMESPACE = "gpumem runs in a user namespace, and may not trace processes outside it: ask from outside"
 
 
 @pytest.fixture(scope="module")

@@ -147,7 +147,7 @@ def test_a_setting_that_pytorch_does_not_know_is_told_with_its_words(run_gpumem,
 
 def test_what_cannot_be_replayed_is_refused(run_gpumem, tmp_path):
     recording = recorded(run_gpumem, tmp_path, "-c", "import torch; torch.empty(1000, device='cuda')")
-    assert "there is no such program" in run_gpumem("replay", recording, "--python", tmp_path / "none").check(4).err
+    assert "no such program" in run_gpumem("replay", recording, "--python", tmp_path / "none").check(4).err
     bare = tmp_path / "python"
     bare.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\" >&2\nexit 1\n")
     bare.chmod(0o755)

@@ -134,7 +134,7 @@ def test_a_link_that_comes_meanwhile_is_not_followed_by_the_program(run, shared,
     (folder / "account").symlink_to(victim)
     os.lchown(folder / "account", NOBODY, NOBODY)
     done = run([sys.executable, "-c", ALLOCATES], env={**sim_env(), "GPUMEM_SIM_JSON": str(folder / "account")})
-    assert "cannot write the account" in done.check().err
+    assert "cannot write the summary of its memory" in done.check().err
     assert victim.read_text() == "precious"
 
 

@@ -183,7 +183,7 @@ def check_host_memory(finished, *possible):
     assert kept in possible and answer["kept"] == [True] * kept + [False] * (6 - kept)
     assert (answer["small"], answer["again"]) == (10, 1)
     assert answer["allocated"] == 6 * GIB // 4 + 512
-    assert len(re.findall(r"^gpumem sim: host memory runs out \(\d+ MiB left; ", finished.err, re.M)) == 1
+    assert len(re.findall(r"^gpumem sim: host memory is running out \(\d+ MiB left; ", finished.err, re.M)) == 1
     assert "peak allocated 1.50 GiB" in finished.err
 
 

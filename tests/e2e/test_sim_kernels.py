@@ -80,7 +80,7 @@ def test_nothing_is_computed_below_0_bytes_and_that_is_flagged(run_gpumem, tmp_p
     assert run_gpumem("run", "--sim", *words).check().out == "21\n"
     none = run_gpumem("run", "--sim", "--compute-below=0", "--json", account, *words).check()
     assert none.out == "0\n"
-    assert none.err.count("never computed: they read as zero, or rest on such") == 1
+    assert none.err.count("never computed: they are zero, or depend on such") == 1
     counted = json.loads(account.read_text())
     assert counted["computed"] == {} and counted["launches"] == counted["kernels_not_computed"] == 2
 
@@ -89,7 +89,7 @@ def test_what_rests_on_values_never_computed_is_flagged(run_gpumem):
     # A matrix product is not computed; the comparison of its elements is.
     program = "import torch; a = torch.ones(4, 4, device='cuda'); print(((a @ a) > 3).any().item())"
     finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()
-    assert "rest on such" in finished.err
+    assert "depend on such" in finished.err
 
 
 @pytest.mark.parametrize(
@@ -149,4 +149,4 @@ def test_a_word_is_sampled_from_a_large_vocabulary_that_nothing_computed(run_gpu
     """
     finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()
     assert finished.out == "4 True\n"
-    assert "rest on such" in finished.err
+    assert "depend on such" in finished.err

@@ -191,4 +191,4 @@ def test_a_recording_without_shapes_says_how_to_have_them(run_gpumem, tmp_path):
     said = run_gpumem("blocks", snapshot, "--by", "shape").check(4).err
     assert "this recording has no dtypes and shapes: record with `gpumem run`" in said
     answer = run_gpumem("blocks", snapshot, "--where", "dtype=float32").check().out
-    assert "in 0 of 1 block" in answer and "does not have what the condition asks for" in answer
+    assert "in 0 of 1 block" in answer and "does not contain the property that the condition needs" in answer

@@ -87,7 +87,7 @@ def test_on_oom_stop_stops_the_program_where_it_ran_out(spawn, run_gpumem, gpume
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    line = next(line for line in run.stderr if "ran out of GPU memory and stands still" in line)
+    line = next(line for line in run.stderr if "ran out of GPU memory and is stopped at the error" in line)
     pid = int(re.search(r"process (\d+)", line)[1])
     wait_for(lambda: stopped(pid))
     told = run_gpumem("oom", "--pid", pid, "--json").check().json()

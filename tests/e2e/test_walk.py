@@ -350,7 +350,7 @@ def test_blocks_are_selected_by_the_facts_of_stacks(run_gdb, run_gpumem, tmp_pat
                 count += 1
     assert count > 10
     refused = run_gpumem("blocks", saved, "--where", "skipped=1")
-    assert refused.status == 2 and "skipped is not known of a block: `gpumem amp` tells " in refused.err
+    assert refused.status == 2 and "skipped is not a property of a block: `gpumem amp` shows " in refused.err
 
 
 SCALED = """

@@ -100,9 +100,10 @@ static void what_cannot_be_read_is_refused_at_its_column(void **state)
 	        {"size", "'size', column 5: expected one of = != < <= > >= ~"},
 	        {"size>", "'size>', column 6: expected a value"},
 	        {"size>big", "'size>big', column 6: 'big' is not a size: "},
-	        {"size~1", "'size~1', column 6: size cannot be compared so: use = != < <= > >="},
-	        {"dtype>float16",
-	                "'dtype>float16', column 7: dtype cannot be compared so: use = != ~"},
+	        {"size~1", "'size~1', column 6: size cannot be compared like this: use = != < <= > "
+	                   ">="},
+	        {"dtype>float16", "'dtype>float16', column 7: dtype cannot be compared like this: "
+	                          "use = != ~"},
 	        {"dtype=float31", "'dtype=float31', column 7: float31 is not a dtype: expected one "
 	                          "of uint8, "},
 	        {"phase=forwards",
@@ -144,12 +145,14 @@ static void a_fact_that_is_not_known_there_is_refused_with_the_reason(void **sta
 	        {"label=x", GM_OF_EVENTS, "'label=x', column 1: label is not known at an event: "},
 	        {"overflow", GM_OF_EVENTS,
 	                "'overflow', column 1: overflow is not known at a breakpoint, which sees "},
-	        {"skipped=1", GM_OF_BLOCKS, "'skipped=1', column 1: skipped is not known of a "},
+	        {"skipped=1", GM_OF_BLOCKS,
+	                "'skipped=1', column 1: skipped is not a property of a "},
 	        {"size>1 and skipped = 1", GM_OF_AGENT_EVENTS,
-	                "'size>1 and skipped = 1', column 20: skipped is compared with nothing: "
+	                "'size>1 and skipped = 1', column 20: skipped takes no comparison: "
 	                "write skipped, or not skipped"},
 	        {"action=alloc", GM_OF_BLOCKS,
-	                "'action=alloc', column 1: action is not known of a block: it is a fact "},
+	                "'action=alloc', column 1: action is not a property of a block: it is "
+	                "one "},
 	};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		struct gm_condition *condition = NULL;

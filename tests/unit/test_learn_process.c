@@ -64,7 +64,7 @@ static void nothing_is_started_of_a_process_that_another_user_has_started(void *
 
 static void a_program_that_is_no_python_is_not_started(void **state)
 {
-	is_refused((int)getpid(), "is no Python by its program's name");
+	is_refused((int)getpid(), "runs a program that is not named like Python");
 }
 
 static void a_process_that_ended_is_named(void **state)

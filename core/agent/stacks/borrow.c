@@ -72,7 +72,7 @@ static void report_several(void)
 	static _Atomic bool reported;
 	if (!atomic_exchange(&reported, true))
 		gm_agent_gap("several threads waited in backward() at once: events of the autograd "
-		             "threads that could be of either have no Python stack");
+		             "threads that could belong to either have no Python stack");
 }
 
 /* The task that this thread of the engine works at; 0: this PyTorch does not tell. */

@@ -307,8 +307,7 @@ static bool is_plausible(struct gm_stacks_thread *thread, uint32_t count)
 static void distrust(void)
 {
 	gm_python_refuse(
-	        "this build of CPython has its structs laid out otherwise than the releases (a "
-	        "debug or "
+	        "the struct layouts of this build of CPython differ from the releases (a debug or "
 	        "patched build?): events have no Python stacks");
 }
 

@@ -92,7 +92,7 @@ def page(name, title, help_text, others, version, date):
     if examples:
         out += [".SH EXAMPLES", ".nf", *(text(example) for example in examples), ".fi"]
     if "Exit status:" not in help_text:
-        out += [".SH EXIT STATUS", *paragraph("0 answered, 1 a negative answer, 2 wrong usage, 3 corrupt input, 4 the target cannot be read, 5 internal.")]
+        out += [".SH EXIT STATUS", *paragraph("0 answered, 1 a negative answer, 2 wrong usage, 3 corrupt input, 4 the target cannot be read, 5 internal error.")]
     out += [".SH SEE ALSO", *(f".BR {text(other)} (1){',' if other != others[-1] else ''}" for other in others)]
     return "\n".join(out) + "\n"
 

@@ -154,7 +154,7 @@ static const char *take_field(struct gm_python_learned *learned, const char *lin
 		        value % field->step)
 			return "its offset is out of bounds";
 		if (*gm_python_field(&learned->layout, i) != GM_NO_FIELD)
-			return "it is told twice";
+			return "it occurs twice";
 		*gm_python_field(&learned->layout, i) = (int32_t)value;
 		return NULL;
 	}
@@ -171,7 +171,7 @@ static const char *take_opcode(struct gm_python_learned *learned, const char *li
 		return "an opcode's number is out of bounds";
 	name = learned->names[number];
 	if (learned->opcodes[number].name)
-		return "an opcode is told twice";
+		return "an opcode occurs twice";
 	if (!next_word(&line, name, GM_LEARNED_NAME) || !next_of(&line, operations, &opcode.op) ||
 	        !next_of(&line, operations, &opcode.returned) ||
 	        !next_of(&line, arguments, &opcode.argument) ||
@@ -219,7 +219,7 @@ const char *gm_python_learned_line(struct gm_python_learned *learned, const char
 		return take_build(learned, line);
 	if (!strcmp(kind, "fields"))
 		return next_number(&line, 1, 1 << 16, &learned->looked_for) ? NULL
-		                                                            : "it is no number";
+		                                                            : "it is not a number";
 	if (strcmp(kind, "hexversion") != 0)
 		return NULL;
 	if (!next_number(&line, 0x03090000, 0x03ffffff, &number) || !at_end(line) || learned->hex)
@@ -311,7 +311,7 @@ static const char *check_within(struct gm_python_layout *layout, const char **re
 		for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++)
 			if (!strncmp(field->name, parts[k].prefix, strlen(parts[k].prefix)) &&
 			        value + width > parts[k].size)
-				return "it lies behind the end of its struct";
+				return "it lies beyond the end of its struct";
 	}
 	return NULL;
 }
@@ -323,7 +323,7 @@ const char *gm_python_learned_check(struct gm_python_learned *learned, const cha
 
 	*ret_field = NULL;
 	if (!learned->hex)
-		return "it does not say which version it is of";
+		return "its version is missing";
 	model = *nearest(learned->tables.version)->layout;
 	for (size_t i = 0; i < gm_learned_field_count; i++) {
 		*ret_field = gm_learned_fields[i].name;
@@ -343,11 +343,11 @@ const char *gm_python_learned_check(struct gm_python_learned *learned, const cha
 		return why;
 	*ret_field = NULL;
 	if (learned->layout.pool_size & (learned->layout.pool_size - 1))
-		return "its pools are no power of two";
+		return "the size of its pools is not a power of two";
 	for (int i = 0; i < 256; i++)
 		opcodes += learned->opcodes[i].name != NULL;
 	for (int i = 0; i < 256; i++)
 		if (learned->opcodes[i].name && !learned->opcodes[learned->opcodes[i].base].name)
-			return "an opcode stands for one that is not there";
+			return "an opcode specializes one that is missing";
 	return opcodes < 64 ? "its opcodes are missing" : NULL;
 }

@@ -33,7 +33,7 @@ static struct gm_error *check(const char *path, struct gm_python_learned *learne
 	const char *field;
 	const char *why = gm_python_learned_check(learned, &field);
 	if (!why && !learned->id_size)
-		why = "it does not say of which build it is";
+		why = "its build is missing";
 	if (why)
 		return gm_error_create(GM_CORRUPT,
 		        "%s: %s%s%s: the row cannot be used: remove the file and learn again with "

@@ -142,11 +142,9 @@ static struct gm_error *check(struct gm_python *python)
 	        gm_py_field(python, metatype, layout->object_type) != metatype) {
 		python->unfit = true;
 		return gm_error_create(GM_TARGET,
-		        "CPython %s: its structs are not laid out as in the releases that are "
-		        "known (a debug "
-		        "or patched build?): Python stacks and variables cannot be read; events, "
-		        "blocks and "
-		        "native stacks still work",
+		        "CPython %s: its struct layouts differ from the known releases (a debug or "
+		        "patched build?): Python stacks and variables cannot be read; events, "
+		        "blocks and native stacks still work",
 		        python->version_text);
 	}
 	python->type_type = metatype;
@@ -183,7 +181,7 @@ static struct gm_error *find(struct gm_python *python, struct found *found)
 	find_version(python, found);
 	if (!found->hex)
 		return gm_error_create(GM_TARGET,
-		        "Python in %s: its version cannot be told: events, blocks and native "
+		        "Python in %s: its version cannot be determined: events, blocks and native "
 		        "stacks still work",
 		        found->module->path);
 	python->version = (int)(found->hex >> 16);
@@ -209,9 +207,8 @@ static struct gm_error *use_shipped(struct gm_python *python, const struct found
 		return gm_error_create(GM_TARGET,
 		        "CPython %s: its struct layouts are not known here (" GM_PYTHON_VERSIONS
 		        " are): Python stacks and variables cannot be read; events, blocks and "
-		        "native "
-		        "stacks still work. `gpumem learn PYTHON`, of that very Python, learns "
-		        "them",
+		        "native stacks still work. `gpumem learn PYTHON`, with exactly that "
+		        "Python, learns them",
 		        python->version_text);
 	python->unfit = false;
 	gm_py_use_tables(python, tables);

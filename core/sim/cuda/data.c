@@ -212,7 +212,7 @@ static void report_read_back(struct gm_sim_device *device, uint64_t bytes)
 	GM_SIM_COUNT(gpumem_sim_account.read_back, bytes);
 	if (!atomic_exchange(&said, true))
 		gm_sim_say("values read back from the simulated device were never computed: they "
-		           "read as zero, or rest on such (device %u; said once, counted)",
+		           "are zero, or depend on such values (device %u; reported once, counted)",
 		        device->index);
 }
 

@@ -44,9 +44,9 @@ static void warn_once(uint64_t left)
 	static _Atomic bool said;
 	if (atomic_exchange(&said, true))
 		return;
-	gm_sim_say("host memory runs out (%" PRIu64 " MiB left; %" PRIu64
-	           " MiB hold what was copied to the simulated device): from here on what is "
-	           "copied there is not kept and reads as never computed; sizes stay exact",
+	gm_sim_say("host memory is running out (%" PRIu64 " MiB left; %" PRIu64
+	           " MiB hold what was copied to the simulated device): from here on, data copied "
+	           "there is not kept and reads as never computed; sizes stay exact",
 	        left >> 20, kept >> 20);
 }
 

@@ -158,7 +158,7 @@ static void account_json(const char *path)
 		return;
 	int out = open_account(path);
 	if (out < 0 || write(out, text, size) != (ssize_t)size)
-		gm_sim_say("%s: cannot write the account: %s", path, strerror(errno));
+		gm_sim_say("%s: cannot write the summary of its memory: %s", path, strerror(errno));
 	if (out >= 0)
 		close(out);
 	free(text);

@@ -38,7 +38,7 @@ static void out_of_bounds(int64_t index, int64_t size)
 	static _Atomic bool said;
 	if (!said)
 		gm_sim_say("an index is out of bounds: %lld, of %lld elements: a GPU stops the "
-		           "program here with a device-side assertion (said once)",
+		           "program here with a device-side assertion (reported once)",
 		        (long long)index, (long long)size);
 	said = true;
 }

@@ -220,8 +220,8 @@ ncclResult_t gm_nccl_split_alone(
 	int size = gm_nccl_part_size(config, parent, child);
 	if (!size)
 		return gm_nccl_fail(NULL, ncclInvalidUsage,
-		        "ncclCommSplit of a rank that stands alone: the size of the part is not "
-		        "known");
+		        "ncclCommSplit of a single simulated rank: the size of the new "
+		        "communicator is not known");
 	child->ranks = size;
 	child->rank = child->key;
 	return ncclSuccess;

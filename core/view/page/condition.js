@@ -117,9 +117,9 @@ class Parser {
     const at = this.at;
     const isNumber = NUMBERS.includes(fact);
     if (isNumber ? clause.compare === "~" : /[<>]/.test(clause.compare))
-      throw this.refuse(at, `${fact} cannot be compared so: use ${isNumber ? "= != < <= > >=" : "= != ~"}`);
+      throw this.refuse(at, `${fact} cannot be compared like this: use ${isNumber ? "= != < <= > >=" : "= != ~"}`);
     if (fact === "shape") {
-      if (clause.compare === "~") throw this.refuse(at, "shape cannot be compared so: use = or !=");
+      if (clause.compare === "~") throw this.refuse(at, "shape cannot be compared like this: use = or !=");
       return { ...clause, sizes: this.takeShape() };
     }
     const text = this.takeValue();

@@ -33,7 +33,7 @@ def go_on(events=0, step=0, watch=None):
         return False
     held, event = now.recorder.stopped_by()
     if watch is not None and held != watch.number:
-        return False  # another condition did: watches.py has said so
+        return False  # another condition held: watches.py has reported it
     if watch is not None:
         number = str(event)
     else:
@@ -50,13 +50,13 @@ def why_not(aim):
 
 
 def go_on_by_agent(events, step, watch):
-    """The same as go_on() for a program that the agent records: for a number or a step it stops at each event, and is
-    examined; for a condition where that may hold."""
+    """go_on() for a program that the agent records. For a number or a step the program stops at each event, and gdb checks it;
+    for a condition it stops only at events where the condition may hold."""
     started = session().recording is None
     if watch is not None:
         return until_held(watch, started)
     if started:
-        # told to the recording as it begins
+        # the recording takes it when it begins
         waiting.condition = {"events": events, "step": step}
         try:
             gdb.execute("run")
@@ -98,7 +98,7 @@ class NextEvent(Command):
     gpumem next-event [N]
 
     The program stops inside the allocator, at the event that is shown. `gpumem who-holds` and `gpumem why`
-    then describe the state at that event. If the program does not run yet, it is started.
+    then describe the state at that event. If the program is not running yet, it is started.
 
     Example: gpumem next-event 10"""
 
@@ -110,7 +110,7 @@ class NextEvent(Command):
             raise Usage(f"too many arguments: give one number, as in `gpumem {self.name} 10`")
         count = number(arguments[0], "N") if arguments else 1
         if not 1 <= count < 1 << 63:
-            raise Usage(f"N: {count} is not a number of events: give a number from 1 on")
+            raise Usage(f"N: {count} is not a number of events: give 1 or more")
         if not go_on(events=count):
             say(why_not("that event"))
 

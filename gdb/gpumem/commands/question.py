@@ -18,7 +18,7 @@ TAKES_BLOCK = {"who-holds", "why", "blocks", "segments"}
 
 
 def address(word):
-    """The address that a word which begins with $ stands for."""
+    """The address that a word beginning with $ evaluates to."""
     try:
         return f"{int(gdb.parse_and_eval(word)) & 0xFFFFFFFFFFFFFFFF:#x}"
     except (gdb.error, ValueError, TypeError) as error:
@@ -62,7 +62,7 @@ class Question(Command):
         try:
             return [block[start:] for block in live_blocks() if block.startswith(typed)]
         except (Failure, ValueError):
-            return []  # completion says nothing
+            return []  # no completion
 
 
 def install_questions(skip):

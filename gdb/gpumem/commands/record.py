@@ -21,17 +21,17 @@ class Record(Command):
     The questions (`gpumem info`, `peak`, `why` …) answer from the latest recording, while the program runs
     and after it has ended.
 
-    --engine breakpoint, the default, stops the program at each event, which takes some 0.3 ms each.
-    --engine agent loads a library into the program. The library records by itself, at a thousandth of
-    that cost, and the recording of a running process includes the blocks allocated before. The questions
-    read what the library writes while the program runs.
+    --engine breakpoint, the default, stops the program at each event. A stop takes about 0.3 ms.
+    --engine agent loads a library into the program, which records at a thousandth of that cost. If the
+    process is already running, the recording includes the blocks that were allocated before. The questions
+    can read the recording while the program runs.
 
     --devices cuda,cpu records CPU tensors too, --devices cpu only those; the default is cuda.
     --on-oom stop stops the program when a device has run out of memory, before PyTorch raises its error,
-    and prints the verdict. --on-oom core writes a core there (core.PID, or FILE), and the program continues.
-    With --engine agent both act only the first time.
+    and prints the verdict. --on-oom core writes a core at that point (core.PID, or FILE), and the program
+    continues. With --engine agent both act only on the first error.
 
-    `set gpumem engine`, `set gpumem devices` and `set gpumem on-oom` say what the options are where they are not given.
+    `set gpumem engine`, `set gpumem devices` and `set gpumem on-oom` set the defaults of these options.
 
     Example: gpumem record
              run

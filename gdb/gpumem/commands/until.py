@@ -17,8 +17,8 @@ class Until(Command):
     gpumem until CONDITION
     gpumem until step=N
 
-    The condition is one of `gpumem watch`: see `help gpumem watch`. `gpumem until step=N` stops at the first event of the
-    loop's N-th iteration; iterations count from 1. If the program does not run yet, it is started.
+    `help gpumem watch` describes conditions. `gpumem until step=N` stops at the first event of the
+    loop's N-th iteration; iterations count from 1. If the program is not running yet, it is started.
 
     Example: gpumem until step=2
     Example: gpumem until size>1GiB and line=train.py:31"""

@@ -32,9 +32,9 @@ class Up(Move):
 
     gpumem up [N]
 
-    `gpumem locals` then shows this frame's variables, until the program runs or another thread is selected. A BLOCK that is given
-    as a variable, as in `gpumem who-holds output`, is looked for in this frame and those that called it. gdb's own frame stays
-    what it was: `up` goes through the native frames.
+    `gpumem locals` then shows this frame's variables, until the program runs or another thread is selected. If a BLOCK is given
+    as a variable, as in `gpumem who-holds output`, gpumem looks for it in this frame and its callers. gdb's own selected frame
+    does not change: `up` moves through the native frames.
 
     Example: gpumem up
     Example: gpumem up 2"""
@@ -53,6 +53,6 @@ class Down(Move):
 
 
 def with_frame(arguments):
-    """The words of `gpumem locals`, about the selected frame where they name none."""
+    """The arguments of `gpumem locals`, with the selected frame if they name no frame."""
     named = any(word == "--help" or word.partition("=")[0] == "--frame" for word in arguments)
     return arguments if named or not gdb.selected_thread() else [*arguments, "--frame", str(selected().get())]

@@ -17,18 +17,19 @@ class Watch(Command):
     gpumem watch delete [N ...]
 
     `gpumem watch` alone lists the conditions with their numbers and how often each held. A condition is kept over several
-    runs until it is deleted. With --once it holds once only. If it never held, that is said when the program ends.
+    runs until it is deleted. With --once the program stops only the first time. If a condition never held, gpumem reports that
+    when the program ends.
 
-    A condition compares facts of the event, and combines the comparisons by `and`, `or`, `not` and parentheses, as
-    `gpumem blocks --where` does. The facts: size, requested, step, stream, address, phase, function, line; module (the
+    A condition compares properties of the event, and combines the comparisons by `and`, `or`, `not` and parentheses, as
+    `gpumem blocks --where` does. The properties: size, requested, step, stream, address, phase, function, line; module (the
     class of a module that is being called), operator (aten::addmm), node (of autograd, AddmmBackward0), collective (a
     function of torch.distributed, all_reduce, or none); event (its number), block (the number of the event that allocated
     the block), action (alloc, free_requested, ...), device, and allocated and reserved (the bytes of the device after the
     event).
 
     dtype and shape are those of the block that is allocated or freed. With `gpumem record --engine agent` there are also overflow
-    and skipped, without a comparison: since the thread's event before, a GradScaler found a gradient that is not finite; it left
-    out the optimizer's step.
+    and skipped, which take no comparison. overflow: since the thread's previous event, a GradScaler found a gradient that is not
+    finite. skipped: since then, it skipped the optimizer's step.
 
     The program stops inside the allocator, at the event that is shown.
 

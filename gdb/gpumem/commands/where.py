@@ -10,8 +10,8 @@ class Where(Command):
 
     gpumem where [EVENT]
 
-    Without EVENT it is the latest event: while the program is stopped by `gpumem next-event`, `until` or `watch`, that is
-    where it stands. gdb's own `bt` shows the native frames of any stop.
+    The default is the latest event. After a stop by `gpumem next-event`, `until` or `watch`, that is the event at which the
+    program stopped. gdb's own `bt` shows the native frames of any stop.
 
     Example: gpumem where
     Example: gpumem where 12"""
@@ -31,7 +31,7 @@ class Where(Command):
 
     @staticmethod
     def latest():
-        """At a stop the event at which a condition held: a release is two."""
+        """The latest event; at a stop, the event at which a condition held, because a release makes two events."""
         recording = session().recording
         if recording is None:
             raise Failure("where: nothing is recorded now: name an event, as in `gpumem where 12`", 2)

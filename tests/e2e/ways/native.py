@@ -349,7 +349,7 @@ def script_module_attribute():
     return torch.jit.script(Cached())
 
 
-@way("base of ndarray: base of ndarray: lender of a tensor's memory: {g}", "{g}")
+@way("base of ndarray: base of ndarray: external owner of a tensor's memory: {g}", "{g}")
 def lent_by_a_lent_array():
     return torch.from_numpy(big("cpu").numpy()[3:])
 

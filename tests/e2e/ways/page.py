@@ -44,7 +44,7 @@ def page():
             pieces.append(f"### {way.title}\n\n```python\n{body(way)}\n```\n\n```text")
             pieces += sorted(table.plain(text) for text in way.expected)
             if not way.complete:
-                pieces.append("... and other words that point to it, each (plausible)")
+                pieces.append("... and unattributed words that point to it, each (plausible)")
             pieces.append("```\n")
         if waiting:
             pieces.append("These answers are not complete yet, and gpumem says so:\n")
