@@ -38,7 +38,7 @@ static void put_stack(const struct gm_native_part *part, FILE *out)
 		fprintf(out, "a thread_local variable of thread %" PRIu64, part->number);
 		break;
 	case GM_NATIVE_ARGUMENT:
-		fputs("an argument of a call under way", out);
+		fputs("an argument of a running call", out);
 		break;
 	case GM_NATIVE_OPERAND:
 		fprintf(out, "an operand of %s() at %s:%" PRIu64, part->name ? part->name : "?",

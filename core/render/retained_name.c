@@ -64,7 +64,7 @@ static void put_name(const struct gm_retained_name *name, FILE *out)
 		fprintf(out, "closure variable '%s' of %s()", own, of);
 		break;
 	case GM_NAME_RUNNING:
-		fputs("functions under way", out);
+		fputs("running functions", out);
 		break;
 	case GM_NAME_GARBAGE:
 		fputs("garbage cycles", out);
