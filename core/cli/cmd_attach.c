@@ -191,7 +191,7 @@ static struct gm_error *not_begun(int pid, const char *path, const struct gm_inj
 		        pid, pid);
 	if (injected->result == 3)
 		return gm_error_create(GM_TARGET,
-		        "process %d: it is not allowed to read the processor's time stamp counter "
+		        "process %d: it may not read the processor's time stamp counter "
 		        "(PR_SET_TSC), which the agent needs for times: allow it",
 		        pid);
 	if (injected->result != 0)
