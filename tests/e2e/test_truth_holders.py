@@ -22,7 +22,7 @@ import torch_matrix  # noqa: E402
 from gpumem import library  # noqa: E402
 
 PROGRAM = Path(__file__).parent / "programs" / "object_graphs.py"
-STILL, CORE = "a process that stands still", "a core"
+STILL, CORE = "a stopped process", "a core"
 
 
 class Graphs:
@@ -135,7 +135,7 @@ def ask_while_it_runs(python, run_gpumem, seed, count):
             assert answer["pause"]["state"] == "paused"
             found = wrong(answer, graph)
             wrongs += [(found, graph["story"])] if found else []
-        truth.note("who-holds", "a process that runs on", "graphs", count, count - len(wrongs), seed, wrongs)
+        truth.note("who-holds", "a running process", "graphs", count, count - len(wrongs), seed, wrongs)
         assert not wrongs, f"seed {seed}: {len(wrongs)} of {count}, the first: {wrongs[0]}"
 
 

@@ -229,7 +229,7 @@ static void asked_for(const char *name)
 	pthread_mutex_unlock(&lock);
 	if (new)
 		gm_sim_say(
-		        "%s: not simulated: the program was told that the driver lacks it", name);
+		        "%s: not simulated: the driver reports it to the program as missing", name);
 }
 
 /* An entry point by its plain name: the newest of its versions that is simulated; `report`: say

@@ -10,7 +10,7 @@ import table  # noqa: E402
 
 HEAD = """# Ways to hold a tensor
 
-Each of these programs keeps a tensor alive. Below it stands the answer of `gpumem who-holds` about that tensor: one line
+Each of these programs keeps a tensor alive. Below it is the answer of `gpumem who-holds` about that tensor: one line
 for each holder. The tests run every program, in a live process and in a core dump of it, and
 compare: exactly these holders, and "complete", as the reference counts confirm. `big()` makes the tensor in question;
 `other()` makes another one. The result of a program is kept by the global variable that has its name.
