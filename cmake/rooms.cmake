@@ -69,7 +69,7 @@ set_property(GLOBAL PROPERTY GM_ROOMS "")
 # The folders within a room that are part of it. Others (core/cli/main, core/agent/stacks, …) are targets of their own.
 set(GM_FOLDERS_cpython versions decode objects threads sweep)
 set(GM_FOLDERS_holders graph native heap unattributed search describe retained)
-set(GM_FOLDERS_ask recording target oom zero names)
+set(GM_FOLDERS_ask recording target oom zero names advise)
 
 # The page of core/view/page, as a C file of the room.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)

@@ -19,6 +19,7 @@
 	_(leaks)       \
 	_(diff)        \
 	_(assert)      \
+	_(advise)      \
 	_(segments)    \
 	_(amp)         \
 	_(zero)        \

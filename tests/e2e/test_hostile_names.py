@@ -20,7 +20,7 @@ OF_A_LOG = [
     ("info",), ("events",), ("blocks",), ("blocks", "--at-peak"), *[("blocks", "--at-peak", "--by", by) for by in
     ("line", "stack", "category", "phase", "module", "label")], ("blocks", "--at-peak", "--explain"), ("timeline",), ("peak",),
     ("peak", "--tree"), ("steps",), ("steps", "--explain"), ("phases",), ("leaks",), ("segments",), ("segments", "--request=1GiB"),
-    ("oom",), ("view",), ("diff",), *[("diff", "--by", by) for by in ("line", "category", "module")], ("peak", "--device", "0"),
+    ("advise",), ("advise", "--all"), ("oom",), ("view",), ("diff",), *[("diff", "--by", by) for by in ("line", "category", "module")], ("peak", "--device", "0"),
     *[("peak", "--by", by) for by in ("line", "stack", "category", "phase", "module", "label")], ("events", "--from=0", "--to=5"),
 ]  # fmt: skip
 OF_A_TARGET = [("info",), ("blocks",), ("segments",), ("retained",), ("retained", "--depth", "9"), ("retained", "--cpu"), ("oom",), ("doctor",),

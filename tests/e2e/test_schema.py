@@ -138,7 +138,7 @@ def answers(files, run_gpumem, sim_env, tmp_path_factory):
 
     for name, path in files.items():
         first = ask("events", path)
-        for question in ("info", "blocks", "timeline", "peak", "steps", "phases", "leaks", "segments", "amp"):
+        for question in ("info", "blocks", "timeline", "peak", "steps", "phases", "leaks", "segments", "amp", "advise"):
             ask(question, path)
         ask("blocks", path, "--by=line")
         ask("blocks", path, "--at-peak", "--explain")

@@ -1,0 +1,143 @@
+#include "ask/advise/facts.h"
+
+#include <string.h>
+
+#include "ask/recording/place.h"
+
+static void widen(uint32_t *first, uint32_t *end, const struct gm_model_run *run)
+{
+	if (*first == GM_NO_EVENT)
+		*first = run->first;
+	*end = run->end;
+}
+
+static void take_run(struct gm_step_bounds *step, const struct gm_model_run *run)
+{
+	widen(&step->first, &step->end, run);
+	switch (run->phase) {
+	case GM_PHASE_FORWARD:
+		widen(&step->forward, &step->forward_end, run);
+		break;
+	case GM_PHASE_BACKWARD:
+	case GM_PHASE_RECOMPUTE:
+		widen(&step->backward, &step->backward_end, run);
+		break;
+	case GM_PHASE_OPTIMIZER:
+		widen(&step->optimizer, &step->optimizer_end, run);
+		break;
+	default:
+		break;
+	}
+}
+
+/* What the recording has of the blocks of the device. Some have no Python stack in any recording,
+ * as those of backward without one. */
+static void find_lacks(struct gm_advise_facts *facts)
+{
+	bool python = false, native = false, tensors = false;
+	for (uint32_t i = 0; i < gm_model_block_count(facts->model); i++) {
+		struct gm_event event;
+		if (!gm_advise_counts(facts, i))
+			continue;
+		gm_log_event(facts->log, gm_model_block(facts->model, i)->alloc, &event);
+		python |= event.python_stack != 0;
+		native |= event.native_stack != 0;
+		tensors |= event.tensor != 0;
+		if (python && native && tensors)
+			break;
+	}
+	facts->lacks = (python ? 0 : GM_NEED_STACKS) | (native ? 0 : GM_NEED_NATIVE) |
+	               (tensors ? 0 : GM_NEED_SHAPES) | (facts->step_count ? 0 : GM_NEED_STEPS);
+}
+
+/* Steps and phases of all blocks: each measure asks for them. */
+static bool find_blocks(struct gm_advise_facts *facts)
+{
+	size_t count = gm_model_block_count(facts->model);
+	facts->blocks = calloc(count + 1, sizeof(*facts->blocks));
+	for (uint32_t i = 0; i < count && facts->blocks; i++) {
+		const struct gm_block *block = gm_model_block(facts->model, i);
+		uint32_t end = gm_block_end(block);
+		struct gm_advise_block *of = &facts->blocks[i];
+		of->counts = block->device == facts->device && block->alloc != GM_NO_EVENT;
+		if (!of->counts)
+			continue;
+		of->step = gm_model_step(facts->model, block->alloc);
+		of->last_step = end == GM_NO_EVENT ? 0 : gm_model_step(facts->model, end);
+		of->phase = (uint8_t)gm_model_phase(facts->model, block->alloc);
+		of->category = (uint8_t)gm_categories_of(facts->categories, i);
+	}
+	return facts->blocks != NULL;
+}
+
+struct gm_error *gm_advise_facts_init(struct gm_advise_facts *facts, const struct gm_model *model,
+        const struct gm_categories *categories, size_t device)
+{
+	*facts = (struct gm_advise_facts){
+	        .model = model,
+	        .log = gm_model_log(model),
+	        .categories = categories,
+	        .device = device,
+	        .event_count = (uint32_t)gm_log_event_count(gm_model_log(model)),
+	        .step_count = gm_model_step_count(model),
+	};
+	facts->steps = calloc((size_t)facts->step_count + 1, sizeof(*facts->steps));
+	if (!facts->steps)
+		return &gm_error_no_memory;
+	for (uint32_t i = 0; i <= facts->step_count; i++)
+		facts->steps[i] = (struct gm_step_bounds){
+		        GM_NO_EVENT, 0, GM_NO_EVENT, 0, GM_NO_EVENT, 0, GM_NO_EVENT, 0};
+	for (size_t i = 0; i < gm_model_run_count(model); i++) {
+		struct gm_model_run run = gm_model_run(model, i);
+		if (run.step && run.step <= facts->step_count)
+			take_run(&facts->steps[run.step], &run);
+	}
+	if (!find_blocks(facts)) {
+		gm_advise_facts_deinit(facts);
+		return &gm_error_no_memory;
+	}
+	find_lacks(facts);
+	return NULL;
+}
+
+void gm_advise_facts_deinit(struct gm_advise_facts *facts)
+{
+	free(facts->steps);
+	free(facts->blocks);
+	facts->steps = NULL;
+	facts->blocks = NULL;
+}
+
+bool gm_advise_tensor(
+        const struct gm_advise_facts *facts, uint32_t block, struct gm_log_tensor *ret_tensor)
+{
+	struct gm_event event;
+	gm_log_event(facts->log, gm_model_block(facts->model, block)->alloc, &event);
+	return event.tensor && gm_log_tensor(facts->log, event.tensor, ret_tensor);
+}
+
+uint64_t gm_advise_elements(const struct gm_log_tensor *tensor)
+{
+	uint64_t elements = 1;
+	for (uint32_t i = 0; i < tensor->dimensions; i++)
+		if (tensor->sizes[i] < 0 ||
+		        __builtin_mul_overflow(elements, (uint64_t)tensor->sizes[i], &elements) ||
+		        elements >> 62)
+			return 0;
+	return elements;
+}
+
+bool gm_advise_on_stack(
+        const struct gm_advise_facts *facts, uint32_t block, const char *name, bool begins)
+{
+	uint32_t python, native;
+	struct gm_frame_place place;
+	gm_model_stacks(facts->model, gm_model_block(facts->model, block)->alloc, &python, &native);
+	for (size_t i = 0; gm_place_frame(facts->log, python, i, &place); i++) {
+		const char *dot = strrchr(place.function, '.');
+		const char *last = dot ? dot + 1 : place.function;
+		if (begins ? strncmp(last, name, strlen(name)) == 0 : strcmp(last, name) == 0)
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,75 @@
+#include "ask/advise/weights.h"
+
+#include "base/search.h"
+
+/* FNV-1a over the sizes, from the first or from the last dimension. */
+static uint64_t hash(const struct gm_log_tensor *tensor, bool reversed)
+{
+	uint64_t value = 0xcbf29ce484222325;
+	for (uint32_t i = 0; i < tensor->dimensions; i++) {
+		value ^= (uint64_t)tensor->sizes[reversed ? tensor->dimensions - 1 - i : i];
+		value *= 0x100000001b3;
+		value ^= value >> 29;
+	}
+	return value;
+}
+
+static uint64_t requested(const struct gm_advise_facts *facts, uint32_t block)
+{
+	const struct gm_block *of = gm_model_block(facts->model, block);
+	return of->requested ? of->requested : of->size;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const uint64_t *left = a, *right = b;
+	return *left < *right ? -1 : *left > *right;
+}
+
+static bool has(const uint64_t *items, size_t count, uint64_t value)
+{
+	size_t at = gm_partition_point(count, middle, items[middle] < value);
+	return at < count && items[at] == value;
+}
+
+struct gm_error *gm_weights_init(struct gm_weights *weights, const struct gm_advise_facts *facts)
+{
+	*weights = (struct gm_weights){0};
+	for (uint32_t i = 0; i < gm_model_block_count(facts->model); i++) {
+		struct gm_log_tensor tensor;
+		bool good = true;
+		if (!gm_advise_counts(facts, i) ||
+		        gm_advise_category(facts, i) != GM_CATEGORY_PARAMETER)
+			continue;
+		good = gm_array_push(&weights->bytes, requested(facts, i));
+		if (good && gm_advise_tensor(facts, i, &tensor))
+			good = gm_array_push(&weights->shapes, hash(&tensor, false)) &&
+			       gm_array_push(&weights->shapes, hash(&tensor, true));
+		if (!good) {
+			gm_weights_deinit(weights);
+			return &gm_error_no_memory;
+		}
+	}
+	if (weights->bytes.count)
+		qsort(weights->bytes.items, weights->bytes.count, sizeof(uint64_t), compare);
+	if (weights->shapes.count)
+		qsort(weights->shapes.items, weights->shapes.count, sizeof(uint64_t), compare);
+	return NULL;
+}
+
+void gm_weights_deinit(struct gm_weights *weights)
+{
+	gm_array_deinit(&weights->bytes);
+	gm_array_deinit(&weights->shapes);
+}
+
+bool gm_weights_has(
+        const struct gm_weights *weights, const struct gm_advise_facts *facts, uint32_t block)
+{
+	struct gm_log_tensor tensor;
+	uint64_t bytes = requested(facts, block);
+	if (weights->shapes.count && gm_advise_tensor(facts, block, &tensor))
+		return has(weights->shapes.items, weights->shapes.count, hash(&tensor, false));
+	return has(weights->bytes.items, weights->bytes.count, bytes) ||
+	       has(weights->bytes.items, weights->bytes.count, 2 * bytes);
+}
