@@ -2,6 +2,7 @@
 
 import os
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,35 +27,61 @@ def cpu_loop(tmp_path):
 RECORD = "gpumem record --devices cpu"
 
 
+@pytest.fixture(scope="module")
+def session(run_gdb, tmp_path_factory):
+    """One recording, of which several tests ask something; saved in its midst as session.saved. The keys are the commands' places."""
+    folder = tmp_path_factory.mktemp("session")
+    program, saved = folder / "cpu_loop.py", folder / "early.gpumem"
+    program.write_text(CPU_LOOP)
+    commands = {
+        "record": RECORD,
+        "break": "tbreak Py_RunMain",
+        "run": "run",
+        "record again": "gpumem record",
+        "step": "gpumem step",
+        "step 2": "gpumem step 2",
+        "save": f"gpumem record save {saved}",
+        "break at the end": "tbreak _exit",
+        "to the end": "continue",
+        "breakpoints at the end": "info breakpoints",
+        "libraries": "info sharedlibrary",
+        "step too far": "gpumem step 1000000",
+        "breakpoints": "info breakpoints",
+        "info": "gpumem info --json",
+        "events": "gpumem events",
+        "run again": "run",
+    }
+    gdb = run_gdb(commands.values(), program, sim=False)
+    said = {name: gdb[index] for index, name in enumerate(commands)}
+    return SimpleNamespace(said=said, saved=saved, out=gdb.out)
+
+
 @pytest.mark.every_debugger
-def test_run_twice_records_each_run_anew(run_gdb, cpu_loop):
-    gdb = run_gdb([RECORD, "run", "run"], cpu_loop, sim=False)
-    first, second = (re.search(r"recorded ([0-9,]+) events", gdb[index])[1] for index in (1, 2))
+def test_run_twice_records_each_run_anew(session):
+    first, second = (re.search(r"recorded ([0-9,]+) events", session.said[name])[1] for name in ("step too far", "run again"))
     assert first == second != "0"
 
 
 @pytest.mark.every_debugger
-def test_symbols_of_libraries_behind_links_are_read(run_gdb, cpu_loop):
+def test_symbols_of_libraries_behind_links_are_read(session):
     """libz.so.1 is a link to libz.so.1.2.13: gdb knows the one name, the kernel the other."""
-    gdb = run_gdb([RECORD, "tbreak _exit", "run", "info sharedlibrary"], cpu_loop, sim=False)
-    read = {path: state for state, path in re.findall(r"(Yes|No)[ (*)]*(/\S+)", gdb["info sharedlibrary"])}
+    read = {path: state for state, path in re.findall(r"(Yes|No)[ (*)]*(/\S+)", session.said["libraries"])}
     links = {path: state for path, state in read.items() if os.path.islink(path) and "/torch/" not in path and "/nvidia/" not in path}
     assert len(links) > 2 and set(links.values()) == {"Yes"}, links
     assert {state for path, state in read.items() if "libtorch_cpu" in path} == {"No"}
 
 
-def test_questions_answer_after_the_program_has_ended(run_gdb, cpu_loop):
-    gdb = run_gdb([RECORD, "run", "gpumem info --json", "gpumem events", "info inferiors"], cpu_loop, sim=False)
-    assert gdb["gpumem info --json"].json()["complete"] is True
-    assert "exited normally" in gdb["run"]
-    assert "cpu_loop.py:4" in gdb["gpumem events"]
+@pytest.mark.every_debugger
+def test_questions_answer_after_the_program_has_ended(session):
+    assert session.said["info"].json()["complete"] is True
+    assert "exited normally" in session.said["step too far"]
+    assert "cpu_loop.py:4" in session.said["events"]
 
 
 @pytest.mark.every_debugger
-def test_no_breakpoint_of_ours_is_shown(run_gdb, cpu_loop):
-    gdb = run_gdb([RECORD, "tbreak _exit", "run", "info breakpoints", "continue", "info breakpoints"], cpu_loop, sim=False)
-    assert "No breakpoints" in gdb[3]
-    assert "No breakpoints" in gdb[5]
+def test_no_breakpoint_of_ours_is_shown(session):
+    assert "No breakpoints" in session.said["breakpoints at the end"]
+    assert "No breakpoints" in session.said["breakpoints"]
 
 
 def test_a_temporary_log_goes_with_gdb_and_a_saved_one_stays(run_gdb, cpu_loop, tmp_path):
@@ -67,10 +94,9 @@ def test_a_temporary_log_goes_with_gdb_and_a_saved_one_stays(run_gdb, cpu_loop, 
     assert [path.name for path in tmp_path.glob("*.gpumem")] == ["saved.gpumem"]
 
 
-def test_saved_while_recording_the_rest_is_added(run_gdb, run_gpumem, cpu_loop, tmp_path):
-    saved = tmp_path / "saved.gpumem"
-    run_gdb([RECORD, "tbreak Py_RunMain", "run", "gpumem step 5", f"gpumem record save {saved}", "continue"], cpu_loop, sim=False)
-    events = run_gpumem("events", saved, "--json").check().json_lines()
+@pytest.mark.every_debugger
+def test_saved_while_recording_the_rest_is_added(session, run_gpumem):
+    events = run_gpumem("events", session.saved, "--json").check().json_lines()
     assert len([event for event in events if event["action"] == "alloc"]) >= 30
 
 
@@ -137,10 +163,9 @@ def test_asking_without_a_recording_says_what_to_do(run_gdb):
     assert re.match(r"gpumem: .+: .+: .+\n\Z", gdb[1])
 
 
-def test_recording_twice_is_refused(run_gdb, cpu_loop):
-    gdb = run_gdb([RECORD, "tbreak Py_RunMain", "run", "gpumem record", "continue"], cpu_loop, sim=False)
-    assert gdb["gpumem record"].startswith("gpumem: already recording process")
-    assert "exited normally" in gdb["continue"]
+@pytest.mark.every_debugger
+def test_recording_twice_is_refused(session):
+    assert session.said["record again"].startswith("gpumem: already recording process")
 
 
 @pytest.mark.every_debugger
@@ -161,7 +186,6 @@ def test_completion_offers_words(run_gdb):
     assert gdb[2].strip() == "gpumem info --json"
 
 
-@pytest.mark.every_debugger
 def test_completion_offers_options_and_blocks(run_gdb):
     """Each question's own options; and of blocks those that are allocated, by their numbers."""
     typed = ["complete gpumem events --", "complete gpumem blocks --w", "complete gpumem why #1"]
@@ -174,11 +198,10 @@ def test_completion_offers_options_and_blocks(run_gdb):
 
 
 @pytest.mark.every_debugger
-def test_step_stops_at_the_next_event_and_shows_it(run_gdb, cpu_loop):
-    gdb = run_gdb([RECORD, "tbreak Py_RunMain", "run", "gpumem step", "gpumem step 2", "gpumem step 1000000"], cpu_loop, sim=False)
-    assert re.match(r"#0 +alloc ", [line for line in gdb["gpumem step"].splitlines() if line.startswith("#")][0])
-    assert re.search(r"^#2 ", gdb["gpumem step 2"], re.M)
-    assert "the program ended before that event" in gdb["gpumem step 1000000"]
+def test_step_stops_at_the_next_event_and_shows_it(session):
+    assert re.match(r"#0 +alloc ", [line for line in session.said["step"].splitlines() if line.startswith("#")][0])
+    assert re.search(r"^#2 ", session.said["step 2"], re.M)
+    assert "the program ended before that event" in session.said["step too far"]
 
 
 def test_step_and_until_start_the_program_where_none_runs(run_gdb, cpu_loop):
@@ -212,7 +235,6 @@ last = torch.empty(300)
 """
 
 
-@pytest.mark.every_debugger
 def test_children_are_left_alone(run_gdb, tmp_path):
     program = tmp_path / "forks.py"
     program.write_text(FORKS)

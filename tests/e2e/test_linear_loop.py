@@ -1,4 +1,6 @@
-"""The linear loop's answers: who holds its tensors inside a pass, and why they went when they did."""
+"""The linear loop's answers: who holds its tensors inside a pass, and why they went when they did.
+
+The loop with gradients is recorded in each debugger, the one without them in gdb alone."""
 
 import os
 import re
@@ -9,7 +11,6 @@ import pytest
 from conftest import EXAMPLES, KEEP_WORKSPACES, line_of
 
 PROGRAM = EXAMPLES / "linear_loop.py"
-pytestmark = pytest.mark.every_debugger
 INPUT, OUTPUT = 200_000_000, 1_000_000_000
 
 
@@ -58,7 +59,7 @@ def no_grad(run_gdb, run_gpumem, tmp_path_factory):
 
 
 @pytest.fixture(params=["with_grad", "no_grad"])
-def either(request):
+def either(request, run_gdb):
     return request.getfixturevalue(request.param)
 
 
@@ -89,6 +90,7 @@ def test_who_holds_finds_every_reference(either):
     assert re.search(r"every reference was found \(([1-9]\d*) of \1\)", either.gdb["gpumem who-holds outputs"])
 
 
+@pytest.mark.every_debugger
 def test_who_holds_shows_the_graph_that_saved_the_input(with_grad):
     answer = with_grad.gdb["gpumem who-holds inputs --json"].json()
     assert holds_variable(answer, "inputs")
@@ -125,6 +127,7 @@ def test_why_says_that_two_outputs_were_live_together(either, run_gpumem):
     assert re.search(r"together|at the same time|both", text)
 
 
+@pytest.mark.every_debugger
 def test_graph_kept_the_first_input_until_its_output_went(with_grad):
     answer = with_grad.why(with_grad.inputs[0])
     assert "graph" in answer["sentence"]
@@ -147,11 +150,13 @@ def test_peak_is_pytorchs_to_the_byte(either):
     assert f"{told:,}" in either.gdb["gpumem peak"]
 
 
+@pytest.mark.every_debugger
 def test_peak_with_gradients_is_that_of_a_gpu(with_grad):
     # from 2.15 on cuBLASLt has no workspace of its own, of 1 MiB: it shares cuBLAS's
     assert with_grad.gdb["gpumem peak --json"].json()["allocated"] in (4_436_169_216, 4_436_169_216 - (1 << 20))
 
 
+@pytest.mark.every_debugger
 def test_segments_are_those_of_a_gpu(with_grad):
     expected = [2_000_683_008, 2_097_152, 201_326_592, 201_326_592, 1_000_341_504, 1_000_341_504, 33_554_432]
     assert sorted(e["size"] for e in with_grad.events if e["action"] == "segment_alloc") == sorted(expected)
