@@ -7,41 +7,54 @@ import random
 import pytest
 from conftest import PYTHON
 
-# Steps whose peaks are given in MiB: each allocates that much and releases it, and keeps `kept` MiB.
+# (peaks in MiB, MiB that each step keeps) of loops, each in a process of its own: forked off one, as importing PyTorch is what takes long.
+# A step allocates its peak and releases it. The loop of KILLED is killed in its last step.
 STEPS = """
-import json, sys, torch
-peaks, kept = json.loads(sys.argv[1]), float(sys.argv[2])
-model = torch.nn.Linear(16, 16, device="cuda")
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-held = []
-for peak in peaks:
-    if kept:
-        held.append(torch.empty(int(kept * 2**20), dtype=torch.uint8, device="cuda"))
-    extra = torch.empty(int(peak * 2**20), dtype=torch.uint8, device="cuda")
-    loss = model(torch.ones(4, 16, device="cuda")).sum()
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=False)
-    del extra, loss
-print(torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())
+import ctypes, json, os, sys, torch
+
+def run(peaks, kept, killed):
+    model = torch.nn.Linear(16, 16, device="cuda")
+    held = []
+    for peak in peaks:
+        if kept:
+            held.append(torch.empty(int(kept * 2**20), dtype=torch.uint8, device="cuda"))
+        extra = torch.empty(int(peak * 2**20), dtype=torch.uint8, device="cuda")
+        loss = model(torch.ones(4, 16, device="cuda")).sum()
+        loss.backward()
+        for parameter in model.parameters():  # torch.optim takes as long to import as torch
+            parameter.data.add_(parameter.grad, alpha=-0.1)
+        model.zero_grad(set_to_none=False)
+        del extra, loss
+    print(os.getpid(), torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved(), flush=True)
+    os.kill(os.getpid(), 9) if killed else ctypes.CDLL(None).exit(0)
+
+def fork(loops):
+    for loop in loops:
+        if not os.fork():
+            return loop
+        os.wait()
+
+loop = fork(json.loads(sys.argv[1]))
+if loop:
+    run(*loop)
 """
+CHANCE = random.Random(7)
+RANDOM = [[CHANCE.choice([32, 48, 64]) for _ in range(CHANCE.randint(4, 7))] for _ in range(4)]
+EVEN, UNEVEN, KILLED = [64] * 5, [64, 64, 64, 80, 64], [64] * 6
+LOOPS = [(EVEN, 0), (UNEVEN, 0), ([100, 64, 64, 64, 64], 0), ([64] * 8, 1), ([64], 0), ([80] * 4, 0), (KILLED, 0), *((peaks, 0) for peaks in RANDOM)]
 
 
 @pytest.fixture(scope="module")
 def recorded(run_gpumem, tmp_path_factory):
-    """recorded(peaks, kept=0) -> (recording, peak allocated, peak reserved) as PyTorch counts them."""
-    folder, made = tmp_path_factory.mktemp("assert"), {}
+    """recorded(peaks, kept=0) -> (recording, peak allocated, peak reserved) as PyTorch counts them, of one of LOOPS."""
+    folder = tmp_path_factory.mktemp("assert")
     (folder / "steps.py").write_text(STEPS)
-
-    def record(peaks, kept=0):
-        key = (tuple(peaks), kept)
-        if key not in made:
-            path = folder / f"{len(made)}.gpumem"
-            out = run_gpumem("run", "--sim=8GiB", "-o", path, "--", PYTHON, folder / "steps.py", json.dumps(peaks), kept).check().out
-            made[key] = (path, *map(int, out.split()[-2:]))
-        return made[key]
-
-    return record
+    loops = json.dumps([(peaks, kept, peaks is KILLED) for peaks, kept in LOOPS])
+    out = run_gpumem("run", "--sim=8GiB", "-o", folder / "%p.gpumem", "--", PYTHON, folder / "steps.py", loops).check().out
+    lines = [list(map(int, line.split())) for line in out.splitlines()]
+    assert len(lines) == len(LOOPS)
+    made = {(tuple(peaks), kept): (folder / f"{pid}.gpumem", *peak) for (peaks, kept), (pid, *peak) in zip(LOOPS, lines)}
+    return lambda peaks, kept=0: made[tuple(peaks), kept]
 
 
 def checks(run_gpumem, *words):
@@ -96,7 +109,7 @@ def test_what_cannot_be_known_is_unknown(run_gpumem, recorded):
 
 
 def test_growth_is_measured_from_the_baseline(run_gpumem, recorded):
-    before, after = recorded([64] * 5), recorded([80, 80, 80, 80])
+    before, after = recorded([64] * 5), recorded([80] * 4)
     for limit, holds in (("17%", True), ("16%", False), (f"{16 << 20}", True), (f"<{16 << 20}", False)):
         check = checks(run_gpumem, after[0], "--baseline", before[0], f"--growth={limit}")["growth"]
         assert (check["actual"], check["baseline"]) == (after[1] - before[1], before[1]) == (16 << 20, before[1])
@@ -106,12 +119,9 @@ def test_growth_is_measured_from_the_baseline(run_gpumem, recorded):
 
 
 @pytest.fixture(scope="module")
-def killed(run_gpumem, tmp_path_factory):
-    """A recording of a program that was killed in its last step: something may be missing at its end."""
-    folder = tmp_path_factory.mktemp("killed")
-    (folder / "steps.py").write_text(STEPS + "import os\nos.kill(os.getpid(), 9)\n")
-    run_gpumem("run", "--sim=8GiB", "-o", folder / "run.gpumem", "--", PYTHON, folder / "steps.py", json.dumps([64] * 8), 0)
-    return folder / "run.gpumem"
+def killed(recorded):
+    """Something may be missing at its end."""
+    return recorded(KILLED)[0]
 
 
 def test_an_incomplete_recording_proves_what_it_has_alone(run_gpumem, killed):
@@ -149,8 +159,7 @@ def test_memory_that_is_not_pytorchs_is_no_device_of_its_own(run_gpumem, tmp_pat
 
 def test_random_programs_are_judged_by_what_they_are(run_gpumem, recorded):
     chance = random.Random(7)
-    for _ in range(4):
-        peaks = [chance.choice([32, 48, 64]) for _ in range(chance.randint(4, 7))]
+    for peaks in RANDOM:
         path, allocated, _ = recorded(peaks)
         differ = (max(peaks[1:]) - min(peaks[1:])) << 20
         limit = chance.choice([0, differ, max(differ - 1, 0), 16 << 20])

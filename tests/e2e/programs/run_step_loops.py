@@ -1,4 +1,4 @@
-"""run_step_loops.py OUT FIRST COUNT: runs the programs of step_loops.py with these seeds, each in a process of its own that is forked
+"""run_step_loops.py OUT SEED ...: runs the programs of step_loops.py with these seeds, each in a process of its own that is forked
 off this one (importing PyTorch is what takes long), and leaves in OUT of each its source, PyTorch's snapshot (SEED.pickle) and
 the truth (SEED.json)."""
 
@@ -80,9 +80,10 @@ def run(seed, out):
 
 
 def main():
-    out, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    out, *seeds = sys.argv[1:]
+    out = Path(out)
     importlib.import_module("torch._dynamo")  # optimizers import it
-    seed = fork(range(first, first + count))
+    seed = fork(map(int, seeds))
     if seed is None:
         return
     try:  # here, and not in a loop, which would be on the stacks
