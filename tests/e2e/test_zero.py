@@ -316,13 +316,13 @@ def test_each_byte_of_random_models_is_the_ideal_and_what_is_named(run_gpumem, s
     assert not wrong, wrong
 
 
-@pytest.mark.parametrize(("world", "first"), [(2, 0), (4, 100)])
+@pytest.mark.parametrize(("world", "first"), [(2, 0), pytest.param(4, 100, marks=pytest.mark.long)])
 def test_each_byte_of_fsdp2s_random_models_is_the_ideal_and_what_is_named(run_gpumem, ranks, world, first):
     wrong = wrong_of(run_gpumem, ranks(world, first, 8, FSDP2), wrong_in_fsdp2)
     assert not wrong, wrong
 
 
-@pytest.mark.parametrize(("world", "first"), [(2, 0), (4, 100)])
+@pytest.mark.parametrize(("world", "first"), [(2, 0), pytest.param(4, 100, marks=pytest.mark.long)])
 def test_each_byte_of_deepspeeds_random_engines_is_the_ideal_and_what_is_named(run_gpumem, ranks, world, first):
     needs_deepspeed()
     truths = ranks(world, first, 6, DEEPSPEED)
@@ -330,10 +330,10 @@ def test_each_byte_of_deepspeeds_random_engines_is_the_ideal_and_what_is_named(r
     assert not wrong, wrong
 
 
-@pytest.mark.parametrize(("world", "first"), [(2, 0), (4, 100)])
-def test_each_byte_of_deepspeeds_stage_3_is_the_ideal_and_what_is_named(run_gpumem, ranks, world, first, tmp_path):
+@pytest.mark.parametrize(("world", "first"), [(2, 0), pytest.param(4, 100, marks=pytest.mark.long)])
+def test_each_byte_of_deepspeeds_stage_3_is_the_ideal_and_what_is_named(run_gpumem, shared_ranks, world, first, tmp_path):
     needs_deepspeed()
-    truths = ranks(world, first, 6, DEEPSPEED3)
+    truths = shared_ranks(world, first, 8, DEEPSPEED3)
     wrong = wrong_of(run_gpumem, truths, wrong_in_deepspeed3)
     assert not wrong, wrong
     run_gpumem("core", truths[-1]["pid"], "-o", tmp_path / "core").check()
@@ -341,7 +341,7 @@ def test_each_byte_of_deepspeeds_stage_3_is_the_ideal_and_what_is_named(run_gpum
     assert not wrong, wrong
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_each_byte_of_fsdp1s_random_models_is_the_ideal_and_what_is_named(run_gpumem, shared_ranks, world, tmp_path):
     truths = shared_ranks(world, 0, 8, FSDP1)
     wrong = wrong_of(run_gpumem, truths, wrong_in_fsdp1)
@@ -432,6 +432,8 @@ weight = kept.param_groups[0]["params"][0]
 others = [kind(**attributes) for attributes in eval(sys.argv[1]) for kind in (DeepSpeedZeroOptimizer, DeepSpeedZeroOptimizer_Stage3)]
 for attributes in eval(sys.argv[1]):
     if "_shapes" in attributes:
+        others.append(torch.optim.Adam(torch.nn.Linear(4, 4).parameters()))
+        weight = others[-1].param_groups[0]["params"][0]
         weight.__dict__.update(attributes)
         others.append(FlatParamHandle(flat_param=weight, **attributes))
 print(1, flush=True)
@@ -439,15 +441,22 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture
-def plain(sim_env, spawn, tmp_path):
-    def start(attributes):
-        (tmp_path / "plain.py").write_text(PLAIN)
-        process = spawn([PYTHON, tmp_path / "plain.py", repr(attributes)], env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        process.stdout.readline()
-        return f"--pid={process.pid}"
+def start_plain(spawn, sim_env, attributes):
+    process = spawn([PYTHON, "-c", PLAIN, repr(attributes)], env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    return f"--pid={process.pid}"
 
-    return start
+
+@pytest.fixture
+def plain(sim_env, spawn):
+    return lambda attributes: start_plain(spawn, sim_env, attributes)
+
+
+@pytest.fixture(scope="module")
+def nothing_sharded(sim_env):
+    """A process with an optimizer that is not sharded."""
+    with spawning() as spawn:
+        yield start_plain(spawn, sim_env, [])
 
 
 def of_each(answer, ranks, figure):
@@ -482,7 +491,7 @@ def wrong_in_ranks(truths, answer):
     return sorted(seeds) != sorted(sharding["given"]["seed"] for sharding in truths[0]["shardings"])
 
 
-@pytest.mark.parametrize("program", [PROGRAM, FSDP1], ids=lambda program: program.stem)
+@pytest.mark.parametrize("program", [pytest.param(PROGRAM, id=PROGRAM.stem), pytest.param(FSDP1, id=FSDP1.stem, marks=pytest.mark.long)])
 def test_ranks_side_by_side_differ_in_what_each_tells(run_gpumem, shared_ranks, program, tmp_path):
     truths = shared_ranks(3, 0, 8, program)
     pids = [f"--pid={truth['pid']}" for truth in truths]
@@ -502,8 +511,8 @@ def test_ranks_side_by_side_differ_in_what_each_tells(run_gpumem, shared_ranks, 
     assert "some ranks are missing" in run_gpumem("zero", "--core", cores[0], "--core", cores[1]).check().out
 
 
-def test_what_cannot_be_side_by_side_is_refused(run_gpumem, run_gdb, plain):
-    pid = plain([])
+def test_what_cannot_be_side_by_side_is_refused(run_gpumem, run_gdb, nothing_sharded):
+    pid = nothing_sharded
     assert run_gpumem("zero", pid, pid).check(2).err == f"gpumem: zero: process {pid.removeprefix('--pid=')} is named twice\n"
     assert "core '/nowhere' is named twice" in run_gpumem("zero", "/nowhere", "/nowhere").check(2).err
     for words in (("--core=/nowhere", pid), ("/nowhere", pid), (pid, "/nowhere")):
@@ -514,8 +523,8 @@ def test_what_cannot_be_side_by_side_is_refused(run_gpumem, run_gdb, plain):
     assert "not possible in gdb" in told
 
 
-def test_a_process_without_a_sharded_optimizer_says_so(run_gpumem, plain):
-    pid = plain([])
+def test_a_process_without_a_sharded_optimizer_says_so(run_gpumem, nothing_sharded):
+    pid = nothing_sharded
     assert run_gpumem("zero", pid, "--json").check().json()["shardings"] == []
     assert "No sharded optimizer is in the process" in run_gpumem("zero", pid).check().out
 
@@ -531,13 +540,14 @@ def test_attributes_of_another_version_are_said_to_be_unknown(run_gpumem, plain)
     assert run_gpumem("zero", pid).check().out.count("it cannot be analysed") == 4
 
 
-@pytest.mark.parametrize("shapes", [(), (7,), ((2**40, 2**40), "x", None), ((4, 4), (2.5,), (-1,))])
-def test_odd_attributes_of_fsdp1_give_an_answer(run_gpumem, plain, shapes):
-    odd = {"_shapes": shapes, "_shard_param_infos": ((True, 0, 2**50), 3, (0,)), "_params": None, "_fqns": (1, "a"), "rank": 5, "world_size": 2}
-    pid = plain([{**odd, "_sharding_strategy": 9, "_is_padding_mask": (2**70, True), "_numels_with_padding": (1e300, -1, "x"), "_cpu_grad": []}])
-    (told,) = (one for one in run_gpumem("zero", pid, "--json").check().json()["shardings"] if one["scheme"] == "fsdp1")
-    assert (told["rank"], told["stage"], len(told["parameters"])) == (None, 3 if shapes else 0, 2)
-    assert told["unread"] == (not shapes)
+def test_odd_attributes_of_fsdp1_give_an_answer(run_gpumem, plain):
+    odd = {"_shard_param_infos": ((True, 0, 2**50), 3, (0,)), "_params": None, "_fqns": (1, "a"), "rank": 5, "world_size": 2}
+    odd |= {"_sharding_strategy": 9, "_is_padding_mask": (2**70, True), "_numels_with_padding": (1e300, -1, "x"), "_cpu_grad": []}
+    pid = plain([{**odd, "_shapes": shapes} for shapes in ((), (7,), ((2**40, 2**40), "x", None), ((4, 4), (2.5,), (-1,)))])
+    told = [one for one in run_gpumem("zero", pid, "--json").check().json()["shardings"] if one["scheme"] == "fsdp1"]
+    read = {(one["rank"], one["stage"], len(one["parameters"]), bool(one["unread"])) for one in told}
+    assert len(told) == 4 and read == {(None, 0, 2, True), (None, 3, 2, False)}
+    assert sum(one["stage"] == 0 for one in told) == 1
     run_gpumem("zero", pid).check()
 
 
