@@ -286,8 +286,8 @@ def stages(options):
     yield "fuzzers", lambda: fuzz("build-clang", 600 if options.all else 5)
     yield "static analysis", lambda: static_analysis(options.all) + gcc_analysis()
     yield "checks of the source", lambda: python_tests("checks", ["tests/checks"], 1800)
-    # A file's tests stay together: they share what they made first.
-    together = ["-n", JOBS if int(JOBS) < 4 else "4", "--dist", "loadfile", *pytest_options]
+    # A file's tests stay together: they share what they made first. The files begin in the order of tests/e2e/conftest.py.
+    together = ["-n", JOBS if int(JOBS) < 4 else "4", "--dist", "loadfile", "--no-loadscope-reorder", *pytest_options]
     again = rerun if options.rerun else lambda _name, cases: cases
     limit = 86400 if options.all else 14400
     yield "end to end", lambda: again("e2e", python_tests("e2e", ["tests/e2e"], limit, together))

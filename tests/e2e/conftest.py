@@ -72,13 +72,22 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize("run_gdb", names, indirect=True, scope="session")
 
 
+# Files that take longest (tests/tools/slowest.py) begin first, so that none of them runs alone at the end.
+LONGEST = """
+walk who_holds gdb schema hostile_names retained record zero docs phases oom sim view_programs python_frames linear_loop learn ways
+export agent frames estimate snapshot gdb_agent questions_amp_zero replay learn_torch reworded damaged busy_process attach
+""".split()
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--long", default=False):
-        return
-    long = [item for item in items if item.get_closest_marker("long")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+    if not config.getoption("--long", default=False):
+        long = [item for item in items if item.get_closest_marker("long")]
+        if long:
+            config.hook.pytest_deselected(items=long)
+            items[:] = [item for item in items if not item.get_closest_marker("long")]
+    place = {f"test_{name}.py": number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: (place.get(item.path.name, len(place)), item.path.name))
 
 
 class Output(str):
@@ -365,14 +374,16 @@ def run_gdb(request, gpumem, gdb_works):
 
 @pytest.fixture(scope="session")
 def make_core(gdb_works):
-    """make_core(pid, folder) -> path of a core dump of the process, which goes on afterwards. Gigabytes: remove it."""
-    if not shutil.which("gcore"):
-        pytest.skip("no gcore on this machine")
+    """make_core(pid, folder) -> path of a core dump of the process, which goes on afterwards. Gigabytes: remove it.
+
+    What `gcore` does, but for the symbols of the libraries, which take gdb seconds and are not in the core.
+    """
 
     def make(pid, folder):
-        made = run_process(["gcore", "-o", folder / "core", str(pid)], timeout=600, merge=True)
         path = folder / f"core.{pid}"
-        assert made.status == 0 and path.exists(), f"gcore made no core: {made.out}"
+        line = ["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-iex", "set auto-solib-add off", "-p", pid, "-ex", f"gcore {path}"]
+        made = run_process(line, timeout=600, merge=True)
+        assert made.status == 0 and path.exists(), f"gdb made no core: {made.out}"
         return path
 
     return make
