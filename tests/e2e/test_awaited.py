@@ -13,7 +13,6 @@ print("done")
 PENDING = "set breakpoint pending on"
 
 
-@pytest.mark.every_debugger
 @pytest.mark.parametrize("engine", ["breakpoint", "agent"])
 def test_a_breakpoint_of_a_library_that_is_to_come_is_hit(run_gdb, program, engine):
     """libc10_cuda.so comes with `import torch`; only its symbols are read, and a name that no library has waits on."""

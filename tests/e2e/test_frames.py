@@ -65,7 +65,6 @@ def with_symbols(run_gdb, tmp_path_factory):
     return path, of
 
 
-@pytest.mark.every_debugger
 @pytest.mark.parametrize("engine", ["breakpoint", pytest.param("agent", marks=pytest.mark.long)])
 def test_bt_at_20_stops_is_as_with_all_symbols(run_gdb, with_symbols, engine):
     program, of = with_symbols
@@ -87,7 +86,6 @@ def test_bt_at_20_stops_is_as_with_all_symbols(run_gdb, with_symbols, engine):
     assert {"forward", "backward", "optimizer"} <= set(stops.split()), stops
 
 
-@pytest.mark.every_debugger
 def test_callers_have_the_registers_that_gdb_finds_with_symbols(with_symbols):
     gdb = with_symbols[1]("breakpoint")
     printed = [gdb.sections[index] for index, command in enumerate(gdb.commands) if command == REGISTERS]

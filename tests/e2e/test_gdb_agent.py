@@ -48,6 +48,7 @@ def same(event):
     return [event[key] for key in keys], frames
 
 
+@pytest.mark.long  # of the agent outside of gdb: test_agent.py, and in each debugger test_gdb.py
 def test_the_agents_events_are_those_of_the_breakpoints_in_gdb(run_gdb):
     events = {}
     for engine in ("agent", "breakpoint"):
@@ -239,11 +240,11 @@ def test_a_recorded_process_and_its_core_are_asked_for_the_recording_that_it_wri
     )
     assert process.stdout.readline() == "ready\n"
     pid = the_program(process.pid)
-    gdb = run_gdb(["gpumem events", "gpumem why #1"], sim=False, pid=pid)
+    gdb = run_gdb(["gpumem events", "gpumem why #1"], sim=False, pid=pid, symbols=False)
     assert "waits.py:2" in gdb["gpumem events"] and "waits.py:2" in gdb["gpumem why #1"]
     core = tmp_path / "core"
     run_gpumem("core", pid, "-o", core).check()
     process.stdin.close()
     process.wait(600)
-    gdb = run_gdb([f"core-file {core}", "gpumem events", "gpumem why #1"], sim=False)
+    gdb = run_gdb([f"core-file {core}", "gpumem events", "gpumem why #1"], sim=False, symbols=False)
     assert "waits.py:2" in gdb["gpumem events"] and "waits.py:2" in gdb["gpumem why #1"]

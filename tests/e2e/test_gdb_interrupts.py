@@ -62,7 +62,6 @@ def events(answer):
     return [(event["action"], event["size"]) for event in answer.json_lines()]
 
 
-@pytest.mark.every_debugger
 def test_an_interrupt_before_any_instruction_of_a_stop_loses_no_event(run_gdb, tmp_path):
     program, interrupts = tmp_path / "loop.py", tmp_path / "interrupts.py"
     program.write_text(LOOP)

@@ -91,7 +91,6 @@ def peak_of(lines):
     return re.search(r"allocated over (\d+) events", "\n".join(lines))[1]
 
 
-@pytest.mark.every_debugger
 def test_the_window_shows_the_timeline_of_the_events_so_far(drawn):
     prompts = [lines_of(section) for command, section in zip(drawn.commands, drawn.sections) if command == "python prompt()"]
     (before, nothing), (first, lines), (again, same), (later, further), _ = prompts

@@ -14,7 +14,6 @@ for step in range(3):
 """
 
 
-@pytest.mark.every_debugger
 def test_settings_are_what_record_does_without_options(run_gdb, program):
     gdb = run_gdb(
         ["show gpumem", "set gpumem devices cpu", "show gpumem devices", "gpumem record", "run", "gpumem info --json", "gpumem record stop",
@@ -40,7 +39,6 @@ def test_a_wrong_value_is_refused_and_words_are_completed(run_gdb):
     assert "Example: set gpumem devices cuda,cpu" in gdb["help set gpumem devices"]
 
 
-@pytest.mark.every_debugger
 def test_functions_say_what_the_questions_say(run_gdb, program):
     ask = ["print $gpumem_allocated()", "print $gpumem_reserved(0)", "print $gpumem_events()", "print $gpumem_step()", "gpumem info --json"]
     address = "python gdb.set_convenience_variable('kept', int(re.search('0x[0-9a-f]+', gdb.execute('gpumem blocks', False, True))[0], 16))"
