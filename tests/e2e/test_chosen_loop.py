@@ -96,7 +96,7 @@ def check(seed, gpumem, run, run_gpumem, python, folder):
         assert steps == truth, (line, nest.text)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)])
 def test_the_loop_that_is_named_has_the_steps(seed, gpumem, run, run_gpumem, python, tmp_path):
     check(seed, gpumem, run, run_gpumem, python, tmp_path)
 

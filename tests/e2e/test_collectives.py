@@ -50,7 +50,7 @@ def wrong_in(recorded, told):
     return wrong
 
 
-@pytest.fixture(scope="module", params=[(0, 2, 3), (3, 5, 8)], ids=["rank 0 of 2", "rank 3 of 5"])
+@pytest.fixture(scope="module", params=[pytest.param((0, 2, 3), id="rank 0 of 2", marks=pytest.mark.long), pytest.param((3, 5, 8), id="rank 3 of 5")])
 def one_rank(request, tmp_path_factory):
     rank, world, seed = request.param
     options = [f"--sim=h100-80gbx{world}", "--rank", str(rank), "--world", str(world)]

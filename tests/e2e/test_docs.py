@@ -7,8 +7,9 @@ from conftest import BUILD, ROOT
 
 DOCUMENTS = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if path.exists()]
 WITH_TRANSCRIPT = [path for path in DOCUMENTS if transcripts.BLOCK.search(path.read_text())]
-# Each records many programs, or large ones; what they claim is tested in test_shapes.py too.
-LONG = ("estimates.md", "techniques.md")
+# Each records several programs, or large ones; what they claim is tested of smaller ones too: in test_shapes.py, test_zero.py,
+# test_replay.py, test_retained.py and test_estimate.py.
+LONG = ("estimates.md", "replay.md", "retained.md", "shapes.md", "techniques.md", "zero.md")
 PARAMETERS = [
     pytest.param(path, id=path.name, marks=[pytest.mark.long] if path.name in LONG else []) for path in WITH_TRANSCRIPT
 ]

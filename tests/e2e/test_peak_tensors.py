@@ -19,7 +19,7 @@ CLOCKS_DIFFER_US = 5  # the agent's and the program's
 ONE_OF_TWO = ["--rank", "0", "--world", "2"]
 CASES = [
     pytest.param(([EXAMPLES / "gpt.py"], [], [], 0.95), id="gpt-autocast"),
-    pytest.param(([PROGRAMS / "sim_trainer.py", "plain"], [], TRAINER, 0.95), id="trainer"),
+    pytest.param(([PROGRAMS / "sim_trainer.py", "plain"], [], TRAINER, 0.95), id="trainer", marks=pytest.mark.long),
     pytest.param(([PROGRAMS / "sim_trainer.py", "ddp"], ONE_OF_TWO, TRAINER, 0.95), id="ddp", marks=pytest.mark.long),
     pytest.param(([PROGRAMS / "sim_trainer.py", "fsdp2"], ONE_OF_TWO, TRAINER, 0.95), id="fsdp2", marks=pytest.mark.long),
     pytest.param(([PROGRAMS / "sim_trainer.py", "zero1"], ONE_OF_TWO, [*TRAINER, "deepspeed"], 0.95), id="deepspeed", marks=pytest.mark.long),

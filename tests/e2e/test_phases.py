@@ -35,7 +35,11 @@ def record(run_gpumem, tmp_path_factory):
     return run
 
 
-@pytest.fixture(scope="module", params=KINDS)
+# `generate` and `ddp` have the lines of transformers and of DDP too.
+LONG = ["plain", "accumulate", "trainer"]
+
+
+@pytest.fixture(scope="module", params=[pytest.param(kind, marks=[pytest.mark.long] * (kind in LONG)) for kind in KINDS])
 def recorded(request, record):
     if request.param in ("trainer", "generate"):
         pytest.importorskip("transformers")
@@ -91,7 +95,7 @@ def test_categories_at_the_peak_are_those_that_hooks_saw(known):
     assert sum(peak["by_category"].values()) == peak["allocated"]
 
 
-@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("version", [pytest.param("1", marks=pytest.mark.long), "2"])
 def test_what_fsdp_gathers_is_communication_and_what_it_shards_has_its_category(run_gpumem, tmp_path, version):
     file, database = tmp_path / "run.gpumem", tmp_path / "run.db"
     program = Path(__file__).parent / "programs" / "sharded.py"

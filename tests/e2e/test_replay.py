@@ -17,6 +17,8 @@ ONE_DEVICE = [
 ]  # fmt: skip
 EXPANDABLE = ["random_sizes", "transformer_autocast"]
 CASES = [*ONE_DEVICE, "two_devices two", *(f"{name} expandable" for name in EXPANDABLE)]
+# These allocate as the others do: many blocks of few sizes.
+LONG = ["convolutions", "recurrent", "checkpointed", "decoding", "transformer_autocast expandable"]
 RANDOM_EVENTS = 50
 
 
@@ -34,10 +36,12 @@ class Replay:
 
 
 @pytest.fixture(scope="module")
-def folders(sim_env, run, tmp_path_factory):
+def folders(request, sim_env, run, tmp_path_factory):
     """The programs' snapshots by their settings."""
+    left_out = [] if request.config.getoption("--long") else LONG
 
     def make(settings, *names, profile="h100-80gb", **env):
+        names = [name for name in names if f"{name} {settings}".removesuffix(" plain") not in left_out]
         folder = tmp_path_factory.mktemp(settings)
         run([PYTHON, PROGRAM, folder, *names], env={**sim_env(profile), **env}).check()
         return folder
@@ -49,7 +53,7 @@ def folders(sim_env, run, tmp_path_factory):
     }
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=[pytest.param(case, marks=[pytest.mark.long] * (case in LONG)) for case in CASES])
 def dumped(request, folders, run_gpumem):
     name, _, settings = request.param.partition(" ")
     out = folders[settings] / f"{name}.pickle"

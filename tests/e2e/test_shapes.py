@@ -114,6 +114,7 @@ def test_a_gpts_loss_and_its_ends_are_named_by_their_operators(recorded):
     assert found["cached"]["count"] == 0 and found["cached"]["blocks"] > 100
 
 
+@pytest.mark.long
 def test_the_fused_optimizer_has_no_temporaries(recorded):
     _, _, found = recorded("gpt.py", "fused")
     assert found["optimizer_temporaries"]["bytes"] == 0 and found["optimizer_temporaries"]["count"] == 1
@@ -121,6 +122,7 @@ def test_the_fused_optimizer_has_no_temporaries(recorded):
     assert 2 * found["parameters"]["bytes"] < found["optimizer_state"]["bytes"] < 2.01 * found["parameters"]["bytes"]
 
 
+@pytest.mark.long
 def test_in_half_precision_the_loss_keeps_more_than_the_logits(recorded):
     _, _, found = recorded("gpt.py", "bf16")
     logits = 4 * 256 * 50_000 * 2
@@ -137,6 +139,7 @@ def test_two_layers_serve_each_others_memory(recorded):
     assert found["cached"]["count"] == 0 and found["cached"]["blocks"] > 20
 
 
+@pytest.mark.long
 def test_zero_1_halves_the_optimizers_state_and_adds_buffers(run_gpumem, tmp_path):
     torchrun = PYTHON.parent / "torchrun"
     if not torchrun.exists():

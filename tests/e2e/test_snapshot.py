@@ -31,8 +31,10 @@ def make(case, out, sim_env, run):
     return out, pickle.loads(out.read_bytes()), json.loads(Path(f"{out}.json").read_text())
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=[pytest.param(case, marks=[pytest.mark.long] * (case == "train_mlp")) for case in CASES])
 def snapshot(request, sim_env, run, tmp_path_factory):
+    if request.param == "linear_loop":
+        return request.param, *request.getfixturevalue("small")
     out = tmp_path_factory.mktemp("snapshot") / "snapshot.pickle"
     return request.param, *make(request.param, out, sim_env, run)
 

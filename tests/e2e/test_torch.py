@@ -32,7 +32,15 @@ def start(spawn, python):
     return call
 
 
-@pytest.mark.parametrize("ways", [(), ("pool",), ("pending",), ("pool", "pending")], ids=lambda ways: "+".join(ways) or "plain")
+@pytest.mark.parametrize(
+    "ways",
+    [
+        pytest.param((), id="plain"),
+        pytest.param(("pool",), id="pool", marks=pytest.mark.long),
+        pytest.param(("pending",), id="pending", marks=pytest.mark.long),
+        pytest.param(("pool", "pending"), id="pool+pending"),
+    ],
+)
 def test_every_block_is_read_as_pytorch_has_it(start, read_blocks, sim_env, ways):
     said = start(PROGRAM, *ways, env=sim_env())
     ours = read_blocks(said["pid"])

@@ -139,6 +139,7 @@ def ask_among_old_words(python, env, folder, modules, seed):
     return count, false, short
 
 
+@pytest.mark.long
 def test_old_words_anywhere_are_no_proven_holders(python, sim_env, tmp_path):
     count, false, short = ask_among_old_words(python, sim_env(), tmp_path, ["native"], 1)
     # which words lie where differs from run to run
