@@ -281,7 +281,7 @@ def test_a_process_that_is_stopped_or_gone_is_told_so(spawn, run_gpumem, gpumem,
     time.sleep(0.5)
     waits.kill()
     waits.wait()
-    _, err = waiting.communicate(timeout=30)
+    _, err = waiting.communicate(timeout=600)
     assert waiting.returncode == 4 and str(waits.pid) in err
     assert left_over(folder) == []
 
