@@ -92,23 +92,23 @@ struct gm_agent_event {
  *   names=1     asks a process beside this one to read what tensors are called (names.h)
  *   on_oom=none|stop|core|report|debugger    report: RECORDING.oom.txt, and on stderr; debugger:
  *                      stop, for the one that is there, without a line
- *   existing=1|0       1: ask for what was allocated before (existing.h); 0: there is some, and
- *                      nobody to ask
+ *   existing=1|0       1: the caller provides the blocks allocated before (existing.h); 0: there
+ *                      are some, but nobody provides them
  *
- * Returns 0; 1: it records already (nothing changes); 2: it cannot, and one line on stderr has
- * said why. Safe to call by a debugger or an injector in any thread that is in no allocator or
- * loader.
+ * Returns 0; 1: it records already (nothing changes); 2: it cannot, and a line on stderr
+ * gives the reason. A debugger or an injector may call it in any thread that is not inside an
+ * allocator or the loader.
  */
 GM_AGENT_EXPORT int gpumem_agent_start(const char *settings);
 /* Ends recording: hooks do nothing from now on, the file is closed. 0; 1: it does not record. */
 GM_AGENT_EXPORT int gpumem_agent_stop(void);
 /*
- * The same in a thread that the agent makes for it: they return at once. 0, or the errno with which
- * no thread could be made. The result is then in gpumem_agent_beside, marked with the caller's
- * ticket (own_thread.c).
+ * The same in a new thread of the agent: they return at once. Return 0, or the errno if no thread
+ * could be created. The result is later in gpumem_agent_thread_result, with the caller's ticket
+ * (own_thread.c).
  */
-GM_AGENT_EXPORT int gpumem_agent_start_beside(const char *settings, uint32_t ticket);
-GM_AGENT_EXPORT int gpumem_agent_stop_beside(uint32_t ticket);
+GM_AGENT_EXPORT int gpumem_agent_start_in_thread(const char *settings, uint32_t ticket);
+GM_AGENT_EXPORT int gpumem_agent_stop_in_thread(uint32_t ticket);
 /* The path of this process's file; "" before its first event. */
 GM_AGENT_EXPORT const char *gpumem_agent_path(void);
 

@@ -1,7 +1,7 @@
 /*
- * Recording begun or ended by a thread of the agent's own, for a caller that must not wait: a
- * script that the program's Python runs (core/inject/script.c). The thread holds nothing of the
- * program's, so it may wait for any lock.
+ * Starts and stops recording in a thread of the agent, for a caller that must not wait: a script
+ * that the program's Python runs (core/inject/script.c). The thread holds no lock of the program,
+ * so it may wait for any.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -15,12 +15,12 @@
 #include "agent/agent.h"
 
 /*
- * What became of it, for whoever waits outside: the caller's ticket in the upper half; in the lower
- * one 0 while it is under way, then 1 and the function's result. One word, so that it is read
- * whole.
+ * The result, for the process that waits outside: the caller's ticket in the upper half; in the
+ * lower half 0 while the thread works, then 1 plus the function's result. One word, so that it can
+ * be read atomically.
  */
-GM_AGENT_EXPORT extern uint64_t gpumem_agent_beside;
-uint64_t gpumem_agent_beside;
+GM_AGENT_EXPORT extern uint64_t gpumem_agent_thread_result;
+uint64_t gpumem_agent_thread_result;
 
 struct task {
 	uint32_t ticket;
@@ -32,14 +32,15 @@ static void *run(void *argument)
 {
 	struct task *task = argument;
 	uint64_t word = (uint64_t)task->ticket << 32;
-	__atomic_store_n(&gpumem_agent_beside, word, __ATOMIC_RELEASE);
+	__atomic_store_n(&gpumem_agent_thread_result, word, __ATOMIC_RELEASE);
 	int result = task->start ? gpumem_agent_start(task->settings) : gpumem_agent_stop();
-	__atomic_store_n(&gpumem_agent_beside, word | (uint32_t)(result + 1), __ATOMIC_RELEASE);
+	__atomic_store_n(
+	        &gpumem_agent_thread_result, word | (uint32_t)(result + 1), __ATOMIC_RELEASE);
 	free(task);
 	return NULL;
 }
 
-/* The program's signals are its own threads'. */
+/* All signals are blocked in the thread: the program's own threads handle them. */
 static int make_thread(struct task *task)
 {
 	sigset_t all, before;
@@ -72,12 +73,12 @@ static int begin(bool start, const char *settings, uint32_t ticket)
 	return error;
 }
 
-int gpumem_agent_start_beside(const char *settings, uint32_t ticket)
+int gpumem_agent_start_in_thread(const char *settings, uint32_t ticket)
 {
 	return begin(true, settings, ticket);
 }
 
-int gpumem_agent_stop_beside(uint32_t ticket)
+int gpumem_agent_stop_in_thread(uint32_t ticket)
 {
 	return begin(false, "", ticket);
 }

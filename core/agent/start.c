@@ -1,6 +1,6 @@
 /*
- * Begins and ends a recording: at start, in a program that runs already, in a fork's child, as CUDA
- * begins; and names its file.
+ * Starts and stops recordings: at the program's start, in a running program, in a forked child, at
+ * the first CUDA call. Also chooses the file's name.
  */
 #include "agent/agent.h"
 
@@ -36,6 +36,10 @@
 #include "agent/state.h"
 #include "agent/tensors.h"
 #include "agent/torch_marks.h"
+
+/* Written by `gpumem attach`: the memory that it mapped in this process, for the next attach. */
+GM_AGENT_EXPORT extern uint64_t gpumem_agent_mapping[2];
+uint64_t gpumem_agent_mapping[2];
 
 /* The one line. */
 static void report(const char *what, const char *why)

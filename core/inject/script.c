@@ -153,16 +153,17 @@ static void withdraw_left_over(void *context, const char *folder)
 /* ---- what comes of it ------------------------------------------------------------------------ */
 
 /* Looks the agent's variable up, once it is there. */
-static void find_beside(struct gm_script_call *call)
+static void find_thread_result(struct gm_script_call *call)
 {
-	if (call->beside)
+	if (call->thread_result)
 		return;
 	struct gm_error *error = gm_image_refresh(call->image);
 	if (!error)
 		error = gm_symbols_refresh(call->symbols);
 	gm_error_destroy(error);
 	if (!error)
-		call->beside = gm_inject_variable(call->symbols, "gpumem_agent_beside");
+		call->thread_result =
+		        gm_inject_variable(call->symbols, "gpumem_agent_thread_result");
 }
 
 enum progress { NOTHING, UNDER_WAY, DONE };
@@ -171,8 +172,8 @@ enum progress { NOTHING, UNDER_WAY, DONE };
 static enum progress look(const struct gm_script_call *call, int *ret_result)
 {
 	uint64_t word;
-	if (!call->beside || !call->ticket ||
-	        !get(gm_image_pid(call->image), call->beside, &word, sizeof(word)) ||
+	if (!call->thread_result || !call->ticket ||
+	        !get(gm_image_pid(call->image), call->thread_result, &word, sizeof(word)) ||
 	        word >> 32 != call->ticket)
 		return NOTHING;
 	uint32_t state = (uint32_t)word;
@@ -231,8 +232,8 @@ static struct gm_error *wait_for(struct wait *wait, struct gm_injected *ret_inje
 			wait->refusal = GM_INJECT_GONE;
 			return gone;
 		}
-		if (!call->beside && gm_script_has_loaded(&wait->folder))
-			find_beside(call);
+		if (!call->thread_result && gm_script_has_loaded(&wait->folder))
+			find_thread_result(call);
 		enum progress progress = look(call, &ret_injected->result);
 		bool late = gm_inject_now() > call->until || is_interrupted();
 		if (progress == DONE || (progress == UNDER_WAY && late)) {
@@ -275,7 +276,7 @@ static bool is_ours(pid_t pid, int *ret_own)
 
 static const char *name_of(const struct gm_script_call *call)
 {
-	return call->start ? "gpumem_agent_start_beside" : "gpumem_agent_stop_beside";
+	return call->start ? "gpumem_agent_start_in_thread" : "gpumem_agent_stop_in_thread";
 }
 
 static struct gm_error *check(struct wait *wait, char **ret_agent)
@@ -290,9 +291,10 @@ static struct gm_error *check(struct wait *wait, char **ret_agent)
 	struct gm_script_call *call = wait->call;
 	*ret_agent = NULL;
 	if (call->loaded) {
-		call->beside = gm_inject_variable(call->symbols, "gpumem_agent_beside");
+		call->thread_result =
+		        gm_inject_variable(call->symbols, "gpumem_agent_thread_result");
 		call->function = gm_inject_variable(call->symbols, name_of(call));
-		return call->beside && call->function
+		return call->thread_result && call->function
 		               ? NULL
 		               : refuse(wait, GM_INJECT_OTHER_AGENT,
 		                         "the agent in it belongs to an earlier gpumem");

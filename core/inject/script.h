@@ -13,9 +13,9 @@ struct gm_script_call {
 	bool loaded; /* the agent is in the process */
 	double until;
 	/* filled in by gm_inject_by_script() */
-	uint32_t ticket;   /* 0: nothing was asked yet */
-	uint64_t function; /* as in gm_script_text */
-	uint64_t beside;   /* the agent's variable, 0: not found yet */
+	uint32_t ticket;        /* 0: nothing was asked yet */
+	uint64_t function;      /* as in gm_script_text */
+	uint64_t thread_result; /* the agent's variable, 0: not found yet */
 };
 
 /*

@@ -202,7 +202,8 @@ struct gm_error *gm_inject_find_functions(struct gm_image *image, struct gm_symb
 			        "process %d: this gpumem does not know the agent %s in it: start "
 			        "the program again with this version",
 			        gm_image_pid(image), agent->path);
-		gm_symbols_lookup(symbols, agent, "gpumem_agent_room", &functions.mapping, &size);
+		gm_symbols_lookup(
+		        symbols, agent, "gpumem_agent_mapping", &functions.mapping, &size);
 	}
 	*ret_functions = functions;
 	return NULL;

@@ -84,14 +84,14 @@ static struct step_thread *thread_of(
 	return &steps->threads.items[steps->near];
 }
 
-static bool is_the_plan_s(const struct gm_steps *steps, const struct step_thread *thread)
+static bool belongs_to_plan(const struct gm_steps *steps, const struct step_thread *thread)
 {
 	return steps->plan.task ? thread->task == steps->plan.task
 	                        : is_of(thread, steps->plan.thread, steps->plan.outermost);
 }
 
 /* The thread is the plan's, and runs another of its tasks. */
-static bool is_beside(const struct gm_steps *steps, const struct step_thread *thread)
+static bool runs_another_task(const struct gm_steps *steps, const struct step_thread *thread)
 {
 	return steps->plan.task && thread->id == steps->plan.thread;
 }
@@ -310,10 +310,10 @@ uint32_t gm_steps_feed(struct gm_steps *steps, const struct gm_step_event *event
 		return steps->step;
 	if (!steps->fixed && steps->changed)
 		plan_again(steps);
-	if (thread && (is_the_plan_s(steps, thread) || !steps->plan.rule)) {
+	if (thread && (belongs_to_plan(steps, thread) || !steps->plan.rule)) {
 		gm_steps_count(steps, thread, summary);
 		gm_steps_set_phase(steps, summary);
-	} else if (steps->entered && !(thread && is_beside(steps, thread))) {
+	} else if (steps->entered && !(thread && runs_another_task(steps, thread))) {
 		gm_steps_set_thread_phase(steps, summary);
 	} else {
 		gm_steps_set_phase(steps, summary);
@@ -332,7 +332,7 @@ void gm_steps_mark(struct gm_steps *steps, uint64_t id, unsigned work)
 		thread->pending |= work;
 		thread->landmarks |= work;
 		count_windows(thread, work);
-		if (is_the_plan_s(steps, thread))
+		if (belongs_to_plan(steps, thread))
 			gm_steps_count_mark(steps, work);
 		if (id && !steps->running.count)
 			return;
