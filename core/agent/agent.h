@@ -20,17 +20,17 @@
  *   carried.c   what is carried over of them
  *   hooks.c     what libc10 reports
  *   tensors.c   dtype, sizes and strides of the tensor that a block is allocated for
- *   resized.c   the same of a storage that is resized
+ *   resized.c   the same for a storage that is resized
  *   amp.c       what GradScaler and autocast do
- *   names.c     when what tensors are called can be read from outside
+ *   names.c     when the names of tensors can be read from outside
  *   block.c     the allocator's Block of a report: requested size, stream, a free that is put off
  *   runtime.c   the CUDA runtime's functions         (see runtime.h)
  *   cupti.c     CUPTI's callbacks                    (see cupti.h)
  *   patch.c     import tables of loaded libraries    (see patch.h)
  *   stacks/     Python and native call stacks, interned (see stacks/stacks.h)
  *
- * This room runs inside somebody else's program. It includes no other room but format headers,
- * needs libc alone, never prints but the one line by which it tells that it cannot record, never
+ * This room runs inside another program. It includes no other room but format headers,
+ * needs only libc, never prints but the one line by which it tells that it cannot record, never
  * calls malloc in a hook, takes no lock that a signal or a fork can leave behind, and changes no
  * errno. What fails makes it record less, never the program run otherwise.
  */
@@ -89,7 +89,7 @@ struct gm_agent_event {
  *               folder at start
  *   list=PATH   each process that records appends a line "PID PATH" to it
  *   devices=cuda,cpu   stacks=python,native   frames=256   max=BYTES   keep=newest|oldest
- *   names=1     asks a process beside this one to read what tensors are called (names.h)
+ *   names=1     asks a process next to this one to read the names of tensors (names.h)
  *   on_oom=none|stop|core|report|debugger    report: RECORDING.oom.txt, and on stderr; debugger:
  *                      stop, for the one that is there, without a line
  *   existing=1|0       1: the caller provides the blocks allocated before (existing.h); 0: there

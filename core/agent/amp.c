@@ -256,7 +256,7 @@ struct scalar {
 	uint64_t more;
 };
 
-/* Of a tensor that is known, in the place of item(): Scalar item(const Tensor &), returned in
+/* For a tensor that is known, in the place of item(): Scalar item(const Tensor &), returned in
  * memory. */
 static void *read_item(struct scalar *ret, const struct tensor *tensor)
 {
@@ -289,7 +289,7 @@ void *gm_agent_see_item(const struct call *call)
 
 /* ---- autocast ---- */
 
-/* A call of cached_cast() under way in this thread. */
+/* A call of cached_cast() in progress in this thread. */
 static _Thread_local struct {
 	uint64_t impl; /* 0: there is none */
 	uint64_t sp, return_address;

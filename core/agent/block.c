@@ -26,9 +26,10 @@ enum {
 	STACK_WORDS = 256, /* above the stack pointer, where the Block's address may be kept */
 	PLACES = 16,
 	REGISTERS = 6,
-	RECORD_BYTES = 21 * 8, /* of a Block, which are looked at */
+	RECORD_BYTES = 21 * 8, /* of a Block, which are examined */
 	SURE = 32, /* Blocks that a place held, before its word is believed to be one's address */
-	MISSES_MAX = 256, /* searches in vain, before only every so many-th event begins one */
+	MISSES_MAX =
+	        256, /* searches without success, before only every so many-th event begins one */
 	PAGE = 4096,
 	PAGE_SETS = 1024, /* a power of two */
 	PAGE_WAYS = 8,
@@ -204,7 +205,7 @@ static void keep(struct device_blocks *device, uint64_t address, uint64_t record
 	*entry = (struct entry){address, record};
 }
 
-/* Takes an entry out; those that had to stand behind it move up. 0: there is none. */
+/* Takes an entry out; those that had to stand after it move up. 0: there is none. */
 static uint64_t take(struct device_blocks *device, uint64_t address)
 {
 	if (!device->entries)

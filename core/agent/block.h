@@ -13,7 +13,7 @@ void gm_agent_blocks_begin(void);
  * the registers of the function that reports. */
 bool gm_agent_block_new(int device, uint64_t address, uint64_t size,
         const struct gm_agent_registers *at, struct gm_agent_block *ret);
-/* A block is given back: true where its free waits for a stream, and is told by
+/* A block is released: true where its free waits for a stream, and is told by
  * gm_agent_block_completed() later. */
 bool gm_agent_block_free(int device, uint64_t address, uint64_t size);
 bool gm_agent_blocks_wait(int device);

@@ -133,7 +133,7 @@ static bool begins(const struct gm_agent_carried_event *event)
 	       event->action == GM_AGENT_SEGMENT_MAP;
 }
 
-/* Of the same memory: PyTorch's segment and the block at its beginning are two. */
+/* For the same memory: PyTorch's segment and the block at its beginning are two. */
 static uint64_t kind_of(const struct gm_agent_carried_event *event)
 {
 	if (event->source != GM_AGENT_C10)

@@ -5,7 +5,7 @@
  * thread is within the agent and the callback is nobody's.
  *
  * CUPTI has space for one subscriber. Where another is first (a profiler, cuda-gdb, Nsight)
- * recording goes on without; where one comes later, it gets the place. Either is told in the
+ * recording continues without; where one comes later, it gets the place. Either is told in the
  * record. CUPTI's headers are not needed: of its structures only what is said below is used, which
  * has been the same since CUDA 10 (cupti_callbacks.h, generated_cuda_meta.h).
  */
@@ -150,7 +150,7 @@ static void callback(void *user, int domain, uint32_t id, const struct callback_
 	if (data->site == SITE_ENTER) {
 		bool mine = gm_agent_may_record(GM_AGENT_CUDA) && gm_agent_enter();
 		*data->correlation_data = mine;
-		if (mine && gives) /* behind it another thread may have the address */
+		if (mine && gives) /* after it another thread may have the address */
 			record_call(call, data->parameters, &at);
 	} else if (*data->correlation_data) {
 		*data->correlation_data = 0;

@@ -43,7 +43,7 @@ uint64_t gm_agent_kept_id(void)
 	return own_id;
 }
 
-/* Which of the counters have to be said. */
+/* Which of the counters must be said. */
 static uint32_t count_bits(const struct gm_agent_event *event)
 {
 	if (event->allocated == UINT64_MAX || event->device < 0 ||

@@ -91,7 +91,7 @@ enum gm_agent_record {
 	                    number of the check (0: none), number of values, each the bits of a
 	                    double: what a GradScaler or autocast did at this place */
 	GM_AGENT_NAMED,  /* since 3.3; no id, in an extent of names: the number of the first event
-	                    behind the moment at which the names that follow in it were read */
+	                    after the moment at which the names that follow in it were read */
 	GM_AGENT_NAME,   /* since 3.3; no id, in an extent of names: kind (enum gm_named_kind of
 	                    log/log.h), type and signed index of the device, address of the
 	                    storage, offset in it, bytes, string: what a tensor is called */
@@ -140,15 +140,15 @@ enum gm_agent_amp {
 	                        these are not finite */
 	GM_AGENT_AMP_GRADIENT, /* since 3.4: a gradient of a check: its place in the check's list,
 	                          how many are in that, address of its data, elements,
-	                          c10::ScalarType; and where it was looked at, how many are not
+	                          c10::ScalarType; and where it was examined, how many are not
 	                          finite, and how many of these NaN */
 };
 enum { GM_AGENT_AMP_VALUES = 8 /* at most */ };
 
-/* How a recording ended; 0 while it goes on, or when the process was killed. */
+/* How a recording ended; 0 while it continues, or when the process was killed. */
 enum gm_agent_end {
 	GM_AGENT_RUNS = 0,
-	GM_AGENT_EXITED,     /* the program's exit ran; what it did behind it may follow */
+	GM_AGENT_EXITED,     /* the program's exit ran; what it did after it may follow */
 	GM_AGENT_STOPPED,    /* gpumem_agent_stop() */
 	GM_AGENT_DISK_FULL,  /* the file could not grow: the program went on unrecorded */
 	GM_AGENT_SIZE_LIMIT, /* max= was reached */
@@ -186,7 +186,7 @@ struct gm_agent_file_header {
 	 * was dropped. */
 	_Atomic uint32_t carried;
 	uint32_t ring; /* extents that it has at most, where it keeps the newest; else 0 */
-	/* Since 3.3: a process beside this one reads what tensors are called (enum gm_agent_names),
+	/* Since 3.3: a process next to this one reads the names of tensors (enum gm_agent_names),
 	 * where it says it is there: its process id, and where in this one the number of the next
 	 * event stands. A futex. */
 	_Atomic uint32_t names, names_reader;
@@ -201,7 +201,7 @@ enum gm_agent_names {
 	GM_AGENT_NAMES_WANTED,  /* the reader is there */
 	GM_AGENT_NAMES_ASKED,   /* the program waits */
 	GM_AGENT_NAMES_READING, /* the reader has begun */
-	GM_AGENT_NAMES_DONE,    /* the program goes on, and does not ask again */
+	GM_AGENT_NAMES_DONE,    /* the program continues, and does not ask again */
 };
 
 /*
@@ -209,19 +209,19 @@ enum gm_agent_names {
  * oldest ones are used again. What is interned in them, and gaps and counters, is copied to
  * GM_AGENT_KEPT ones before; of their events those that are the last of their memory (an allocation
  * that is not undone, mostly) to GM_AGENT_CARRIED ones, which together replace those of the time
- * before when the header's `carried` says so.
+ * before when the header's `carried` reports it.
  */
 enum gm_agent_extent_kind {
 	GM_AGENT_EVENTS = 0,
 	GM_AGENT_KEPT,
 	GM_AGENT_CARRIED, /* read only as far as `carried` leads to them */
 	GM_AGENT_PACKED, /* since 2.0: chunks of struct gm_agent_packed, to which packed_in leads */
-	GM_AGENT_NAMES,  /* since 3.3: GM_AGENT_NAMED and the names behind it; by the reader */
+	GM_AGENT_NAMES,  /* since 3.3: GM_AGENT_NAMED and the names after it; by the reader */
 };
 
 /*
  * Since 2.0 another process may pack an extent that no thread writes any more (`finished`): it
- * writes the chunk, then the extent's packed_at and packed_in, and only then gives back the pages
+ * writes the chunk, then the extent's packed_at and packed_in, and only then releases the pages
  * behind the extent's first. Whoever copies records and finds packed_in to be 0 afterwards has them
  * whole; else they are in the chunk.
  */
@@ -236,9 +236,9 @@ enum { GM_AGENT_PAGE = 4096 /* of an extent, stays */ };
 /* At an extent's beginning, GM_AGENT_EXTENT_HEADER bytes. */
 struct gm_agent_extent_header {
 	uint32_t magic;
-	_Atomic uint32_t committed;  /* bytes of whole records behind this header */
+	_Atomic uint32_t committed;  /* bytes of whole records after this header */
 	uint32_t thread;             /* kernel's id of the thread that writes it */
-	_Atomic uint32_t owner_gone; /* 1: the thread ended; another goes on in it with a
+	_Atomic uint32_t owner_gone; /* 1: the thread ended; another continues in it with a
 	                                GM_AGENT_THREAD record */
 	uint64_t first_sequence;     /* no event in it has a smaller number */
 	/* Since 1.1 */
@@ -285,8 +285,9 @@ enum gm_agent_event_bit {
 	GM_AGENT_NO_COUNTERS = 1 << 13, /* allocated and reserved are not known, and not changed */
 	GM_AGENT_PREEXISTING = 1 << 14, /* the block was there when recording began */
 	GM_AGENT_NO_GRAD =
-	        1 << 15, /* since 2.1: autograd does not record in the thread (no_grad(),
-	                    inference_mode(), backward); told where the header's features say so */
+	        1
+	        << 15, /* since 2.1: autograd does not record in the thread (no_grad(),
+	                  inference_mode(), backward); told where the header's features report it */
 	GM_AGENT_HAS_TENSOR =
 	        1 << 16, /* since 3.0: id of the tensor's description; absent: not known */
 };

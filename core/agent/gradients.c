@@ -2,7 +2,7 @@
  * The gradients that a check of GradScaler was given. The check says of all of them together
  * whether one was not finite. Which ones that are, their values say, and the check leaves inf and
  * NaN what they are. So where the host can read the values and the check has found something, each
- * gradient is looked at: of CPU tensors, and on the simulated device of those that it has computed.
+ * gradient is examined: of CPU tensors, and on the simulated device of those that it has computed.
  * Of a real GPU nothing is copied.
  *
  * A gradient has no name, but a place: the scaler gives those of an optimizer in the same order in
@@ -56,7 +56,7 @@ static bool read_program(const void *context, uint64_t address, void *ret_bytes,
 	return gm_read_checked(address, ret_bytes, size);
 }
 
-/* False: it is no tensor of floating-point numbers by this layout. */
+/* False: it is not a tensor of floating-point numbers by this layout. */
 static bool read_with(
         const struct gm_torch_layout *layout, uint64_t impl, struct gradient *ret_gradient)
 {

@@ -70,7 +70,7 @@ struct call {
 
 #define SEE __attribute__((used, visibility("hidden")))
 
-/* Is a call, with its caller's stack pointer and return address, still under way at `sp`? Its
+/* Is a call, with its caller's stack pointer and return address, still in progress at `sp`? Its
  * return address stands where the call has put it, a little above. */
 static inline bool gm_call_is_under_way(uint64_t call_sp, uint64_t return_address, uint64_t sp)
 {

@@ -99,7 +99,7 @@ static void put_total(int16_t device, uint64_t total)
 }
 
 /* How much memory a device has is reported once, where it costs no call of CUDA's: a simulated one
- * says so in the process's memory. Of another it is known when it runs out of memory. */
+ * reports it in the process's memory. Of another it is known when it runs out of memory. */
 static void put_simulated_total(int16_t device)
 {
 	static _Atomic uint32_t reported;

@@ -1,10 +1,10 @@
 /*
- * Names of tensors are read by a process of gpumem's beside this one (`gpumem run --names`). The
+ * Names of tensors are read by a process of gpumem's next to this one (`gpumem run --names`). The
  * agent has only to say when: as the optimizer's second step ends. Gradients are there then, as
  * zero_grad() comes later, and so is what the optimizer keeps.
  *
  * The thread that steps waits there until its process has been stopped and copied, for some tenths
- * of a second, once. It goes on by itself where nobody reads, or the reader has ended.
+ * of a second, once. It continues by itself where nobody reads, or the reader has ended.
  */
 #include "agent/names.h"
 

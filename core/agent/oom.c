@@ -1,8 +1,8 @@
 /*
  * What is to happen where a device has run out of memory, without a debugger: the program stops
  * there, so that one can be attached at that very moment; or `gpumem core` writes a core of it, or
- * `gpumem oom` a report, and it goes on. Once a process: programs may run out of memory often and
- * go on.
+ * `gpumem oom` a report, and it continues. Once a process: programs may run out of memory often and
+ * continue.
  */
 #include "agent/oom.h"
 

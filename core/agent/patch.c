@@ -388,7 +388,7 @@ void gm_agent_patch_undo(void)
 
 /*
  * dlopen() and dlsym() look at who calls them, so they are jumped to with the caller's return
- * address in place, and nothing can be done behind them. What a dlopen() brought is looked at when
+ * address in place, and nothing can be done after them. What a dlopen() brought is examined when
  * the program next asks for a symbol or opens another library: it cannot do anything with it
  * before, but what its constructors do.
  */

@@ -10,8 +10,8 @@
  *     (`tensor.untyped_storage().resize_(size)`), and the tensor is a local variable of that
  *     function or of one that called it.
  *
- * Two that differ tell nothing. What is found is noted as the tensor of a call under way, which the
- * allocator's report takes (tensors.c).
+ * Two that differ tell nothing. What is found is noted as the tensor of a call in progress, which
+ * the allocator's report takes (tensors.c).
  */
 #include "agent/resized.h"
 
@@ -59,7 +59,7 @@ static bool try_locals(void *context, uint32_t depth, struct gm_filled *filled)
 }
 
 /* With the layout of one version. A tensor of another one's does not fit it: a wrapper and its
- * TensorImpl have to know each other, and the sizes to be those of the bytes. */
+ * TensorImpl must know each other, and the sizes to be those of the bytes. */
 static void search_with(struct gm_filled *filled, const struct gm_agent_registers *at)
 {
 	const uint64_t registers[GM_FILLED_REGISTERS] = {

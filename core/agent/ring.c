@@ -251,7 +251,7 @@ static bool write_carried(struct writer *writer, struct gm_agent_carried *carrie
 	return true;
 }
 
-/* What was written in vain goes again. */
+/* Discards what was written for nothing. */
 static void give_up(struct writer *writer)
 {
 	put_down(writer);

@@ -1,6 +1,6 @@
 /*
  * The CUDA runtime's cudaMalloc and cudaFree: what PyTorch's allocator gets from CUDA and gives
- * back, and what other libraries get beside it.
+ * back, and what other libraries get next to it.
  */
 #include "agent/runtime.h"
 
@@ -104,7 +104,7 @@ int cudaMalloc(void **pointer, size_t size)
 	return result;
 }
 
-/* Told before it happens: behind it another thread may have the address. */
+/* Told before it happens: after it another thread may have the address. */
 int cudaFree(void *pointer)
 {
 	free_function *function;

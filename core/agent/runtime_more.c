@@ -4,7 +4,7 @@
  * (patch.c) in every case: none of these names is exported, so that no program takes the agent for
  * a CUDA runtime.
  *
- * An allocation is told when the call has come back, a release before it is made: behind it another
+ * An allocation is told when the call has come back, a release before it is made: after it another
  * thread may have the address. Calls that the runtime makes in turn are nobody's, as the thread is
  * within the agent until then.
  */

@@ -1,12 +1,13 @@
 /*
  * At which events the agent calls gpumem_agent_at_event(), where a debugger's breakpoint is: format
- * of what the debugger writes into the process, and how both judge it. Used by core/walk as well.
+ * of what the debugger writes into the process, and how both evaluate it. Used by core/walk as
+ * well.
  *
  * A condition (model/condition.h) is compiled into operations in postfix order. The agent does not
  * know all that conditions are about: names are worked out at reading. So a result is a set of
  * truth values, those that the condition may have: a set without "true" is no stop. At a stop the
- * debugger reads the event and judges the condition itself. Where the event's Python stack, native
- * stack or tensor alone rules the condition out, it marks their numbers in the tables
+ * debugger reads the event and evaluates the condition itself. Where the event's Python stack,
+ * native stack or tensor alone rules the condition out, it marks their numbers in the tables
  * gpumem_agent_stop_never, so that none of them is a stop again.
  */
 #ifndef GM_AGENT_STOP_FILTER_H
@@ -100,7 +101,7 @@ static inline unsigned gm_stop_or(unsigned a, unsigned b)
 	return gm_stop_not(gm_stop_and(gm_stop_not(a), gm_stop_not(b)));
 }
 
-/* Of a number that is known to be in [least, most]. */
+/* For a number that is known to be in [least, most]. */
 static inline unsigned gm_stop_compare(
         enum gm_stop_compare compare, uint64_t number, uint64_t least, uint64_t most)
 {

@@ -37,7 +37,7 @@ void gpumem_agent_at_event(const struct gm_stop_here *here)
 	__asm__ volatile("" ::"r"(here) : "memory"); /* the call is what it is for */
 }
 
-/* A log has a segment, and pieces given back, only with an event that follows. */
+/* A log has a segment, and pieces released, only with an event that follows. */
 static _Thread_local bool thread_had_segment;
 static _Atomic bool had_unmap;
 static _Thread_local bool found;

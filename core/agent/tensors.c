@@ -6,7 +6,7 @@
  * each notes the arguments in its thread. The allocator's report comes from within that call and
  * takes the note, if two things hold:
  *
- *   - the call is still under way: its return address stands where the call has put it, a little
+ *   - the call is still in progress: its return address stands where the call has put it, a little
  *     above the report's own place on the stack;
  *   - the bytes that follow from sizes, strides and dtype are those that the allocator was asked
  *     for.

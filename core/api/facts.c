@@ -1,4 +1,4 @@
-/* What a recording is, as structs: no JSON is made and none has to be read. */
+/* What a recording is, as structs: no JSON is made and none must be read. */
 #include "api/internal.h"
 #include "ask/info.h"
 #include "base/allocation.h"

@@ -399,7 +399,7 @@ struct gm_error *gm_blocks_group(struct gm_blocks *blocks, enum gm_group_by by)
 	return NULL;
 }
 
-/* Whether the condition holds of a block; counts those of which it cannot be told. */
+/* Whether the condition holds of a block; counts those of which it cannot be determined. */
 static bool is_wanted(struct gm_blocks *blocks, const struct gm_condition *where, size_t index)
 {
 	const struct gm_where_block subject = {blocks->model, blocks->categories, (uint32_t)index};

@@ -1,7 +1,7 @@
 /*
  * A call is not an event of the allocator; its time says between which two it came. Threads write
  * their events in their own order, so that times of neighbours may be out of order by what passes
- * between a thread's taking a number and its looking at the clock: a call is put behind the last
+ * between a thread's taking a number and its looking at the clock: a call is put after the last
  * event that was before it.
  *
  * The phase is what the call's Python stack proves, and where that proves nothing, the phase of the

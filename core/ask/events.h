@@ -7,7 +7,7 @@
 
 struct gm_events {
 	const struct gm_model *model; /* the context's */
-	uint32_t from, to;            /* inclusive; `to` may be behind the last one */
+	uint32_t from, to;            /* inclusive; `to` may be after the last one */
 };
 
 /* GM_USAGE: `from` is greater than `to`. */

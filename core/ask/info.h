@@ -29,7 +29,7 @@ struct gm_info {
 	size_t gap_count;
 	struct gm_gap *gaps; /* owned: the recorder's own and what was found here */
 	bool closed;
-	/* Of the simulated device: all launches, those that computed nothing, bytes read that rest
+	/* For the simulated device: all launches, those that computed nothing, bytes read that rest
 	 * on such. */
 	uint64_t kernels_launched, kernels_not_computed, library_calls_not_computed,
 	        bytes_read_back;

@@ -30,7 +30,7 @@ static int compare_leaks(const void *a, const void *b)
 
 /* ---- the loops ------------------------------------------------------------------------------- */
 
-/* The steps that are looked at: from > to where there are too few. */
+/* The steps that are examined: from > to where there are too few. */
 static struct gm_level steps_level(const struct gm_model *model, size_t device)
 {
 	struct gm_level level = {.of_steps = true, .from = 2, .to = 1, .end = GM_NO_EVENT};
@@ -61,7 +61,7 @@ static bool goes_on(const struct gm_model_iterations *iterations)
 	return last * count <= 2 * all;
 }
 
-/* A loop around the steps: of few iterations all are looked at. */
+/* A loop around the steps: of few iterations all are examined. */
 static struct gm_error *around_level(
         const struct gm_model *model, const struct gm_step_loop *loop, struct gm_level *ret_level)
 {
@@ -133,7 +133,7 @@ static bool is_bounded(const struct gm_growth *growth, const struct gm_share *sh
 
 /* ---- what piles up --------------------------------------------------------------------------- */
 
-/* What blocks were left by which lines: under way. */
+/* What blocks were left by which lines: in progress. */
 struct collection {
 	struct gm_growth *growth;
 	const struct gm_level *level;

@@ -22,7 +22,7 @@ struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_l
 struct gm_error *gm_leaks_among(const struct gm_model *model, const uint32_t *blocks, size_t count,
         struct gm_leaks *ret_leaks);
 /* Asks the context's process or core who holds each line's oldest block (the latest may be in a
- * variable of the step under way too): joined by the block's address, and only where a storage of
+ * variable of the step in progress too): joined by the block's address, and only where a storage of
  * its size is there. At most GM_LEAK_HOLDERS_MAX lines are asked about. */
 struct gm_error *gm_ask_leaks_holders(struct gm_context *context, struct gm_leaks *leaks);
 

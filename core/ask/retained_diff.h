@@ -32,7 +32,7 @@ struct gm_retained_diff {
 	size_t device_count;
 };
 
-/* Both answers have to outlive what is returned. */
+/* Both answers must outlive what is returned. */
 struct gm_error *gm_ask_retained_diff(const struct gm_retained *before,
         const struct gm_retained *after, struct gm_retained_diff *ret_diff);
 void gm_retained_diff_deinit(struct gm_retained_diff *diff);

@@ -18,7 +18,7 @@ void gm_steps_answer_deinit(struct gm_steps_answer *answer)
 	*answer = (struct gm_steps_answer){0};
 }
 
-/* How the ends of the steps go on, from the second on: the first has the optimizer's state and
+/* How the ends of the steps continue, from the second on: the first has the optimizer's state and
  * workspaces. */
 static void find_growth(struct gm_steps_answer *answer)
 {
@@ -55,7 +55,7 @@ struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer
 	}
 	struct gm_state_walk walk = gm_state_walk_begin_brief(model, answer.device);
 	size_t run_index = 0;
-	uint32_t step_end = 0; /* the last event of the stretch under way, of any device */
+	uint32_t step_end = 0; /* the last event of the stretch in progress, of any device */
 	for (uint64_t before = 0; gm_state_walk_next(&walk); before = walk.usage.allocated) {
 		struct gm_model_run run = gm_model_run(model, run_index);
 		while (walk.number >= run.end)

@@ -126,7 +126,7 @@ static void find_slab(struct gm_looking *looking)
 	}
 }
 
-/* Temporaries that are live at the step's peak; beside them, what collectives use. */
+/* Temporaries that are live at the step's peak; next to them, what collectives use. */
 static void find_spike(struct gm_looking *looking, uint32_t peak)
 {
 	for (size_t i = 0; i < gm_model_block_count(looking->model); i++) {

@@ -1,7 +1,7 @@
 /*
  * The question `timeline`: a plot of allocated memory, and its shapes: what one sees in a plot of
  * allocated memory, said in words. Each shape has the events it spans, its bytes and, where one
- * line made it, that line. They are looked for in the whole record (the bands), in the first step
+ * line made it, that line. They are searched for in the whole record (the bands), in the first step
  * (what it alone makes), and in one typical step: the second, or the only one. What made them is
  * told by PyTorch's operators, where the record has native stacks.
  */

@@ -17,7 +17,7 @@ struct gm_top {
 	uint64_t events_read, blocks_read; /* the work that this look took */
 };
 
-/* The log is looked at again. */
+/* The log is examined again. */
 struct gm_error *gm_ask_top(struct gm_context *context, struct gm_top *ret_top);
 void gm_top_deinit(struct gm_top *top);
 

@@ -1,5 +1,5 @@
 /*
- * Errors: how every function of gpumem that can fail says so.
+ * Errors: how every function of gpumem that can fail reports it.
  *
  * A function that can fail returns `struct gm_error *`; NULL is success. The error carries the exit
  * status that the shell command ends with, and a message in the form WHAT: WHY: WHAT TO DO (without

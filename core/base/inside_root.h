@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* Whether a path begins with a process's root; *ret_path: what is behind it. */
+/* Whether a path begins with a process's root; *ret_path: what is after it. */
 bool gm_inside_root(const char *path, const char **ret_path);
 
 /*

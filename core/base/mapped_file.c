@@ -60,7 +60,7 @@ static struct entry *take_entry(void)
 	return NULL;
 }
 
-/* The whole pages of the mapping, and one of zeros behind it. */
+/* The whole pages of the mapping, and one of zeros after it. */
 static size_t reserved_size(size_t size)
 {
 	return (size + PAGE - 1) / PAGE * PAGE + PAGE;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 /*
- * To be read; never waits. -1 and errno: it cannot be opened; EINVAL: it is no regular file. The
+ * To be read; never waits. -1 and errno: it cannot be opened; EINVAL: it is not a regular file. The
  * caller closes it.
  */
 int gm_regular_file_open(const char *path);

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Links are followed. NULL, and what cannot be looked at, is no file. */
+/* Links are followed. NULL, and what cannot be examined, is no file. */
 bool gm_same_file(const char *path, const char *other);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef GM_BASE_SIBLING_PATH_H
 #define GM_BASE_SIBLING_PATH_H
 
-/* The library `name` as seen from `file`, a program in bin/ or libgpumem.so beside it; NULL where
+/* The library `name` as seen from `file`, a program in bin/ or libgpumem.so next to it; NULL where
  * it is not there. The caller frees it. */
 char *gm_sibling_path(const char *file, const char *name);
 /* The same as seen from the file that this code is in, else from the program that runs it. */

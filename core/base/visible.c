@@ -34,7 +34,7 @@ static bool is_hidden(uint32_t character)
 	return false;
 }
 
-/* Of a whole one, as gm_utf8_length() knows them. */
+/* For a whole one, as gm_utf8_length() knows them. */
 static uint32_t decode(const unsigned char *bytes, size_t length)
 {
 	static const unsigned char first[] = {0, 0x7f, 0x1f, 0x0f, 0x07};

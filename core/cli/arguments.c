@@ -130,7 +130,7 @@ static struct gm_error *refusal(
 	return gm_error_create(GM_USAGE, "unknown option '%.*s'", (int)length, text);
 }
 
-/* argp skips over "--" itself; PROG's arguments begin behind it. */
+/* argp skips over "--" itself; PROG's arguments begin after it. */
 static int find_rest(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)

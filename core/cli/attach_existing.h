@@ -15,7 +15,7 @@ struct gm_attach_existing {
 	uint64_t variable; /* of the agent; 0: not found yet */
 	double until;      /* CLOCK_MONOTONIC, seconds: how long there is time for it */
 	bool done;
-	double stopped; /* seconds that all threads stood still for it */
+	double stopped; /* seconds that all threads was stopped for it */
 };
 
 /* Reads all that can be read beforehand. Whether the agent is to ask: there is an allocator that

@@ -142,7 +142,7 @@ static struct gm_error *show_history(struct gm_context *context, const struct op
 	return error;
 }
 
-/* Of a process or core: the moment is now, and nobody knows which line made what. */
+/* For a process or core: the moment is now, and nobody knows which line made what. */
 static struct gm_error *show_target(struct gm_context *context, const struct options *options,
         bool json, const struct gm_style *style, FILE *out)
 {
@@ -225,7 +225,7 @@ static struct gm_error *run(
 		                                 "add --by shape, module or category");
 	bool here = gm_context_has_target(context);
 	if (by == GM_BY_MODULE && here && (arguments.positional_count || !context->shell))
-		/* of a recording, with its process or core beside it */
+		/* of a recording, with its process or core next to it */
 		error = arguments.positional_count || context->log_path
 		                ? gm_arguments_take_file(&arguments, context, 0)
 		                : (target = true, NULL);

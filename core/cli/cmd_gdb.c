@@ -144,7 +144,7 @@ extern const struct gm_command gm_command_gdb;
 
 struct options {
 	bool cuda_gdb, help;
-	bool no_path;    /* --gdb, and nothing behind it */
+	bool no_path;    /* --gdb, and nothing after it */
 	const char *gdb; /* path or name; NULL: not said */
 	bool sim;
 	struct gm_sim_launch launch;

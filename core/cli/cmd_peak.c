@@ -60,7 +60,8 @@ static struct gm_error *run(
 		const struct gm_compare_view view = {.all = true};
 		return gm_compare_files(context, &arguments, &by, &view, out, NULL);
 	}
-	/* a recording may have its process or core beside it, which knows modules by their paths */
+	/* a recording may have its process or core next to it, which knows modules by their paths
+	 */
 	if (arguments.positional_count && gm_context_has_target(context))
 		error = gm_arguments_take_file(&arguments, context, 0);
 	else

@@ -1,7 +1,7 @@
 /*
  * `gpumem run`: runs a program, on the simulated device where asked. It becomes the program (exec),
  * so the streams, the exit status and every signal are the program's own; where it records, it
- * waits beside it instead (run_record.c).
+ * waits next to it instead (run_record.c).
  */
 #include <errno.h>
 #include <stdbool.h>

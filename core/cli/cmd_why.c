@@ -36,7 +36,7 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 	        gm_parse_number(argument, 0, UINT32_MAX - 1, &options->event), "--at");
 }
 
-/* #N may be the event that freed a block: the answer is about the block, and says so. */
+/* #N may be the event that freed a block: the answer is about the block, and reports it. */
 static void say_whose(struct gm_context *context, const char *text, uint32_t block, FILE *err)
 {
 	struct gm_model *model;

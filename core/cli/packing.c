@@ -210,7 +210,7 @@ static void keep(pid_t pid, int process, const char *path, const char *list)
 		/* the process's own end is seen at once */
 		poll(&ended, process >= 0 ? 1 : 0, LOOK_MS);
 		bool gone = process >= 0 ? ended.revents & POLLIN : is_gone(pid);
-		if (gone) { /* those that it forked are looked at yet, as before */
+		if (gone) { /* those that it forked are examined yet, as before */
 			process = -1;
 			pid = 0;
 		}

@@ -1,5 +1,5 @@
 /*
- * Recordings are packed beside the program that makes them, by a process of ours: what is finished
+ * Recordings are packed next to the program that makes them, by a process of ours: what is finished
  * while it runs (spool's packer), and all of it, in the form of a log, when it has ended. That
  * process may be killed at any moment: the recording is whole, and only stays larger.
  */
@@ -27,9 +27,9 @@ pid_t gm_packing_begin(const char *list);
 void gm_packing_end(pid_t packer);
 
 /*
- * The same of a process that is not our child, with its end: goes on when we have ended, until the
- * process, and those that it forked, have. With the rights that it had when it was first looked at,
- * never with ours. `path`: its recording, as we name it.
+ * The same for a process that is not our child, with its end: continues when we have ended, until
+ * the process, and those that it forked, have. With the rights that it had when it was first looked
+ * at, never with ours. `path`: its recording, as we name it.
  */
 void gm_packing_keep(const struct gm_inject_identity *identity, const char *path, const char *list);
 

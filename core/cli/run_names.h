@@ -1,5 +1,5 @@
 /*
- * What tensors are called, read beside the program that is recorded: by a process of ours, at the
+ * The names of tensors, read next to the program that is recorded: by a process of ours, at the
  * moment that the agent chooses (agent/names.h), and written into the recording. Killed at any
  * moment it leaves the program as it was: the kernel resumes what it has stopped.
  */

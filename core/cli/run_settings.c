@@ -144,7 +144,7 @@ static char *absolute(const char *path)
 }
 
 /* The agent hears NVTX, comes in with CUDA where LD_PRELOAD got lost, and `import gpumem` finds the
- * module beside it. */
+ * module next to it. */
 static struct gm_error *set_marks(const char *library)
 {
 	const char *before = getenv("PYTHONPATH"), *slash = strrchr(library, '/');

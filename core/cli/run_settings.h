@@ -14,13 +14,13 @@ struct gm_run_record {
 	const char *max_size; /* "2GiB"; NULL: no limit */
 	const char *keep;     /* "newest", "oldest"; NULL: the newest */
 	const char *on_oom;   /* "report", "core", "stop", "none"; NULL: none */
-	bool names;           /* what tensors are called is read from outside */
+	bool names;           /* the names of tensors are read from outside */
 };
 
 /*
  * No FILE was named: sets one, in the folder that we are in or, where that cannot be written, in
  * that of temporary files; leaves it NULL where nothing is to be or can be recorded (`err` has got
- * a line that says so).
+ * a line that reports it).
  */
 void gm_run_record_by_default(struct gm_run_record *record, FILE *err);
 /* Checks it all, the file that is there already too. *ret_out: its name as the program's processes

@@ -80,7 +80,7 @@ static struct gm_error *save(const char *from, const char *to)
 	_cleanup_close_ int fd = -1;
 	gm_try(open_recording(from, &fd, &about));
 	if (stat(to, &there) == 0 && there.st_dev == about.st_dev && there.st_ino == about.st_ino)
-		return NULL; /* it goes on there */
+		return NULL; /* it continues there */
 	return copy(fd, to);
 }
 

@@ -20,7 +20,7 @@
 #include "log/log.h"
 #include "render/json.h"
 
-/* A process that the debugger reads for us: what it handed over. */
+/* A process that the debugger reads for us: what it passed. */
 struct gm_remote_process {
 	struct gm_remote remote;
 	gpumem_read_callback read;

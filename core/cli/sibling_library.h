@@ -1,5 +1,5 @@
-/* Where gpumem's own libraries are: beside this program or library, in a build tree or an installed
- * prefix. */
+/* Where gpumem's own libraries are: next to this program or library, in a build tree or an
+ * installed prefix. */
 #ifndef GM_CLI_SIBLING_LIBRARY_H
 #define GM_CLI_SIBLING_LIBRARY_H
 

@@ -65,7 +65,7 @@ struct gm_code {
 /* One frame of a Python stack. */
 struct gm_python_frame {
 	const struct gm_code *code;
-	uint32_t lasti;   /* byte offset of the instruction under way */
+	uint32_t lasti;   /* byte offset of the instruction in progress */
 	uint32_t line;    /* 0: none */
 	uint64_t address; /* of the interpreter's frame in the image */
 	/* Which call of the interpreter's loop runs it, 0: the innermost one. One native frame of
@@ -82,7 +82,7 @@ struct gm_instruction {
 	                     right after one, what it calls, where that may release objects
 	                     ("clear"). NULL: none. Owned by the code */
 	/* A combined opcode that stores to two variables: the one it stores to after `name`. Either
-	 * store may be under way: gm_python_frame_instruction() finds out which. NULL: one store
+	 * store may be in progress: gm_python_frame_instruction() finds out which. NULL: one store
 	 * only. */
 	const char *other_name;
 	uint32_t line;
@@ -167,8 +167,8 @@ void gm_python_instruction(struct gm_python *python, const struct gm_code *code,
         struct gm_instruction *ret_instruction);
 
 /*
- * The same for a frame of a stopped thread: of two combined stores the one that is under way is in
- * `name` and `other_name` is NULL, where the slots and the value stack tell.
+ * The same for a frame of a stopped thread: of two combined stores the one that is in progress is
+ * in `name` and `other_name` is NULL, where the slots and the value stack tell.
  */
 void gm_python_frame_instruction(struct gm_python *python, const struct gm_python_frame *frame,
         struct gm_instruction *ret_instruction);
@@ -262,8 +262,8 @@ bool gm_python_references(
         struct gm_python *python, uint64_t object, gm_python_visit visit, void *context);
 
 /* The same for a frame on a thread's stack: locals (GM_EDGE_LOCAL, name and slot), values on its
- * stack (GM_EDGE_LOCAL without a name, slots from local_count on: arguments of a call under way and
- * other temporaries), f_locals and the like. */
+ * stack (GM_EDGE_LOCAL without a name, slots from local_count on: arguments of a call in progress
+ * and other temporaries), f_locals and the like. */
 bool gm_python_frame_references(struct gm_python *python, const struct gm_python_frame *frame,
         gm_python_visit visit, void *context);
 
@@ -311,7 +311,7 @@ struct gm_python_script_place {
 	uint64_t path_size; /* bytes that there are for it */
 	uint64_t breaker;   /* the lowest byte of the thread's eval breaker */
 	uint8_t stop;       /* the bit in it that makes the thread look */
-	uint8_t harmless;   /* bits that mean nothing where they are set in vain */
+	uint8_t harmless;   /* bits that may be set without a reason */
 };
 
 enum gm_python_takes {

@@ -169,7 +169,7 @@ struct gm_thread_hint {
 	uint64_t used; /* the last walk that used it */
 };
 
-/* A frame as the walk sees it, before code objects are looked at. */
+/* A frame as the walk sees it, before code objects are examined. */
 struct gm_raw_frame {
 	uint64_t address;
 	uint64_t code;

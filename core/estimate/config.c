@@ -262,7 +262,7 @@ static struct gm_error *take_window(const struct reader *reader, struct gm_estim
 	return NULL;
 }
 
-/* Of an MLP without a gate: its input to the function, what the function keeps, its output. */
+/* For an MLP without a gate: its input to the function, what the function keeps, its output. */
 static unsigned activation_tensors(const char *function)
 {
 	if (strcmp(function, "relu") == 0)

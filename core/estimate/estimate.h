@@ -91,7 +91,7 @@ struct gm_estimate_model {
 	struct gm_estimate_counts counts;
 	uint64_t stored_bytes;        /* of a safetensors file's tensors */
 	enum gm_estimate_dtype dtype; /* the file's */
-	bool quantized;               /* the config says so: counted as if it were not */
+	bool quantized;               /* the config reports it: counted as if it were not */
 	bool index_alone;             /* the index's files are not there: its total was taken */
 };
 
@@ -99,7 +99,7 @@ struct gm_estimate_model {
 struct gm_error *gm_estimate_model_read(const char *path, const struct gm_estimate_numbers *given,
         struct gm_estimate_model *ret_model);
 void gm_estimate_model_deinit(struct gm_estimate_model *model);
-/* The same of a file's bytes: what the fuzzer calls. `path` is for messages. */
+/* The same for a file's bytes: what the fuzzer calls. `path` is for messages. */
 struct gm_error *gm_estimate_model_read_bytes(const char *bytes, size_t size, const char *path,
         const struct gm_estimate_numbers *given, struct gm_estimate_model *ret_model);
 

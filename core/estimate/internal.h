@@ -44,7 +44,7 @@ struct gm_estimate_architecture {
 	bool positions; /* learned */
 	unsigned more_positions;
 	const char *dropout; /* the field of the residual's; NULL: none */
-	bool copied; /* what attention returns has to be copied before the next matrix, in 16 bits
+	bool copied; /* what attention returns must be copied before the next matrix, in 16 bits
 	              */
 	bool capped; /* attention and logits go through a tanh, unless the config says null */
 	bool softmax_float; /* the materialized matrix is made in float32, and cast */
@@ -56,13 +56,13 @@ const struct gm_estimate_architecture *gm_estimate_architecture_find(const char 
 /* Fills shape, dtype and quantized of a config. `root` may be NULL: numbers alone. */
 struct gm_error *gm_estimate_config(const json_t *root, const char *path,
         const struct gm_estimate_numbers *given, struct gm_estimate_model *model);
-/* Bytes of a whole safetensors file, or of its beginning: its header is looked at. */
+/* Bytes of a whole safetensors file, or of its beginning: its header is examined. */
 struct gm_error *gm_estimate_safetensors(
         const char *bytes, size_t size, const char *path, struct gm_estimate_model *model);
 /* An index: {"metadata": ..., "weight_map": ...}. */
 struct gm_error *gm_estimate_index(
         const json_t *root, const char *path, struct gm_estimate_model *model);
-/* The whole of a regular file, at most `most` bytes, NUL behind it; the caller frees it. With
+/* The whole of a regular file, at most `most` bytes, NUL after it; the caller frees it. With
  * `beginning` only that many are read of a larger one. */
 struct gm_error *gm_estimate_file(
         const char *path, size_t most, bool beginning, char **ret_bytes, size_t *ret_size);

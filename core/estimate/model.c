@@ -50,7 +50,7 @@ static char *config_of(const char *path)
 	return asprintf(&made, "%s/config.json", path) < 0 ? NULL : made;
 }
 
-/* A safetensors file has no shape; the config beside it has, or the numbers do. */
+/* A safetensors file has no shape; the config next to it has, or the numbers do. */
 static struct gm_error *add_shape(
         const struct gm_estimate_numbers *given, struct gm_estimate_model *model)
 {

@@ -3,7 +3,7 @@
  * tensor: {"dtype": "BF16", "shape": [4096, 1024], "data_offsets": [begin, end]}, and perhaps
  * "__metadata__". The tensors follow and are not read.
  *
- * A shape's product has to agree with the offsets, as in the format's own reader. Integers beside
+ * A shape's product must agree with the offsets, as in the format's own reader. Integers beside
  * the weights (positions, quantization's tables) are no parameters.
  */
 #include <string.h>

@@ -10,7 +10,7 @@
 void gm_export_json_string(FILE *out, const char *text);
 /*
  * The text as people are shown it (base/visible.h), for forms that terminals, spreadsheets and
- * scripts read by lines. `*ret_made` is what the caller frees behind it.
+ * scripts read by lines. `*ret_made` is what the caller frees after it.
  */
 const char *gm_export_visible(const char *text, char **ret_made);
 /* "cuda:0", "cpu" */

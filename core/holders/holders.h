@@ -4,12 +4,12 @@
  * A block is used by c10::StorageImpl objects; those are held by tensors, tensors by their Python
  * wrappers, by nodes of the autograd graph, by .grad fields and views; wrappers by whatever Python
  * object refers to them, up to a thread's frames and the modules. All of it is found at one moment
- * of an image that stands still:
+ * of an image that is stopped:
  *  - one pass over the writable memory finds every C++ object of PyTorch by its class's vtable;
  *  - one walk over the objects that Python's collector knows, and over all frames, finds the
  *    references between Python objects;
  *  - reference counts say whether that was all. Where one is short, a second pass looks for any
- *    word that points there: such a word is plausible at best, and says so.
+ *    word that points there: such a word is plausible at best, and reports it.
  *
  * This room may include base, image, symbols, cpython and torch. It prints nothing and keeps no
  * history: what held a block before is a recording's business.
@@ -46,13 +46,13 @@ enum gm_step_form {
 	GM_STEP_BUFFER,     /* of a module; name, type */
 	GM_STEP_CLASS,      /* the class of an instance; type */
 	GM_STEP_CLOSURE,    /* a function's free variable; name, function */
-	GM_STEP_CLOSURE_LOCAL,   /* the same of a running frame; name, function, file, line */
+	GM_STEP_CLOSURE_LOCAL,   /* the same for a running frame; name, function, file, line */
 	GM_STEP_DEFAULT,         /* of an argument, by its place; function */
 	GM_STEP_KEYWORD_DEFAULT, /* of an argument, by its name; name, function */
 	GM_STEP_GLOBAL,          /* name; function: the module; file, line: of the main script */
 	GM_STEP_HOOK,            /* of: the node, NULL: a tensor's */
 	GM_STEP_ITEM,            /* type; index, -1: it has no order */
-	GM_STEP_KEY,             /* an entry's value; name, NULL: the key is no text; type */
+	GM_STEP_KEY,             /* an entry's value; name, NULL: the key is not text; type */
 	GM_STEP_LEAF,            /* the node that adds to a tensor's gradient */
 	GM_STEP_MEMORY_OWNER,    /* whose memory a tensor uses */
 	GM_STEP_LOCAL,           /* of a running frame; name, function, file, line */

@@ -17,7 +17,7 @@ static int by_address(const void *a, const void *b)
 	return left->address < right->address ? -1 : left->address > right->address;
 }
 
-/* The allocator's blocks, once. No CUDA is no error here: then there are none. */
+/* The allocator's blocks, once. No CUDA is not an error here: then there are none. */
 struct gm_error *gm_graph_blocks(struct gm_holders *graph)
 {
 	if (graph->blocks_read)

@@ -23,7 +23,7 @@ typedef bool (*gm_file_bytes)(void *context, uint64_t offset, void *buffer, size
  * bytes is passed over. */
 bool gm_build_id_in_notes(
         const uint8_t *notes, size_t size, size_t most, struct gm_build_id *ret_id);
-/* False: it is no ELF file of x86-64, it has no build-id, or that cannot be read. */
+/* False: it is not an ELF file of x86-64, it has no build-id, or that cannot be read. */
 bool gm_build_id_read(gm_file_bytes bytes, void *context, struct gm_build_id *ret_id);
 bool gm_build_id_equal(const struct gm_build_id *left, const struct gm_build_id *right);
 /* Hexadecimal. Returns `text`. */

@@ -1,5 +1,5 @@
 /*
- * A copy of what a program can write to, made while it stands still: the program goes on, and the
+ * A copy of what a program can write to, made while it is stopped: the program continues, and the
  * question reads the copy. Threads, registers and the list of mappings are kept with it. What a
  * program cannot write to (code, constants) is still read from the process.
  *

@@ -42,7 +42,7 @@ struct gm_copy_area {
 	struct gm_copy_unit *units; /* NULL: all is copied */
 };
 
-/* Without memory behind it; false: there is no memory. */
+/* Without memory after it; false: there is no memory. */
 bool gm_copy_area_init(struct gm_copy_area *area, const struct gm_mapping *mapping);
 /* Of one that was taken out of a buffer (all zero but the bounds) too. */
 void gm_copy_area_deinit(struct gm_copy_area *area);

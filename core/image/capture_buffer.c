@@ -85,7 +85,7 @@ static void advise_dense(const struct huge_page *page)
 /*
  * CPython's arenas of 1 MiB are touched but for a few pages each, so that no slice of such memory
  * is as long as a huge page. What is touched almost all over gets one all the same. What is touched
- * all over is none of this: what it holds is looked at first.
+ * all over is none of this: what it holds is examined first.
  */
 static void advise_all_dense(const struct populating *populating)
 {

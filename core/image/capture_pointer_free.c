@@ -8,7 +8,7 @@ enum {
 	PAGE = GM_PAGE_SIZE,
 	UNIT = GM_COPY_UNIT,
 	AT_ONCE = 4 * UNIT,                 /* read at once: stays in the second-level cache */
-	LEAST = GM_COPY_UNITS_LEAST * UNIT, /* of a slice that is looked at */
+	LEAST = GM_COPY_UNITS_LEAST * UNIT, /* of a slice that is examined */
 	SAMPLES = 8,                        /* pages of it */
 };
 

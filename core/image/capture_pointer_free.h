@@ -2,8 +2,8 @@
  * Pointer-free memory (pointer_free.h) is read while the process is stopped, as all memory is, but
  * it is not copied: most of a program's memory may be tensors' numbers. Each 64 KiB gets a mark. A
  * reader who wants some of it later (the length of a string that is a page long) gets it from the
- * process. If its mark has changed by then, the bytes are lost, and the copy says so. Inside of the
- * image room.
+ * process. If its mark has changed by then, the bytes are lost, and the copy reports it. Inside of
+ * the image room.
  */
 #ifndef GM_IMAGE_CAPTURE_POINTER_FREE_H
 #define GM_IMAGE_CAPTURE_POINTER_FREE_H
@@ -15,7 +15,7 @@
 /* An address above which a word may be one, in this process. */
 uint64_t gm_lowest_address(const struct gm_image *image);
 
-/* While the process runs: some pages of the slice are looked at. If all are pointer-free, its units
+/* While the process runs: some pages of the slice are examined. If all are pointer-free, its units
  * are likely to be. */
 bool gm_copy_is_likely_pointer_free(
         struct gm_image *image, struct gm_copy_area *area, struct gm_range slice, uint64_t lowest);

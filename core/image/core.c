@@ -211,8 +211,8 @@ static struct gm_error *core_registers(
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* Of a mapped file where it was found, if it is the same; of another one the sysroot's, if there is
- * such. */
+/* For a mapped file where it was found, if it is the same; of another one the sysroot's, if there
+ * is such. */
 static struct gm_error *core_file_path(
         const struct gm_image *image, const char *path, char **ret_path)
 {

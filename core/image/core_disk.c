@@ -107,7 +107,7 @@ static void look_for(const struct gm_core_disk *disk, struct gm_disk_file *file)
 	try_place(disk, file, "", file->path);
 }
 
-/* Under the lock. Its place, until another one is looked for; NULL: no memory. */
+/* Under the lock. Its place, until another one is searched for; NULL: no memory. */
 static struct gm_disk_file *file_at(struct gm_core_disk *disk, const char *path)
 {
 	for (size_t i = 0; i < disk->count; i++)

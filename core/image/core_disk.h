@@ -3,9 +3,9 @@
  * from there, if they are still the same ones. Inside of the image room.
  *
  * The same: equal build-ids (the core has the first page of each library, and the build-id is in
- * it); where a file has none, an equal first page. A file is looked for under the sysroot first: at
- * its own path there, then by its name alone (a folder into which the libraries of another machine
- * were copied); then at its own path.
+ * it); where a file has none, an equal first page. A file is searched for under the sysroot first:
+ * at its own path there, then by its name alone (a folder into which the libraries of another
+ * machine were copied); then at its own path.
  */
 #ifndef GM_IMAGE_CORE_DISK_H
 #define GM_IMAGE_CORE_DISK_H
@@ -16,7 +16,7 @@
 #include "image/build_id.h"
 #include "image/core_file.h"
 
-/* A file that was looked for. */
+/* A file that was searched for. */
 struct gm_disk_file {
 	const char *path; /* in the core's notes */
 	enum gm_file_state state;
@@ -40,7 +40,7 @@ struct gm_core_disk {
 
 void gm_core_disk_init(struct gm_core_disk *disk, const struct gm_core_file *core);
 void gm_core_disk_deinit(struct gm_core_disk *disk);
-/* Files are looked for again. */
+/* Files are searched for again. */
 struct gm_error *gm_core_disk_set_sysroot(struct gm_core_disk *disk, const char *sysroot);
 
 /* Looks for a file, once. False: no memory. The strings stay until the sysroot changes. */

@@ -127,7 +127,7 @@ bool gm_core_borrow_begin(struct gm_image *image)
 	return core->bytes != NULL;
 }
 
-/* Of a mapped file that the core left out, or of which it has the first page only. */
+/* For a mapped file that the core left out, or of which it has the first page only. */
 static bool borrow_from_file(struct core *core, const struct gm_core_segment *segment,
         uint64_t address, struct gm_borrowed *ret_borrowed)
 {

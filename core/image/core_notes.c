@@ -155,7 +155,7 @@ struct gm_error *gm_core_notes_make(struct gm_image *image, const struct gm_thre
 	bool made = true;
 	for (size_t i = 0; i < count && made; i++) {
 		made = add_status(&notes, &threads[i], &process, i == 0 ? signal : 0);
-		/* Those of the process come behind the first thread's status, where the kernel has
+		/* Those of the process come after the first thread's status, where the kernel has
 		 * them. */
 		if (i == 0)
 			made = made &&

@@ -122,7 +122,7 @@ static uint8_t state_at(struct walk *walk, uint64_t page)
 	return walk->states[(page - walk->first) / GM_PAGE_SIZE];
 }
 
-/* Over a page that is not wanted; where none of those that were looked at is left, to the next one
+/* Over a page that is not wanted; where none of those that were examined is left, to the next one
  * that was touched. */
 static void pass_over(struct walk *walk)
 {
@@ -163,7 +163,7 @@ static bool is_never(uint8_t state)
 
 /*
  * Parts made of runs of wanted pages, put together where the gap between them is at most `gap`.
- * What lies between parts has a place in no file; it belongs to the part before it, whose memory is
+ * What is between parts has a place in no file; it belongs to the part before it, whose memory is
  * then longer than its saved bytes, as in the kernel's own cores.
  */
 static bool add_runs(struct gm_core_plan *plan, const struct gm_mapping *mapping, bool first_page,

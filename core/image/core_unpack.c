@@ -35,7 +35,7 @@ struct unpacked {
 	char *folder;     /* where it lies, for messages; owned */
 	uint64_t length;  /* so far */
 	uint64_t written; /* of that, what is no hole */
-	uint64_t looked;  /* `written` when the disk was looked at */
+	uint64_t looked;  /* `written` when the disk was examined */
 };
 
 static uint64_t space_of(int fd)
@@ -232,7 +232,7 @@ static struct gm_error *unpack_gzip(
 				return within ? error_cut(unpacked, source->offset) : NULL;
 		}
 		if (!within && state->next_in[0] != 0x1f)
-			return NULL; /* padding behind the last member */
+			return NULL; /* padding after the last member */
 		within = true;
 		state->next_out = source->out;
 		state->avail_out = OUT_SIZE;

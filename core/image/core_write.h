@@ -37,7 +37,7 @@ struct gm_core_written {
 	/* left out, in bytes of address space */
 	uint64_t device, untouched, files;
 	size_t threads;
-	double stopped; /* seconds that the process stood still */
+	double stopped; /* seconds that the process was stopped */
 };
 
 /*

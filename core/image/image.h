@@ -40,7 +40,7 @@ struct gm_error *gm_image_open_core_showing(
         const char *path, const struct gm_progress *progress, struct gm_image **ret_image);
 void gm_image_close(struct gm_image *image);
 
-pid_t gm_image_pid(const struct gm_image *image); /* 0 where there is no process behind it */
+pid_t gm_image_pid(const struct gm_image *image);         /* 0 where there is no process after it */
 pid_t gm_image_main_thread(const struct gm_image *image); /* 0: not known */
 /* GM_CORRUPT where the image is a core that ends before all of its memory: says how much is
  * missing. What is there can be read all the same. */
@@ -56,7 +56,7 @@ struct gm_error *gm_image_file_path(
         const struct gm_image *image, const char *path, char **ret_path);
 
 /*
- * Where the target's files are on our disk: each is looked for in this folder first, at its own
+ * Where the target's files are on our disk: each is searched for in this folder first, at its own
  * path below it (a core's also by its name alone). NULL: none. A core's library counts only if it
  * is the same build.
  */

@@ -1,6 +1,6 @@
 /*
  * Inside of the image room: what image.c (reading, cache, mappings), memory.c and the kinds of
- * image behind them (live.c) share. Nothing outside core/image includes this.
+ * image after them (live.c) share. Nothing outside core/image includes this.
  */
 #ifndef GM_IMAGE_INTERNAL_H
 #define GM_IMAGE_INTERNAL_H

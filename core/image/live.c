@@ -339,7 +339,7 @@ static bool mapped_link(const struct gm_image *image, const char *path, char **r
 	return false;
 }
 
-/* Of a path in /proc/PID/maps the beginning that is the process's own root, as chroot() leaves it;
+/* For a path in /proc/PID/maps the beginning that is the process's own root, as chroot() leaves it;
  * 0: it has none. */
 static size_t root_length(const char *root, const char *path)
 {

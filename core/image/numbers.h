@@ -13,7 +13,7 @@
 
 /* Whether the process is in another PID namespace than we are. */
 bool gm_numbers_differ(pid_t pid);
-/* What a thread is called in its own namespace; its number here where that cannot be told. */
+/* What a thread is called in its own namespace; its number here where that cannot be determined. */
 pid_t gm_number_inside(pid_t pid, pid_t thread);
 
 struct gm_number {

@@ -12,14 +12,14 @@ bool gm_pointer_free_is_possible(void)
 
 /*
  * The mark is made by rounds of AES, which mix sixteen bytes in one instruction: four chains, each
- * of every fourth sixteen bytes. It has to tell a change that a program makes from none, and need
+ * of every fourth sixteen bytes. It must tell a change that a program makes from none, and need
  * not withstand one who looks for two of the same.
  */
 #define TARGET __attribute__((target("avx2,aes")))
 
 struct looking {
 	__m128i chains[4];
-	__m256i low, high; /* one below the first address, and one behind the last */
+	__m256i low, high; /* one below the first address, and one after the last */
 };
 
 TARGET static bool look_at_step(struct looking *looking, const uint8_t *bytes, size_t size)

@@ -23,7 +23,7 @@ struct gm_ran {
 /* While all of them are stopped, in the thread that traces them. `image` is the process, or a copy
  * of it. */
 void gm_ran_note(struct gm_ran *ran, const struct gm_stop *stop, struct gm_image *image);
-/* After they were resumed, and before they are stopped again. True where that cannot be told,
+/* After they were resumed, and before they are stopped again. True where that cannot be determined,
  * too. */
 bool gm_ran_since(const struct gm_ran *ran);
 void gm_ran_deinit(struct gm_ran *ran);

@@ -16,7 +16,7 @@ static char read_scope(void)
 	return fd >= 0 && read(fd, &scope, 1) == 1 ? scope : '0';
 }
 
-/* Of the first one it maps all users to themselves: "0 0 4294967295". */
+/* For the first one it maps all users to themselves: "0 0 4294967295". */
 static bool in_user_namespace(void)
 {
 	unsigned inside, outside, count;
@@ -45,7 +45,7 @@ static void read_users(struct gm_refusal *ret)
 	while (file && !ret->known && fgets(line, sizeof(line), file))
 		ret->known = sscanf(line, "Uid: %u %u %u", &ret->real, &ret->effective,
 		                     &ret->saved) == 3;
-	/* What lies below /proc/PID is root's of a process that is not dumpable, whoever's it
+	/* What is below /proc/PID is root's of a process that is not dumpable, whoever's it
 	 * is. */
 	struct stat status;
 	ret->not_dumpable = file && fstat(fileno(file), &status) == 0 && ret->known &&

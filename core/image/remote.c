@@ -172,7 +172,7 @@ static const struct gm_mapping *first_mapping_of(const struct gm_image *image, c
 /*
  * A library: here under its own path, if that is the same build, which spares its way over the
  * network; else the debugger's copy. What is not mapped has nothing to be known by: the debugger's
- * copy first. Never NULL but for want of memory: a path that is not here then says so when it is
+ * copy first. Never NULL but for want of memory: a path that is not here then reports it when it is
  * opened.
  */
 static char *find_here(struct remote *remote, const char *path)

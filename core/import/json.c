@@ -17,10 +17,10 @@ enum {
 };
 
 struct text {
-	GM_ARRAY(uint8_t) bytes;    /* of a string under way, as far as one is kept */
+	GM_ARRAY(uint8_t) bytes;    /* of a string in progress, as far as one is kept */
 	struct gm_intern frames;    /* file, name, line */
 	GM_ARRAY(uint32_t) objects; /* of frame id - 1 */
-	GM_ARRAY(uint32_t) list;    /* frames of a list under way */
+	GM_ARRAY(uint32_t) list;    /* frames of a list in progress */
 };
 
 static struct gm_error *broken(const struct gm_pickle *pickle)

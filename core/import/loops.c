@@ -111,11 +111,11 @@ static int compare(const void *a, const void *b)
 		return left->code < right->code ? -1 : 1;
 	if (left->first_line != right->first_line)
 		return left->first_line < right->first_line ? -1 : 1;
-	/* the widest first: it may take in those behind it */
+	/* the widest first: it may take in those after it */
 	return left->last_line > right->last_line ? -1 : left->last_line < right->last_line;
 }
 
-/* Of two ranges that overlap and neither lies within the other, both are parts of one loop: passes
+/* Of two ranges that overlap and neither is within the other, both are parts of one loop: passes
  * differ in which of their lines allocate. */
 static bool join(struct gm_import_loop *into, const struct gm_import_loop *from)
 {

@@ -10,7 +10,7 @@
 
 enum {
 	GM_PICKLE_BUFFER = 1 << 18, /* bytes; more than the longest string that is kept */
-	GM_PICKLE_SLACK = 64,       /* zeroes behind them, so that looking ahead needs no care */
+	GM_PICKLE_SLACK = 64,       /* zeroes after them, so that looking ahead needs no care */
 	GM_PICKLE_DEPTH_MAX = 1000, /* marks at once; a snapshot has six */
 };
 
@@ -56,7 +56,7 @@ uint32_t gm_pickle_string_id(struct gm_pickle *pickle, const uint8_t *bytes, siz
 struct gm_error *gm_pickle_append_items(struct gm_pickle *pickle, size_t start);
 struct gm_error *gm_pickle_set_items(struct gm_pickle *pickle, size_t start);
 
-/* The memo holds values in 32 bits: those that do not fit lie in a table beside it. */
+/* The memo holds values in 32 bits: those that do not fit lie in a table next to it. */
 #define GM_MEMO_EMPTY UINT32_MAX
 bool gm_memo_pack(struct gm_pickle *pickle, gm_value value, uint32_t *ret_packed);
 gm_value gm_memo_unpack(const struct gm_pickle *pickle, size_t index);

@@ -162,7 +162,7 @@ struct gm_pickle {
 	bool plainly;    /* nothing is learned from entries */
 	bool ended;      /* all of the file has been read */
 	uint64_t before; /* bytes of the file before the buffer */
-	uint64_t op_at;  /* offset of the opcode under way */
+	uint64_t op_at;  /* offset of the opcode in progress */
 	GM_ARRAY(gm_value) stack;
 	GM_ARRAY(size_t) marks;
 	GM_ARRAY(uint32_t) memo; /* packed values: machine.c */
@@ -192,7 +192,7 @@ void gm_pickle_deinit(struct gm_pickle *pickle);
 struct gm_error *gm_pickle_refuse(
         const struct gm_pickle *pickle, uint64_t offset, const char *format, ...)
         __attribute__((format(printf, 3, 4), returns_nonnull, warn_unused_result));
-/* The same at the opcode under way. */
+/* The same at the opcode in progress. */
 struct gm_error *gm_pickle_wrong(const struct gm_pickle *pickle, const char *reason);
 
 static inline struct gm_object *gm_pickle_object(const struct gm_pickle *pickle, gm_value value)

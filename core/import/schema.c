@@ -21,9 +21,10 @@ enum {
 };
 
 /*
- * An entry under way: written behind the pickle's entries and memo, where there is room for it, and
- * theirs once all of it has been read. What takes a piece of it is given where it begins and gives
- * back where it ends, NULL where it is something else, so that the place can stay in a register.
+ * An entry in progress: written behind the pickle's entries and memo, where there is room for it,
+ * and theirs once all of it has been read. What takes a piece of it is given where it begins and
+ * gives back where it ends, NULL where it is something else, so that the place can stay in a
+ * register.
  */
 struct attempt {
 	const uint8_t *end;

@@ -1,7 +1,7 @@
 /*
  * What an entry looks like, and the pieces that both those read who learn it (schema_learn.c) and
- * those who read by it (schema.c). What takes a piece is given where it begins and gives back where
- * it ends, NULL where it is something else; up to 16 bytes behind the end may be looked at.
+ * those who read by it (schema.c). What takes a piece is given where it begins and releases where
+ * it ends, NULL where it is something else; up to 16 bytes after the end may be examined.
  */
 #ifndef GM_IMPORT_SCHEMA_H
 #define GM_IMPORT_SCHEMA_H
@@ -19,7 +19,7 @@ enum {
 };
 
 enum gm_schema_part_kind {
-	GM_PART_LITERAL, /* bytes that stay, and nothing behind them */
+	GM_PART_LITERAL, /* bytes that stay, and nothing after them */
 	GM_PART_NUMBER,  /* this and the next two may have such bytes before them */
 	GM_PART_ACTION,
 	GM_PART_FRAMES,
@@ -68,7 +68,7 @@ static inline uint32_t gm_load32(const uint8_t *bytes)
 
 static const uint8_t gm_number_sizes[256] = {['K'] = 1, ['M'] = 2, ['J'] = 4};
 
-/* A number that is not negative and below 2^63. Bytes behind the end may be looked at. */
+/* A number that is not negative and below 2^63. Bytes after the end may be examined. */
 static inline const uint8_t *gm_take_number(const uint8_t *at, uint64_t *ret_value)
 {
 	bool is_long = at[0] == 0x8a; /* LONG1 */

@@ -76,7 +76,7 @@ struct gm_snapshot {
 /*
  * A recorder may be told to leave kinds of events out (skip_actions). Without free_completed a free
  * counts as completed when it is requested; else addresses would be handed out that nobody has
- * given back. Without alloc the frees are of blocks that nothing tells of: they are left out, and
+ * released. Without alloc the frees are of blocks that nothing tells of: they are left out, and
  * what is live at the end is known from the segments alone.
  */
 static inline bool gm_lacks_completions(const struct gm_trace_device *device)

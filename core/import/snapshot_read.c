@@ -115,7 +115,7 @@ static struct gm_error *read_traces(struct gm_snapshot *snapshot, gm_value trace
 	return NULL;
 }
 
-/* Which devices there are, and that what is looked at later is a list that stands in one place. */
+/* Which devices there are, and that what is examined later is a list that stands in one place. */
 static struct gm_error *check_segments(
         struct gm_snapshot *snapshot, gm_value segments, uint8_t type)
 {

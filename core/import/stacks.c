@@ -86,7 +86,7 @@ static uint32_t frame_number(struct gm_import_stacks *stacks, const struct gm_fr
 	return frame - 1;
 }
 
-/* The next frame of a stack under way; false: no memory. */
+/* The next frame of a stack in progress; false: no memory. */
 static bool add_frame(
         struct gm_import_stacks *stacks, struct gm_import_stack *stack, uint32_t index)
 {

@@ -1,7 +1,7 @@
 /*
  * The stacks of a snapshot, each list of frames read once: which frames are Python's, which of C++,
  * and which of the same function. Numbers are dense and count from 0, so that what is found out
- * about a frame, a function or a stack is an array beside it.
+ * about a frame, a function or a stack is an array next to it.
  */
 #ifndef GM_IMPORT_STACKS_H
 #define GM_IMPORT_STACKS_H
@@ -11,8 +11,8 @@
 /* A function, as far as a snapshot tells one from another: a name in a file. */
 struct gm_import_code {
 	uint32_t file, name; /* string ids of the pickle */
-	bool library;        /* PyTorch's own, Python's own: no training loop is looked for in it */
-	bool backward;       /* where PyTorch's backward() waits for the autograd thread */
+	bool library;  /* PyTorch's own, Python's own: no training loop is searched for in it */
+	bool backward; /* where PyTorch's backward() waits for the autograd thread */
 };
 
 struct gm_import_frame {

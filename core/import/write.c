@@ -37,7 +37,7 @@ struct writing {
 	uint32_t native_count;
 	uint32_t *modules; /* number from 1 by string id of a library's path; 0: not written yet */
 	uint32_t module_count;
-	char *text; /* of a string under way */
+	char *text; /* of a string in progress */
 	struct gm_snapshot_events *events;
 	uint64_t skipped;
 	bool frees_have_stacks;

@@ -47,7 +47,7 @@ static struct gm_error *error_not_given(const struct gm_inject_identity *identit
 	        "process %d: the agent's file cannot be passed to it", identity->pid);
 }
 
-/* An empty file of the process's own user, that has no name and lies in no folder. */
+/* An empty file of the process's own user, that has no name and is in no folder. */
 static bool is_own_memfd(const struct gm_inject_identity *identity, int file)
 {
 	static const char expected[] = "/memfd:" GM_INJECT_MEMFD;
@@ -64,7 +64,7 @@ static bool is_own_memfd(const struct gm_inject_identity *identity, int file)
 }
 
 /*
- * The number is the process's word, and a seccomp filter can make it any: it is looked at by
+ * The number is the process's word, and a seccomp filter can make it any: it is examined by
  * O_PATH, which has no effect on whatever it is, and that same file is then opened to be written.
  */
 static struct gm_error *open_memfd(

@@ -289,8 +289,8 @@ static struct gm_error *error_hurts(pid_t pid, const char *call)
 	        pid, call);
 }
 
-/* Its own handler gets its system calls where it says so; the agent's would end it, as signals are
- * blocked meanwhile. */
+/* Its own handler gets its system calls where it reports it; the agent's would end it, as signals
+ * are blocked meanwhile. */
 static bool dispatches(pid_t thread)
 {
 	enum { GET_CONFIG = 0x4211 }; /* PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, since Linux 6.4 */

@@ -1,7 +1,7 @@
 /*
  * Which process it is, by the kernel's word, and held: a process may end, its number may be given
  * to another one, or it may execute a program with the setuid bit, at any moment. What is done as
- * root has to be done to the process that was meant, with the rights that it had then.
+ * root must be done to the process that was meant, with the rights that it had then.
  *
  *   folder   /proc/PID, open: of that process only, also where its number is another's
  *   memory   /proc/PID/mem, open: of the memory as it was; what it executes afterwards has

@@ -3,10 +3,10 @@
  *
  * One thread of the program is stopped (PTRACE_SEIZE, no signal) where it holds no lock that is
  * needed: not within an allocator, the dynamic linker or the making of a thread, as its call stack
- * tells. From there it makes one new thread and goes on where it was, exactly; the rest is done in
- * that new thread, which holds nothing: so a lock that some other thread has (the loader's during
- * an import, Python's) is waited for, and never waited for in vain. All other threads run on all
- * the time.
+ * tells. From there it makes one new thread and continues where it was, exactly; the rest is done
+ * in that new thread, which holds nothing: so a lock that some other thread has (the loader's
+ * during an import, Python's) is waited for, and this cannot deadlock. All other
+ * threads run on all the time.
  *
  *   target.c     what process it is, whether it can be done, and where its C library's functions
  *                are
@@ -33,7 +33,7 @@
  * within C code does not look; then the first way is taken.
  *
  * What the process says is not believed: what its system calls return (a seccomp filter may answer
- * in the kernel's place) is looked at by /proc before it is used, and what is written is written to
+ * in the kernel's place) is examined by /proc before it is used, and what is written is written to
  * the memory of the process that was meant.
  *
  * This room may include base, image and symbols. It knows of the agent only its functions' names.

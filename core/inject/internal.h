@@ -44,13 +44,13 @@ enum gm_inject_place gm_inject_place(struct gm_symbols *symbols,
 
 enum { GM_INJECT_EXTENDED_MAX = 16384 };
 
-/* A thread that we trace and that stands still, and all that is to be put back. */
+/* A thread that we trace and that is stopped, and all that is to be put back. */
 struct gm_inject_thread {
 	pid_t pid, id;
 	struct user_regs_struct registers;
 	double until;  /* gm_inject_now(): how long there is time for it */
 	uint64_t mask; /* of blocked signals */
-	int signal;    /* on its way to the thread: it gets it when it goes on */
+	int signal;    /* on its way to the thread: it gets it when it continues */
 	uint64_t call; /* the system call that was interrupted, as the program made it */
 	size_t extended_size;
 	uint8_t extended[GM_INJECT_EXTENDED_MAX] __attribute__((aligned(64)));
@@ -64,7 +64,7 @@ struct gm_inject_thread {
  */
 struct gm_error *gm_inject_thread_stop(
         pid_t pid, pid_t id, double until, struct gm_inject_thread *ret_thread, bool *ret_stopped);
-/* It goes on as if nothing had been. */
+/* It continues as if nothing had been. */
 void gm_inject_thread_release(struct gm_inject_thread *thread);
 /* The number of the system call in which the thread was stopped as it waited; -1: it was stopped in
  * none. */
@@ -101,7 +101,7 @@ enum gm_inject_progress {
 	GM_PROGRESS_FAILED = 2, /* `text` says why */
 };
 
-/* What lies in the process for the code: the code knows these places by number (code.c). */
+/* What is in the process for the code: the code knows these places by number (code.c). */
 struct gm_inject_block {
 	uint64_t pthread_create, pthread_detach, dlopen, dlsym, dlerror, errno_location;
 	uint64_t function; /* to be called, 0: `name` of the library at `path` */
@@ -171,7 +171,7 @@ struct gm_inject_range {
 	const char *permissions; /* "rwx", '-': it may or may not */
 };
 
-/* Whether each of these lies in private memory of no file that may do at least this. */
+/* Whether each of these is in private memory of no file that may do at least this. */
 bool gm_inject_is_plain_memory(const struct gm_inject_identity *identity, size_t count,
         const struct gm_inject_range *ranges);
 

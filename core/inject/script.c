@@ -12,8 +12,8 @@
  *
  * The breaker's byte is read and written from outside, so a bit that another thread sets in between
  * would be lost. What must not be lost (a signal, a call, an exception for the thread) is set as
- * well: in vain it means nothing. Other bits are set again by whoever wants them (who waits for the
- * GIL, the collector at the next object).
+ * well: set needlessly it has no effect. Other bits are set again by whoever wants them (who waits
+ * for the GIL, the collector at the next object).
  *
  * It is withdrawn by removing the file without which the script does nothing, then by an empty path
  * and the flag 0. If the thread takes it at that very moment it finds an empty path, or runs a

@@ -18,7 +18,7 @@
 
 enum {
 	STEPS_MAX = 200000,  /* of one instruction, until a thread has left the C library */
-	REFRESH_EVERY = 16,  /* tries, until new libraries are looked for */
+	REFRESH_EVERY = 16,  /* tries, until new libraries are searched for */
 	STOPPED_SECONDS = 1, /* until a program that was stopped meanwhile is not waited for */
 };
 
@@ -139,7 +139,7 @@ static struct gm_error *find_thread(struct call *call, struct gm_inject_thread *
 				if (!stopped)
 					continue;
 				call->result.tries++;
-				/* it is, and while its thread stands still it stays so */
+				/* it is, and while its thread is stopped it stays so */
 				struct gm_error *other = gm_inject_identity_check(call->identity);
 				if (!other && is_safe(call, ret_thread, start < half))
 					return NULL;
@@ -306,7 +306,7 @@ static struct gm_error *fill(struct call *call, const struct gm_inject_thread *t
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* With the thread stopped. It goes on whatever comes. */
+/* With the thread stopped. It continues whatever comes. */
 static struct gm_error *start_thread(struct call *call, struct gm_inject_thread *thread,
         const char *path, struct place *ret_place)
 {

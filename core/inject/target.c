@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "inject/internal.h"
 
-/* The number behind "NAME:" in /proc/PID/status, or the letter where it is no number. */
+/* The number behind "NAME:" in /proc/PID/status, or the letter where it is not a number. */
 static long status_field(pid_t pid, const char *name)
 {
 	char path[64], line[256];

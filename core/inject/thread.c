@@ -64,7 +64,7 @@ static bool is_event_stop(int status)
 }
 
 /*
- * A thread to which a signal is on its way: it gets it, and is stopped again behind it. Group stops
+ * A thread to which a signal is on its way: it gets it, and is stopped again after it. Group stops
  * (SIGSTOP) need nothing: the kernel goes on with them when we detach.
  */
 static enum stop stop_at_rest(pid_t id, double until)
@@ -118,7 +118,7 @@ static struct gm_error *error_refused(pid_t pid, pid_t id, int os_error)
 }
 
 /*
- * Who was interrupted once before (by a debugger, by another try of ours) goes on by
+ * Who was interrupted once before (by a debugger, by another try of ours) continues by
  * restart_syscall: which call it was is in the instruction before, "mov $NUMBER, %eax; syscall",
  * where the C library has it so.
  */
@@ -192,7 +192,8 @@ struct gm_error *gm_inject_thread_stop(
 	return NULL;
 }
 
-/* The general registers last: from then on the thread goes on where it was, though we be killed. */
+/* The general registers last: from then on the thread continues where it was, though we be killed.
+ */
 static bool put_back_as(
         const struct gm_inject_thread *thread, const struct user_regs_struct *registers)
 {
@@ -225,7 +226,7 @@ long gm_inject_thread_waits_in(const struct gm_inject_thread *thread)
 {
 	int64_t result = (int64_t)thread->registers.rax;
 	bool waits = (int64_t)thread->registers.orig_rax >= 0 && result <= -512 && result >= -516;
-	/* the call as the program made it: a wait that was interrupted before goes on as
+	/* the call as the program made it: a wait that was interrupted before continues as
 	 * restart_syscall */
 	return waits ? (long)thread->call : -1;
 }
@@ -329,7 +330,7 @@ static enum stop come_to_rest(struct gm_inject_thread *thread)
 }
 
 /*
- * Between the stops before and behind it, which are no signals: a single step would end with one,
+ * Between the stops before and after it, which are no signals: a single step would end with one,
  * and all are blocked. False where it was not come to, or has not come back.
  */
 static enum stop run_syscall(struct gm_inject_thread *thread, uint64_t instruction, long number,

@@ -1,4 +1,4 @@
-/* The row in what a probe handed over. Internal to core/learn. */
+/* The row in what a probe passed. Internal to core/learn. */
 #ifndef GM_LEARN_ANSWER_H
 #define GM_LEARN_ANSWER_H
 

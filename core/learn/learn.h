@@ -3,8 +3,8 @@
  * (docs/learning.md).
  *
  * The very Python is started as a probe (core/learn/torch/probe.py) on the simulated device. It
- * finds where each field lies, and hands over a row and what PyTorch says of the objects that are
- * alive then. While it stands still, this room opens it as any process with that row, and compares
+ * finds where each field lies, and passes a row and what PyTorch says of the objects that are
+ * alive then. While it is stopped, this room opens it as any process with that row, and compares
  * what gpumem's readers say. A row that differs in anything is not believed.
  *
  * This room may include base, image, symbols, cpython, torch, holders and sim/launch.h. It keeps no
@@ -30,7 +30,7 @@ struct gm_error *gm_learn_torch(
 
 /*
  * The same for a process that runs: its interpreter, its folder of packages and its library paths.
- * GM_TARGET: it is another user's, it sees other files than we do, or its program is no Python:
+ * GM_TARGET: it is another user's, it sees other files than we do, or its program is not a Python:
  * nothing of it is started. Also where PyTorch on disk is not what the process has loaded.
  */
 struct gm_error *gm_learn_of_process(int pid, const struct gm_torch_builds *builds,

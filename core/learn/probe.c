@@ -310,7 +310,7 @@ static bool has_ended(pid_t pid, int *ret_status)
 	return true;
 }
 
-/* It is started in another folder than ours. A name without a slash is looked for in PATH. Links
+/* It is started in another folder than ours. A name without a slash is searched for in PATH. Links
  * stay: one tells a virtual environment. */
 static struct gm_error *full_name(const char *python, char **ret_name)
 {
@@ -377,7 +377,7 @@ struct gm_error *gm_probe_start(const struct gm_learn_options *options, struct g
 	bool in_time = listen_to(&pipes, &heard);
 	pipes_close(&pipes);
 	if (!heard.whole) {
-		/* it may have closed what we listen to and go on: not for long */
+		/* it may have closed what we listen to and continue: not for long */
 		int status = 0;
 		for (int i = 0; in_time && i < 200 && !has_ended(pid, &status); i++)
 			nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);

@@ -23,7 +23,7 @@ static struct gm_error *refuse(int pid, const char *why)
 }
 
 /*
- * The process, held while it is looked at. Its user, its program and its variables must be those of
+ * The process, held while it is examined. Its user, its program and its variables must be those of
  * one and the same program: a process can execute a setuid program, which is root's for a moment,
  * and then one of its own again. `memory` belongs to the program that ran when it was opened, and
  * to no later one.
@@ -66,7 +66,7 @@ static struct gm_error *check_same_program(const struct held *held)
 	               : NULL;
 }
 
-/* A file of /proc/PID, NUL behind it; NULL: it cannot be read. */
+/* A file of /proc/PID, NUL after it; NULL: it cannot be read. */
 static char *proc_file(const struct held *held, const char *name, size_t *ret_size)
 {
 	_cleanup_close_ int fd = openat(held->folder, name, O_RDONLY | O_CLOEXEC);

@@ -1,7 +1,7 @@
 /*
  * Learning a CPython that has no shipped row, as learn.h does of a PyTorch: the very interpreter is
- * started as a probe (core/learn/python/probe.py), hands over a row and what it says of itself, and
- * stands still. gpumem's readers open it with that row, and must say the same.
+ * started as a probe (core/learn/python/probe.py), passes a row and what it says of itself, and
+ * is stopped. gpumem's readers open it with that row, and must say the same.
  */
 #ifndef GM_LEARN_PYTHON_H
 #define GM_LEARN_PYTHON_H

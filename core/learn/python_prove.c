@@ -1,5 +1,5 @@
 /*
- * The proof of a row: what the readers of core/cpython say of a probe that stands still, against
+ * The proof of a row: what the readers of core/cpython say of a probe that is stopped, against
  * what the probe says of itself (core/learn/python/of_self.py has the lines).
  */
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Waiting until a process stands still. Internal to core/learn. */
+/* Waiting until a process is stopped. Internal to core/learn. */
 #ifndef GM_LEARN_STILL_H
 #define GM_LEARN_STILL_H
 

@@ -67,7 +67,7 @@ enum gm_chunk_flag {
 
 struct gm_chunk_header {
 	uint16_t type, flags;
-	uint32_t length; /* bytes of the payload behind the header */
+	uint32_t length; /* bytes of the payload after the header */
 	uint32_t count;  /* records in it */
 	uint32_t crc;    /* CRC-32 of the payload */
 };

@@ -142,8 +142,8 @@ struct gm_log_iteration {
 	uint64_t event;    /* number */
 	uint32_t code;     /* id */
 	uint32_t loop;     /* index among the code's loops */
-	uint64_t position; /* changes with each iteration; GM_LOG_NO_POSITION: it cannot be told
-	                      from here on */
+	uint64_t position; /* changes with each iteration; GM_LOG_NO_POSITION: it cannot be
+	                      determined from here on */
 };
 #define GM_LOG_NO_POSITION UINT64_MAX
 
@@ -163,7 +163,7 @@ enum gm_mark_kind {
 	GM_MARK_COUNT,
 };
 struct gm_log_mark {
-	uint64_t event; /* number of the first event behind it */
+	uint64_t event; /* number of the first event after it */
 	uint64_t thread;
 	uint32_t kind;
 	uint32_t name; /* string id */
@@ -179,18 +179,18 @@ enum gm_amp_kind {
 	                    tracker after it, where they are known */
 	GM_AMP_CAST,     /* the next allocation of the thread is autocast's copy of a tensor whose
 	                    storage is at this address */
-	GM_AMP_LOOKED,   /* the gradients of a check that found something were looked at: how many
+	GM_AMP_LOOKED,   /* the gradients of a check that found something were examined: how many
 	                    there are, how many could be read, how many of these are not finite */
 	GM_AMP_GRADIENT, /* one of a check's gradients: its place in the check's list, how many are
 	                    in that, address of its data, elements, c10::ScalarType; and where it
-	                    was looked at, how many elements are not finite, and how many of these
+	                    was examined, how many elements are not finite, and how many of these
 	                    are NaN */
 	GM_AMP_COUNT,
 };
 enum { GM_LOG_AMP_VALUES = 8 };
 struct gm_log_amp {
-	uint64_t event; /* number of the first event behind it */
-	uint64_t mark;  /* index of the first of the log's marks behind it */
+	uint64_t event; /* number of the first event after it */
+	uint64_t mark;  /* index of the first of the log's marks after it */
 	uint64_t thread;
 	uint32_t kind;         /* enum gm_amp_kind */
 	uint32_t python_stack; /* 0: none */
@@ -234,7 +234,7 @@ enum gm_named_kind {
 const char *gm_named_kind_name(unsigned kind);
 enum { GM_LOG_NAME_MAX = 1 << 10 }; /* bytes of a name */
 struct gm_log_name {
-	uint64_t event;        /* number of the first event behind that moment */
+	uint64_t event;        /* number of the first event after that moment */
 	uint64_t address;      /* of the storage, which is the block's */
 	uint64_t offset, size; /* bytes of the tensor in it */
 	uint32_t name;         /* string id */
@@ -315,7 +315,7 @@ struct gm_log;
  * format (names both versions), or a damaged chunk (offset and reason).
  */
 struct gm_error *gm_log_open(const char *path, struct gm_log **ret_log);
-/* The same of a log that stands for another file: gm_log_path() then gives `name`. */
+/* The same for a log that stands for another file: gm_log_path() then gives `name`. */
 struct gm_error *gm_log_open_named(const char *path, const char *name, struct gm_log **ret_log);
 /*
  * A log whose events lie elsewhere than in its file, which has the rest: an importer need not write
@@ -330,7 +330,7 @@ struct gm_log_events {
 };
 struct gm_error *gm_log_open_with(const char *path, const char *name,
         const struct gm_log_events *events, struct gm_log **ret_log);
-/* The same, but what is in the chunks of events is looked at when it is first read, as reading them
+/* The same, but what is in the chunks of events is examined when it is first read, as reading them
  * twice takes long for millions: gm_log_event_at() is NULL where one is damaged, and
  * gm_log_event_error() says why. */
 struct gm_error *gm_log_open_lazily(const char *path, const char *name, struct gm_log **ret_log);

@@ -45,7 +45,7 @@ struct cache {
 	struct cache_slot slots[CACHE_SLOTS];
 	struct cache_slot *latest; /* that was asked for, NULL: none */
 	uint64_t clock;
-	uint8_t *bytes; /* a chunk's payload under way */
+	uint8_t *bytes; /* a chunk's payload in progress */
 	size_t capacity;
 	struct gm_unpacked unpacked; /* the same, where it is packed */
 };
@@ -58,7 +58,7 @@ struct gm_log {
 	uint64_t offset; /* one past the last whole chunk */
 	uint64_t size;   /* of the file when last looked at */
 	bool closed;
-	bool lazy; /* chunks of events are looked at when they are read */
+	bool lazy; /* chunks of events are examined when they are read */
 	struct gm_tables tables;
 	GM_ARRAY(struct event_chunk) chunks;
 	uint64_t event_count;

@@ -1,5 +1,5 @@
 /*
- * What a log interns, in memory: one growing array per kind, variable parts in arenas beside them,
+ * What a log interns, in memory: one growing array per kind, variable parts in arenas next to them,
  * so that a log of any size costs a handful of allocations. Ids count from 1 in the order of the
  * file. Every reference from one record to another is checked when it is read; every record takes
  * at least a byte of the file, so memory is bounded by the file's size.
@@ -32,13 +32,13 @@ struct gm_counter_entry {
 };
 
 struct gm_tensor_entry {
-	size_t extents; /* index in the arena of the first size; strides stand behind the sizes */
+	size_t extents; /* index in the arena of the first size; strides stand after the sizes */
 	uint8_t type, dimensions;
 	bool strided;
 };
 
 struct gm_tables {
-	GM_ARRAY(char) text; /* strings, each with a NUL behind it */
+	GM_ARRAY(char) text; /* strings, each with a NUL after it */
 	GM_ARRAY(size_t) strings;
 	GM_ARRAY(struct gm_log_loop) loops;
 	GM_ARRAY(struct gm_log_code_entry) codes;

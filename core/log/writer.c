@@ -75,8 +75,8 @@ struct gm_log_writer {
 	uint32_t pending_events;
 	uint64_t event_count;
 	time_t last_flush;
-	GM_ARRAY(uint8_t) scratch; /* a record under way */
-	GM_ARRAY(uint8_t) out;     /* chunks under way */
+	GM_ARRAY(uint8_t) scratch; /* a record in progress */
+	GM_ARRAY(uint8_t) out;     /* chunks in progress */
 	struct gm_packer *packer;  /* NULL: chunks are not packed */
 	struct gm_error *error;    /* the first; what came after it is not in the file */
 };

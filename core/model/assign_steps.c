@@ -18,7 +18,7 @@ struct gm_steps *gm_model_steps_create(const struct gm_model *model)
 	return gm_log_steps_create(model->log);
 }
 
-/* Feeds what lies before an event: what iterators told, and marks of work. */
+/* Feeds what is before an event: what iterators told, and marks of work. */
 static inline void feed_between(const struct gm_model *model, struct gm_steps *steps,
         uint32_t number, struct gm_readers_place *place)
 {
@@ -38,7 +38,7 @@ static inline void feed_between(const struct gm_model *model, struct gm_steps *s
 	}
 }
 
-/* The event that the next of what lies between events is in front of. */
+/* The event that the next of what is between events is in front of. */
 static uint32_t next_between(const struct gm_model *model, const struct gm_readers_place *place)
 {
 	uint64_t next = UINT32_MAX;
@@ -65,7 +65,7 @@ void gm_model_steps_learn(const struct gm_model *model, struct gm_steps *steps,
 		feed_between(model, steps, number, place);
 		const struct gm_step_event fed = gm_step_event_of(&events[i]);
 		gm_steps_learn(steps, &fed);
-		/* what may be a repetition: as far as nothing lies between */
+		/* what may be a repetition: as far as nothing is between */
 		uint32_t next = next_between(model, place);
 		size_t left = next - number - 1 < count - i - 1 ? next - number - 1 : count - i - 1;
 		i += gm_steps_learn_repeated(steps, events + i + 1, left);

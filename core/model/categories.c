@@ -128,7 +128,7 @@ static bool origin_of(
 	return true;
 }
 
-/* The same of an event's site, which many share; NULL: no memory. */
+/* The same for an event's site, which many share; NULL: no memory. */
 static const struct origin *origin_of_event(struct working *working, uint32_t event)
 {
 	uint32_t site = working->model->event_sites[event];
@@ -173,7 +173,7 @@ static bool is_parameter_size(const struct working *working, uint64_t requested)
 /*
  * Since torch 2.15 a matrix product gets its workspace from the allocator each time and gives it
  * back at once. Where no native frames tell whose it is, the large sizes do: a gradient is read by
- * the node behind it before it is freed. One that is added to a parameter's is not, which is why
+ * the node after it before it is freed. One that is added to a parameter's is not, which is why
  * sizes of parameters are left out.
  */
 static bool is_workspace_of_one_call(const struct working *working, const struct gm_block *block,

@@ -8,10 +8,10 @@
  *   VALUE       a word, or text in ' or "; of a shape [8, *, ...]: `*` is any size, `...` any
  *               number of them
  *
- * A clause is true, false, or unknown where the fact is not recorded; `and`, `or` and `not` are
- * those of Kleene's logic, so that what is unknown is never selected, by `!=` and `not` neither.
- * This file parses and combines; what a clause is of a given subject a function of the caller
- * judges.
+ * A clause is true, false, or unknown if the property is not recorded; `and`, `or` and `not` follow
+ * Kleene's logic, so an unknown clause never selects anything, not even with `!=` or `not`. This
+ * file parses conditions and combines clauses; a function of the caller evaluates a clause for a
+ * given subject.
  */
 #ifndef GM_MODEL_CONDITION_H
 #define GM_MODEL_CONDITION_H
@@ -111,10 +111,10 @@ bool gm_condition_mentions(const struct gm_condition *condition, enum gm_fact fa
  */
 bool gm_condition_is_hopeless(const struct gm_condition *condition, uint64_t step, uint64_t event);
 
-/* What judges are made of. */
+/* Comparisons, for such functions of callers. */
 enum gm_truth gm_compare_numbers(uint64_t number, const struct gm_clause *clause);
 enum gm_truth gm_compare_texts(const char *text, const struct gm_clause *clause);
-/* Of a name: "layers.*" with `=`. */
+/* For a name: "layers.*" with `=`. */
 bool gm_name_fits(const char *name, const struct gm_clause *clause);
 enum gm_truth gm_compare_shapes(const int64_t *sizes, size_t count, const struct gm_clause *clause);
 /*
@@ -131,7 +131,7 @@ struct gm_condition_stacks {
 	bool (*python)(const void *context, size_t i, struct gm_condition_frame *ret_frame);
 	const char *(*native)(const void *context, size_t i);
 };
-/* Of the facts that stacks tell: line, function, module, operator, node, collective. */
+/* For the facts that stacks tell: line, function, module, operator, node, collective. */
 enum gm_truth gm_compare_stacks(
         const struct gm_condition_stacks *stacks, const struct gm_clause *clause);
 /* Of several frames or names: `any` fits, and there are some. */

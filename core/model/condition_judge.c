@@ -28,7 +28,7 @@ bool gm_condition_node(const struct gm_condition *condition, size_t i, enum gm_n
 
 /* ---- what cannot be -------------------------------------------------------------------------- */
 
-/* What comparisons that all have to hold leave of each fact. */
+/* What comparisons that all must hold leave of each fact. */
 struct left {
 	uint64_t step; /* the lowest that may come, beside 0: events outside of the loop */
 	uint64_t least[GM_FACT_COUNT], most[GM_FACT_COUNT]; /* of numbers */

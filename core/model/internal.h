@@ -50,7 +50,7 @@ struct gm_readers_place {
 struct readings {
 	struct gm_steps *finding, *assigning;
 	struct gm_modes *modes;             /* of the second one */
-	struct gm_readers_place found, fed; /* how much of what lies between events each was fed */
+	struct gm_readers_place found, fed; /* how much of what is between events each was fed */
 	uint32_t assigned;                  /* events that have a step and a phase */
 	size_t indexed;                     /* checkpoints that know their run */
 	size_t unsettled;                   /* the first run that changed while reading on */

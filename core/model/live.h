@@ -18,11 +18,11 @@ struct gm_live {
 	size_t slot_count, count; /* a power of two */
 	uint64_t factor;
 	unsigned shift;
-	size_t latest; /* the slot that was looked for last */
+	size_t latest; /* the slot that was searched for last */
 };
 
 /* The top bits of a product with an odd number drawn by chance (Dietzfelbinger et al., "A Reliable
- * Randomized Algorithm for the Closest-Pair Problem", 1997): every event asks, so it has to be
+ * Randomized Algorithm for the Closest-Pair Problem", 1997): every event asks, so it must be
  * cheap, and no file can be made to collide. */
 static inline size_t gm_live_home(const struct gm_live *live, uint64_t address, uint32_t device)
 {

@@ -215,13 +215,13 @@ uint32_t gm_marks_step(const struct gm_marks *marks, uint64_t event, uint32_t fo
 	return (uint32_t)low;
 }
 
-/* How many of the changes are not behind the event. */
+/* How many of the changes are not after the event. */
 static size_t count_until(const struct change *changes, size_t count, uint64_t event)
 {
 	return gm_partition_point(count, middle, changes[middle].event <= event);
 }
 
-/* The last of the changes that is not behind the event; 0: there is none. */
+/* The last of the changes that is not after the event; 0: there is none. */
 static uint32_t last_of(const struct change *changes, size_t count, uint64_t event)
 {
 	size_t until = count_until(changes, count, event);

@@ -20,7 +20,7 @@
 struct gm_model;
 
 struct gm_error *gm_model_create(const struct gm_log *log, struct gm_model **ret_model);
-/* The same of a log that may grow: what was appended since (gm_log_refresh()) is taken in by
+/* The same for a log that may grow: what was appended since (gm_log_refresh()) is taken in by
  * gm_model_read_on(), which costs what came and not what was there. Where it fails the model is not
  * whole: it is to be destroyed. */
 struct gm_error *gm_model_follow(const struct gm_log *log, struct gm_model **ret_model);
@@ -28,7 +28,7 @@ bool gm_model_follows(const struct gm_model *model);
 struct gm_error *gm_model_read_on(struct gm_model *model);
 /* How many events were gone through so far: an account of the work, for tests. */
 uint64_t gm_model_events_read(const struct gm_model *model);
-/* Of a model that follows: the blocks that are allocated now, in no order; costs as many as there
+/* For a model that follows: the blocks that are allocated now, in no order; costs as many as there
  * are. The caller frees the array. */
 struct gm_error *gm_model_live_blocks(
         const struct gm_model *model, size_t device, uint32_t **ret_blocks, size_t *ret_count);
@@ -70,7 +70,7 @@ size_t gm_model_loops_around(
 struct gm_model_iterations {
 	uint32_t *starts; /* the first event of each; owned by the caller */
 	uint32_t count;
-	uint32_t end; /* behind the last event in any of them */
+	uint32_t end; /* after the last event in any of them */
 };
 /* Costs a reading of all events. */
 struct gm_error *gm_model_iterations(const struct gm_model *model, const struct gm_step_loop *loop,

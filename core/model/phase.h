@@ -13,7 +13,7 @@
 const char *gm_plain_name(const char *name);
 /* The landmarks of a training loop that a frame is, as bits. */
 unsigned gm_frame_landmark(const struct gm_step_frame *frame);
-/* A frame under which no step loop is looked for: constructors and imports. */
+/* A frame under which no step loop is searched for: constructors and imports. */
 bool gm_frame_shuts(const struct gm_step_frame *frame);
 /* Is it the end of a `with`, called by the frame that has it? */
 bool gm_frame_leaves(const struct gm_step_frame *frame);

@@ -52,7 +52,7 @@ static bool feeds_backward(const struct gm_model *model, size_t index)
 }
 
 /*
- * Where the grad mode was not recorded: a forward pass behind the last backward pass of its step,
+ * Where the grad mode was not recorded: a forward pass after the last backward pass of its step,
  * of which the backward pass of the next one frees nothing, is an evaluation. So is what was made
  * right before one.
  */
@@ -77,7 +77,7 @@ static void find_evaluations(struct gm_model *model, size_t begin)
 }
 
 /* The first run that more events may tell something of: in the step of run `from` or the one
- * before. What is in no step is told by the run behind it alone. */
+ * before. What is in no step is told by the run after it alone. */
 static size_t begin_of_unpromoted(const struct gm_model *model, size_t from)
 {
 	const struct run *runs = model->runs.items;
@@ -174,7 +174,7 @@ bool gm_run_phases_change(struct gm_model *model, uint32_t now, const struct gm_
 			model->runs.items[kept++] = *run;
 	}
 	model->runs.count = kept < model->runs.count ? kept : model->runs.count;
-	/* checkpoints behind it may be in another run now */
+	/* checkpoints after it may be in another run now */
 	size_t known = change->since / CHECKPOINT_EVENTS;
 	if (model->readings.indexed > known)
 		model->readings.indexed = known;

@@ -5,7 +5,7 @@
 #include "model/internal.h"
 #include "model/modes.h"
 
-/* Gives the runs from `from` on the phases that the runs before and behind them decide: data of a
+/* Gives the runs from `from` on the phases that the runs before and after them decide: data of a
  * micro-batch, and evaluations where the grad mode was not recorded. */
 void gm_run_phases_look_around(struct gm_model *model, size_t from);
 /* The grad mode at event `now` decides the phase of earlier events. False: no memory. */

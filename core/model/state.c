@@ -13,7 +13,7 @@ size_t gm_model_find_device(const struct gm_model *model, uint8_t type, int16_t 
 	return SIZE_MAX;
 }
 
-/* What an event does, by the block that it is about; false: the log has to be asked (segments;
+/* What an event does, by the block that it is about; false: the log must be asked (segments;
  * a second free). */
 static bool action_by_block(
         const struct gm_block *block, uint32_t number, enum gm_action *ret_action)

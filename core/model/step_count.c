@@ -193,7 +193,7 @@ uint32_t gm_steps_of_iterations(const struct gm_steps *steps, bool goes_on, uint
 		bool closed = items[last].after || (last < count && items[last + 1].before);
 		bool one = closed || last - first + 1 <= longest;
 		/* an iteration without work is no step: a batch that is passed over, the end of the
-		 * iterator; the one that is under way may have some yet */
+		 * iterator; the one that is in progress may have some yet */
 		bool none = first == last && !(goes_on && last == count) &&
 		            ((updates && !items[first].backward) || (works && !items[first].works));
 		for (uint32_t i = first; i <= last; i++) {

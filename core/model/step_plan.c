@@ -17,7 +17,7 @@
  *      (`for attempt in range(3): try: ...; break`) repeats a step, and is none.
  *   5. Where only modules are called, a library's loops count only if there is none of the
  *      program's own.
- *   6. Backward passes outside of all these are looked at again, for themselves: a phase without
+ *   6. Backward passes outside of all these are examined again, for themselves: a phase without
  *      the optimizer.
  *   7. Where no loop covers the work, or one iteration has several updates from one place
  *      (`list(map(step, batches))`), each update of the weights ends a step; where a single place
@@ -25,7 +25,7 @@
  *   8. Where no work is seen at all (no modules, no autograd), it is the outermost loop of the
  *      outermost function.
  *
- * Threads are looked at one by one, and the tasks of a thread where several are in one loop at
+ * Threads are examined one by one, and the tasks of a thread where several are in one loop at
  * once. The steps are those of the one that does most: the optimizer before backward, that before
  * modules, then the more iterations.
  */

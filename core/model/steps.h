@@ -48,9 +48,9 @@ size_t gm_steps_learn_repeated(struct gm_steps *steps, const struct gm_event *ev
 /* The second reading: from now on only the plan's loops are followed. */
 void gm_steps_fix(struct gm_steps *steps, const struct gm_step_plan *plan);
 /*
- * The next event of the second reading, or, without a plan, of a reading that goes on while events
- * come. Returns its iteration, counted from 1 over all loops of the plan; 0 outside of them. An
- * event without a Python stack belongs where the one before did, and one of another thread where
+ * The next event of the second reading, or, without a plan, of a reading that continues while
+ * events come. Returns its iteration, counted from 1 over all loops of the plan; 0 outside of them.
+ * An event without a Python stack belongs where the one before did, and one of another thread where
  * the plan's thread is.
  */
 uint32_t gm_steps_feed(struct gm_steps *steps, const struct gm_step_event *event);

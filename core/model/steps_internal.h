@@ -29,7 +29,7 @@ struct followed {
 	bool inside;        /* that was the event before this one */
 	bool has_position;  /* the position of its iterator is known: that says its iterations */
 	bool turned;        /* and it has moved since the last event within */
-	bool ahead;         /* the iteration under way began before its iterator had moved */
+	bool ahead;         /* the iteration in progress began before its iterator had moved */
 	bool thick;         /* allocations come from several instructions */
 	uint32_t counted;   /* of its iterations, as steps */
 	uint32_t iteration; /* its latest, of all */
@@ -69,7 +69,8 @@ struct standing {
 	uint32_t depth; /* of its frame from the outermost */
 	uint32_t lasti;
 	uint32_t inner;   /* index + 1 in the code's loops of the loop right within, 0: none */
-	bool inner_loops; /* some loop within it, in its frame or in one further in, is under way */
+	bool inner_loops; /* some loop within it, in its frame or in one further in, is in progress
+	                   */
 	bool at_head;     /* its iterator makes its next item */
 	bool leaving;     /* its frame is leaving a `with`: in a snapshot, whose lines are all that
 	                     is known, it stands on the first line of that again */
@@ -140,7 +141,7 @@ struct gm_steps {
 	struct gm_step_plan plan;
 	GM_ARRAY(struct iteration) iterations; /* [0]: none */
 	uint32_t step;                         /* iteration */
-	/* GM_STEPS_UPDATES: in the iteration under way */
+	/* GM_STEPS_UPDATES: in the iteration in progress */
 	bool consumed, begins_by_zero_grad;
 	/* phases */
 	enum gm_phase phase;

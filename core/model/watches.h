@@ -1,7 +1,7 @@
 /*
- * Conditions at which a debugger stops a program: a list by the debugger's numbers, judged at one
- * event after the other while the program runs. record does so at breakpoints, walk at the agent's
- * events.
+ * Conditions at which a debugger stops a program: a list by the debugger's numbers, evaluated at
+ * one event after the other while the program runs. record does so at breakpoints, walk at the
+ * agent's events.
  */
 #ifndef GM_MODEL_WATCHES_H
 #define GM_MODEL_WATCHES_H

@@ -108,7 +108,7 @@ char *const *gm_preload_without_ours(struct gm_preload_environment *made, char *
 	char **list = made->room;
 	made->mapped = NULL;
 	if (size > sizeof(made->room)) {
-		/* Of a vfork that succeeds it stays in the parent, whose memory it is: rather than
+		/* For a vfork that succeeds it stays in the parent, whose memory it is: rather than
 		 * on a small stack. */
 		void *mapped = mmap(
 		        NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

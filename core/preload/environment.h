@@ -24,7 +24,7 @@ struct gm_preload_environment {
 	size_t mapped_size;
 	char *room[GM_PRELOAD_CAPACITY / sizeof(char *)];
 };
-/* No memory: `environment` itself. The result lies within `made`. */
+/* No memory: `environment` itself. The result is within `made`. */
 char *const *gm_preload_without_ours(struct gm_preload_environment *made, char *const *environment);
 void gm_preload_environment_deinit(struct gm_preload_environment *made); /* errno stays */
 

@@ -25,7 +25,7 @@ struct gm_preload_program {
 
 /*
  * What the program at `path` (relative to the descriptor `folder`, as for openat) is; of a script
- * its interpreter counts. False: it is no ELF file, or cannot be read. Only regular files are
+ * its interpreter counts. False: it is not an ELF file, or cannot be read. Only regular files are
  * opened.
  */
 bool gm_preload_read(int folder, const char *path, struct gm_preload_program *ret);

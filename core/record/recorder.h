@@ -9,7 +9,7 @@
  *   segments.c  cudaMalloc and cudaFree
  *   existing.c  what was alive before recording began
  *   tensors.c   what tensor a block is allocated for
- *   resized.c   the same of a storage that is resized
+ *   resized.c   the same for a storage that is resized
  *   stacks.c    call stacks, interned
  *   advance.c   past a breakpoint without a step of the debugger's
  *   steps.c     which pass of the training loop it is
@@ -32,7 +32,7 @@ enum {
 	GM_RECORD_FRAMES_MAX = 1024, /* of one stack, whatever the options ask */
 	GM_RECORD_FRAMES_DEFAULT = 256,
 	GM_RECORD_SITES_MAX = 64,
-	GM_RECORD_CALLS_MAX = 256, /* cudaMalloc calls under way at once: one a thread */
+	GM_RECORD_CALLS_MAX = 256, /* cudaMalloc calls in progress at once: one a thread */
 };
 
 /*
@@ -117,7 +117,7 @@ struct gm_device_counters {
 	bool known;
 };
 
-/* A call under way that makes a tensor. */
+/* A call in progress that makes a tensor. */
 struct gm_tensor_note {
 	pid_t thread;
 	uint64_t sp; /* at its entry, where the return address stands */

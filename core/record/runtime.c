@@ -1,5 +1,5 @@
 /*
- * What the caching allocator gets from CUDA and gives back.
+ * What the caching allocator gets from CUDA and releases.
  *
  * cudaMalloc is seen at its entry (where the result goes, how much) and at its return (whether it
  * came, and where). Calls from elsewhere than the allocator's library are not the allocator's

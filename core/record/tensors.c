@@ -2,8 +2,8 @@
  * Dtype, sizes and strides of the tensor that a block is allocated for: the arguments of the two
  * functions that make nearly every tensor with memory of its own (ATen/EmptyTensor.h). A breakpoint
  * at the entry of each notes them for its thread. The allocator's report takes the note if that
- * call is still under way and if the bytes that follow from its arguments are those that were asked
- * for. A storage that is resized has a note by resized.c; others (workspaces) stay unknown.
+ * call is still in progress and if the bytes that follow from its arguments are those that were
+ * asked for. A storage that is resized has a note by resized.c; others (workspaces) stay unknown.
  * agent/tensors.c does the same in the program.
  */
 #include "record/tensors.h"

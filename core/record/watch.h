@@ -1,4 +1,4 @@
-/* Conditions at which the program stops, judged at each event that is recorded. Internal to
+/* Conditions at which the program stops, evaluated at each event that is recorded. Internal to
  * core/record. */
 #ifndef GM_RECORD_WATCH_H
 #define GM_RECORD_WATCH_H

@@ -9,9 +9,9 @@
 struct gm_error *gm_cause_sentence(const struct gm_why *why, char **ret_text);
 /* "`outputs` until train.py:12 in step 4"; NULL: not known, or still alive. */
 struct gm_error *gm_cause_held_until(const struct gm_why *why, char **ret_text);
-/* Of the sentence only by what the block was released: "released by the rebinding of `outputs` at
+/* For the sentence only by what the block was released: "released by the rebinding of `outputs` at
  * train.py:12 in train()". The block has been released; of `why` the model, the block, `freed`,
- * `freed_at` and the cause are looked at. */
+ * `freed_at` and the cause are examined. */
 struct gm_error *gm_cause_text(const struct gm_why *why, char **ret_text);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Events as JSON, one a line. Millions of events have some thousand stacks: the text of a stack is
- * made once and kept. What an event is beside them comes from render/json.c, as where one event
+ * made once and kept. What an event is next to them comes from render/json.c, as where one event
  * alone is told.
  */
 #include <stdlib.h>

@@ -13,7 +13,7 @@ struct gm_error *gm_render_groups(const struct gm_group *groups, size_t count, c
         const struct gm_style *style, FILE *out);
 /* [{"key", "bytes", "blocks"}]; a new reference. */
 json_t *gm_json_groups(const struct gm_group *groups, size_t count);
-/* A cell: "model.py:9 in Net.forward ← train.py:7", with `space` and `note` behind it. */
+/* A cell: "model.py:9 in Net.forward ← train.py:7", with `space` and `note` after it. */
 void gm_table_site(struct gm_table *table, const struct gm_shown_site *site, const char *space,
         const char *note);
 /* "site", "called_by", "node" and "operator", those that are known. */

@@ -18,7 +18,7 @@ json_t *gm_json_string_or_null(const char *text);
 json_t *gm_json_event_or_null(uint32_t event);
 /* {"file", "line", "function"} */
 json_t *gm_json_place(const char *file, uint32_t line, const char *function);
-/* The same of a text that it frees. NULL: no memory. */
+/* The same for a text that it frees. NULL: no memory. */
 json_t *gm_json_take(char *text);
 /* "cpu", "cuda", "cuda_beside", "pinned". */
 const char *gm_json_device_type(uint8_t type);

@@ -251,7 +251,7 @@ static void put_counts(const struct gm_oom *oom, FILE *out)
 			        oom->ooms);
 		return;
 	}
-	/* a report that is under way is counted already */
+	/* a report that is in progress is counted already */
 	uint64_t shown = oom->exceptions                      ? oom->exceptions
 	                 : oom->found == GM_OOM_FOUND_NOWHERE ? 0
 	                                                      : 1;

@@ -13,7 +13,7 @@ struct gm_error *gm_render_oom_text(
         const struct gm_oom *oom, const char *const *next, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_oom_json(const struct gm_oom *oom, FILE *out);
 
-/* Messages found in a text, each judged. */
+/* Messages found in a text, each evaluated. */
 struct gm_error *gm_render_oom_messages_text(const struct gm_oom_message *messages,
         const struct gm_oom_judgement *judgements, size_t count, const struct gm_style *style,
         FILE *out);

@@ -1,4 +1,4 @@
-/* Whether a process stood still while it was read. */
+/* Whether a process was stopped while it was read. */
 #ifndef GM_RENDER_PAUSE_H
 #define GM_RENDER_PAUSE_H
 

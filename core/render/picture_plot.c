@@ -82,7 +82,7 @@ static double y_of(const struct gm_picture_plot *plot, uint64_t bytes)
 	return plot->top + BOTTOM * (1 - (double)bytes / (double)plot->bytes);
 }
 
-/* Where a column begins; that behind the last one is the end of the recording. */
+/* Where a column begins; that after the last one is the end of the recording. */
 static double column_x(const struct gm_picture_plot *plot, size_t column)
 {
 	uint64_t first = (uint64_t)column * plot->picture->columns.each;

@@ -1,4 +1,4 @@
-/* The figures of a recording under way, in one line. */
+/* The figures of a recording in progress, in one line. */
 #ifndef GM_RENDER_RECORDING_H
 #define GM_RENDER_RECORDING_H
 

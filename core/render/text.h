@@ -19,7 +19,7 @@ struct gm_style {
 };
 
 /* A path as people need it: within a package's folder, or relative to the current directory, where
- * it is in one of these. A part of `path`, which may go on behind it ("/home/u/train.py:3 in
+ * it is in one of these. A part of `path`, which may go on after it ("/home/u/train.py:3 in
  * train"). */
 const char *gm_text_path(const char *path);
 /* "cuda:0", "cpu" */

@@ -18,7 +18,7 @@ uint16_t gm_sim_to_bfloat16(float value);
 /* `exponent` and `mantissa`: their bits, below a sign. Every code is a number here: infinities are
  * the caller's. */
 float gm_sim_of_small(unsigned bits, unsigned exponent, unsigned mantissa);
-/* No NaN. `largest` is the greatest finite number's code, `over` what lies beyond it. */
+/* No NaN. `largest` is the greatest finite number's code, `over` what is beyond it. */
 unsigned gm_sim_to_small(
         double value, unsigned exponent, unsigned mantissa, unsigned largest, unsigned over);
 

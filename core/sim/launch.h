@@ -31,8 +31,8 @@ struct gm_sim_launch {
 };
 
 /*
- * The settings, "NAME=VALUE" each, NULL behind the last; to be freed with gm_sim_settings_free().
- * Refuses a wrong profile (GM_USAGE). The libraries are found beside this program or library: in a
+ * The settings, "NAME=VALUE" each, NULL after the last; to be freed with gm_sim_settings_free().
+ * Refuses a wrong profile (GM_USAGE). The libraries are found next to this program or library: in a
  * build tree, in an installed prefix, or where GPUMEM_SIM_LIBRARY names libgpumem-sim.so.
  * LD_PRELOAD keeps what it has.
  */

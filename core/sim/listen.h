@@ -2,7 +2,7 @@
  * A program on the simulated device that tells its answer in lines: it is started, given a file as
  * its standard input, listened to until it ends.
  *
- * What it writes elsewhere than in the lines that are looked for is kept only as far as an error
+ * What it writes elsewhere than in the lines that are searched for is kept only as far as an error
  * needs it. It ends with us.
  */
 #ifndef GM_SIM_LISTEN_H
@@ -15,7 +15,7 @@
 #include "sim/launch.h"
 
 struct gm_sim_program {
-	const char *const *argv; /* NULL at the end; argv[0] is looked for in PATH */
+	const char *const *argv; /* NULL at the end; argv[0] is searched for in PATH */
 	struct gm_sim_launch launch;
 	int input; /* its standard input */
 	/* A line of its standard output, without its end; of a long one the beginning. */

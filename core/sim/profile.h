@@ -40,7 +40,7 @@ extern const struct gm_sim_profile gm_sim_profiles[];
 
 /*
  * Reads `spec`: a profile's name or a size such as "24GiB", "16gb" or "500MiB" (GiB and GB both
- * count 1024; the device is then the default profile's with that memory), each with "xN" behind it
+ * count 1024; the device is then the default profile's with that memory), each with "xN" after it
  * for N devices. An empty or NULL spec is the default profile. The error names the profiles.
  */
 struct gm_error *gm_sim_profile_parse(const char *spec, struct gm_sim_choice *ret);

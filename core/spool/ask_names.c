@@ -106,7 +106,7 @@ void gm_spool_asked_go_on(struct gm_spool_asked *asked)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* An extent under way, in memory. */
+/* An extent in progress, in memory. */
 struct extent {
 	uint8_t bytes[GM_AGENT_EXTENT_SIZE];
 	size_t used; /* of its records */

@@ -13,7 +13,7 @@
  *   segments.c  what PyTorch got from CUDA, segment by segment
  *   external.c  what other libraries than PyTorch got from CUDA
  *   names.c   native addresses into names
- *   tensor_names.c  what tensors are called
+ *   tensor_names.c  the names of tensors
  *   ask_names.c  the other side of it: waits until the program asks for names, and writes them
  *   import.c  the whole
  *   live.c    a file that grows, read on
@@ -68,7 +68,7 @@ bool gm_spool_runs(const struct gm_agent_file_header *header);
 /* The program's command line, and whose child it is. */
 void gm_spool_source(const struct gm_spool_file *file, char *ret_text, size_t size);
 /*
- * The records of an extent. They are a copy, as the extent may be packed, and its pages given back,
+ * The records of an extent. They are a copy, as the extent may be packed, and its pages released,
  * at any time; of a file of before 2.0 and of a ring's copy they are the file's own.
  */
 struct gm_spool_extent {
@@ -111,7 +111,7 @@ struct gm_spool_event {
 struct gm_spool_record {
 	uint32_t kind;           /* enum gm_agent_record; 0: an event */
 	uint32_t id;             /* of an interned one */
-	struct gm_bytes payload; /* behind the id */
+	struct gm_bytes payload; /* after the id */
 };
 
 /* A place in an extent; `event` is the last one, against which the next is coded. */
@@ -128,7 +128,7 @@ bool gm_spool_next(struct gm_spool_cursor *cursor, struct gm_spool_record *ret_r
 
 /* What a tensor was called, as an extent of names tells it. */
 struct gm_spool_named {
-	uint64_t sequence; /* of the first event behind the moment */
+	uint64_t sequence; /* of the first event after the moment */
 	struct gm_log_name name;
 	char *text; /* owned */
 };

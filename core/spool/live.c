@@ -124,7 +124,7 @@ static struct gm_error *see_extent(struct gm_spool_live *live, struct live_exten
 	        &live->file, extent->number, extent->memory, &extent->size, &extent->finished);
 }
 
-/* How far each extent has come. What is interned may have come further: it is looked at after the
+/* How far each extent has come. What is interned may have come further: it is examined after the
  * events. */
 static struct gm_error *see_events(struct gm_spool_live *live)
 {

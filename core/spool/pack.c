@@ -1,7 +1,7 @@
 /*
  * Packs extents that no thread writes any more, in the file in which they are. Killed at any moment
  * nothing is lost: a chunk is written where nothing was, on the disk before the extent leads to it,
- * and the extent's own pages are given back after that. No page that the program has mapped is
+ * and the extent's own pages are released after that. No page that the program has mapped is
  * touched, but the extents' first ones, in words that are ours.
  *
  * Readers need not know when: see gm_spool_extent.

@@ -55,7 +55,7 @@ struct gm_spool_replay {
 	struct gm_log_writer *log;
 	struct live_block *blocks;
 	struct live_segment *segments;
-	struct gm_event unmap; /* what was given back so far; size 0: none */
+	struct gm_event unmap; /* what was released so far; size 0: none */
 	struct thread_state *threads;
 	struct counters counters[GM_TORCH_DEVICES_MAX];
 	struct known_loop loops[LOOPS_MAX];

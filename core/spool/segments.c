@@ -1,5 +1,5 @@
 /*
- * What PyTorch's allocator gets from CUDA and gives back. The agent sees neither the device nor the
+ * What PyTorch's allocator gets from CUDA and releases. The agent sees neither the device nor the
  * stream of a segment: both are those of the block for which it was got, which is the thread's next
  * event.
  *
@@ -111,7 +111,7 @@ void gm_spool_segment_free(struct gm_spool_replay *replay, struct gm_event *even
 	gm_spool_write(replay, event);
 }
 
-/* A stretch that was there when recording began is one; what is given back of it becomes a part of
+/* A stretch that was there when recording began is one; what is released of it becomes a part of
  * its own. */
 static struct live_segment *split_off(struct gm_spool_replay *replay, const struct gm_event *event)
 {

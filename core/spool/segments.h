@@ -12,7 +12,7 @@ void gm_spool_segment_alloc(
         struct gm_spool_replay *replay, const struct gm_spool_event *from, struct gm_event *event);
 void gm_spool_segment_free(struct gm_spool_replay *replay, struct gm_event *event);
 void gm_spool_segment_unmap(struct gm_spool_replay *replay, const struct gm_event *event);
-/* Before another event than the next part of what is being given back; NULL: at the end. */
+/* Before another event than the next part of what is being released; NULL: at the end. */
 void gm_spool_end_unmap(struct gm_spool_replay *replay, const struct gm_spool_event *next);
 
 #endif

@@ -44,7 +44,7 @@ bool gm_spool_is(const char *path);
 struct gm_error *gm_spool_import(const char *path, struct gm_log **ret_log);
 
 /*
- * The same of a file whose process still writes it, to be read on: an update appends what came
+ * The same for a file whose process still writes it, to be read on: an update appends what came
  * since to the log, which sees it with gm_log_refresh(). *ret_live is NULL, and *ret_log is not
  * set, where this is not possible: the process has ended, or the file is of limited size and uses
  * its space again. Then it is imported.
@@ -73,13 +73,13 @@ bool gm_spool_is_final(const char *path);
  * Packs what is finished of a file while its process writes on, in the same file: to be called now
  * and then by another process, which may be killed at any moment. *ret_packer is NULL where it is
  * of no use: the file keeps the newest, is of an older agent, another process packs it, or the file
- * system cannot give back pages.
+ * system cannot release pages.
  */
 struct gm_spool_packer;
 struct gm_error *gm_spool_packer_open(const char *path, struct gm_spool_packer **ret_packer);
 /* False: no room on the disk for what is packed, say; it may be tried again later. */
 bool gm_spool_packer_step(struct gm_spool_packer *packer);
-/* How many extents it has packed, and how many bytes it gave back for them. */
+/* How many extents it has packed, and how many bytes it released for them. */
 void gm_spool_packer_count(
         const struct gm_spool_packer *packer, uint64_t *ret_extents, uint64_t *ret_bytes);
 /* Whether it is recorded into yet, and the file is where it was. */
@@ -87,7 +87,7 @@ bool gm_spool_packer_runs(const struct gm_spool_packer *packer);
 void gm_spool_packer_close(struct gm_spool_packer *packer);
 
 /*
- * What tensors are called is read by a process beside the one that records, at a moment that the
+ * The names of tensors are read by a process beside the one that records, at a moment that the
  * agent chooses (agent/names.h), and written into the same file. *ret_asked is NULL where the file
  * cannot take names: of an older agent, of one that keeps the newest, or its process has ended.
  */
@@ -110,10 +110,10 @@ struct gm_spool_name {
 	uint64_t address, offset, size; /* as in struct gm_log_name */
 	const char *name;               /* not empty, at most GM_LOG_NAME_MAX bytes */
 };
-/* sequence: the number of the first event behind the moment. GM_TARGET: no room on the disk. */
+/* sequence: the number of the first event after the moment. GM_TARGET: no room on the disk. */
 struct gm_error *gm_spool_asked_write(struct gm_spool_asked *asked, uint64_t sequence,
         const struct gm_spool_name *names, size_t count);
-/* The program goes on, and does not ask. May be NULL. */
+/* The program continues, and does not ask. May be NULL. */
 void gm_spool_asked_close(struct gm_spool_asked *asked);
 
 /* The same into a log file at `to`. */

@@ -6,7 +6,7 @@
  *
  * Why not libdw, which is there anyhow: measured on every 64th address of CPython 3.13's and 3.12's
  * libpython, built by gcc with -g, it needs a third of the instructions. But dwarf_getsrclines()
- * sorts the rows of a unit by address, and a row without length then stands behind the end of its
+ * sorts the rows of a unit by address, and a row without length then stands after the end of its
  * sequence and seems to reach to the next one: 12,658 of 43,390 and 22,021 of 39,762 lines came out
  * wrong. libdwarf hands the rows out in the order of the table.
  *
@@ -90,7 +90,7 @@ struct gm_lines *gm_lines_open(const char *path)
 {
 	if (!gm_lines_available())
 		return NULL;
-	/* libdwarf opens what it is told by name: it is told the file that was looked at */
+	/* libdwarf opens what it is told by name: it is told the file that was examined */
 	_cleanup_close_ int fd = gm_regular_file_open(path);
 	char opened[64];
 	snprintf(opened, sizeof(opened), "/proc/self/fd/%d", fd);

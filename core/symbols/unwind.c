@@ -42,7 +42,7 @@ static bool step_plain(
 	static const uint8_t saved_registers[GM_SAVED_COUNT] = {
 	        GM_RIP, GM_RBX, GM_RBP, GM_R12, GM_R13, GM_R14, GM_R15};
 	uint64_t cfa = registers->value[row->cfa_register] + (uint64_t)(int64_t)row->offset;
-	/* A caller's frame lies above: anything else is a damaged stack and could go round for
+	/* A caller's frame is above: anything else is a damaged stack and could go round for
 	 * ever. */
 	if (cfa <= registers->value[GM_RSP])
 		return false;

@@ -129,7 +129,7 @@ static uint32_t with_base(struct gm_classes *classes, uint32_t traits, uint64_t 
 	return kind | ((traits | base) & ~(uint32_t)TRAIT_KIND);
 }
 
-/* Of the class at `type_info`, whose name is in `buffer`. */
+/* For the class at `type_info`, whose name is in `buffer`. */
 static uint32_t traits_with_bases(
         struct gm_classes *classes, uint64_t type_info, char *buffer, unsigned depth)
 {
@@ -154,7 +154,7 @@ static uint32_t traits_with_bases(
 	return traits;
 }
 
-/* A base is one of many classes: it is looked at once. `buffer` is for names. */
+/* A base is one of many classes: it is examined once. `buffer` is for names. */
 static uint32_t traits_of(
         struct gm_classes *classes, uint64_t type_info, char *buffer, unsigned depth)
 {

@@ -15,9 +15,9 @@ struct gm_torch_field {
 	uint16_t at, width; /* where in the struct, and how many bytes: 1 (a bool), 2 or 4 */
 	uint16_t bytes;     /* what is read there of the target's object, and its alignment; 0: no
 	                       offset */
-	uint16_t size_at; /* of the field with the size of the object that it lies in; 0: in none */
-	uint32_t most;    /* the largest value that is believed */
-	bool optional;    /* 0: not known; what needs it says so */
+	uint16_t size_at;   /* of the field with the size of the object that it is in; 0: in none */
+	uint32_t most;      /* the largest value that is believed */
+	bool optional;      /* 0: not known; what needs it reports it */
 };
 
 extern const struct gm_torch_field gm_torch_fields[];

@@ -1,6 +1,6 @@
 /*
  * The tensor that fills a storage: which one a storage is resized for. The storage alone does not
- * tell dtype and shape; a tensor that lies in it does, if it has all of its bytes. Candidates are
+ * tell dtype and shape; a tensor that is in it does, if it has all of its bytes. Candidates are
  * what the resizing function has at hand. The agent uses this inside the program: it needs no
  * library.
  */
@@ -15,7 +15,7 @@ struct gm_filled {
 	const struct gm_torch_layout *layout;
 	gm_read_program read;
 	const void *context;
-	uint64_t sp;      /* of the function that resizes: words of its stack are looked at too */
+	uint64_t sp;      /* of the function that resizes: words of its stack are examined too */
 	uint64_t storage; /* StorageImpl */
 	uint64_t bytes;   /* its size is going to be; not 0 */
 
@@ -26,7 +26,7 @@ struct gm_filled {
 /* Takes the TensorImpl at `impl`, if there is one that has all elements of the storage, from its
  * first byte to its last. Any address may be asked about. */
 void gm_filled_try(struct gm_filled *filled, uint64_t impl);
-/* The same of a Python object, which is a tensor where the TensorImpl knows it as its own. */
+/* The same for a Python object, which is a tensor where the TensorImpl knows it as its own. */
 void gm_filled_try_python(struct gm_filled *filled, uint64_t python_object);
 
 enum {

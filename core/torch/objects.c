@@ -183,7 +183,7 @@ bool gm_torch_is_undefined(struct gm_torch *torch, uint64_t tensor)
 	return class && class->undefined;
 }
 
-/* A wrapper and its tensor point at each other: no type has to be known. */
+/* A wrapper and its tensor point at each other: no type must be known. */
 uint64_t gm_torch_unwrap(struct gm_torch *torch, uint64_t python_object)
 {
 	uint64_t address;

@@ -13,7 +13,7 @@
 
 enum { MAX_VERSION_FILE = 64 * 1024 };
 
-/* The module whose neighbour version.py is: libc10.so lies in torch/lib/. */
+/* The module whose neighbour version.py is: libc10.so is in torch/lib/. */
 static const struct gm_module *find_c10(struct gm_symbols *symbols)
 {
 	size_t count;

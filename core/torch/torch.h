@@ -114,9 +114,9 @@ bool gm_torch_ddp_buckets(struct gm_torch *torch, uint64_t reducer,
 bool gm_torch_node_name(struct gm_torch *torch, uint64_t node, const char **ret_name);
 
 /*
- * The Block record of an allocation under way: searched in the callee-saved registers and the first
- * words of the stack at the allocator's report, checked field by field against (address, size).
- * Then remembered by address until forgotten. Hot path.
+ * The Block record of an allocation in progress: searched in the callee-saved registers and the
+ * first words of the stack at the allocator's report, checked field by field against (address,
+ * size). Then remembered by address until forgotten. Hot path.
  */
 bool gm_torch_block_at_report(struct gm_torch *torch, const struct gm_registers *registers,
         uint64_t address, uint64_t size, struct gm_block_record *ret_block);

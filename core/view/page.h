@@ -1,4 +1,4 @@
-/* The page around the columns; view/page/bundle.py makes page.c of the files beside it. */
+/* The page around the columns; view/page/bundle.py makes page.c of the files next to it. */
 #ifndef GM_VIEW_PAGE_H
 #define GM_VIEW_PAGE_H
 

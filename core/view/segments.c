@@ -1,4 +1,4 @@
-/* The columns of a device's segments, and of what lies in them beside the blocks of the page. */
+/* The columns of a device's segments, and of what is in them beside the blocks of the page. */
 #include <stdlib.h>
 
 #include "base/array.h"

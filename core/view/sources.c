@@ -13,7 +13,7 @@
 #include "base/map.h"
 #include "base/text.h"
 
-/* Of a recording by a stranger, which may name any file. */
+/* For a recording by a stranger, which may name any file. */
 enum { FILES_MOST = 1024, FILE_MOST = 4 << 20, LINE_MOST = 1024 };
 
 struct source {

@@ -17,7 +17,7 @@ struct gm_error *gm_view_tables_create(const struct gm_model *model,
         struct gm_view_sources *sources, struct gm_view_tables **ret_tables);
 void gm_view_tables_destroy(struct gm_view_tables *tables);
 
-/* Numbers; where there is no memory they are 0, and gm_view_tables_write() says so. */
+/* Numbers; where there is no memory they are 0, and gm_view_tables_write() reports it. */
 uint32_t gm_view_text(struct gm_view_tables *tables, const char *text);
 /* Of a Python stack of the log. */
 uint32_t gm_view_stack(struct gm_view_tables *tables, uint32_t python);

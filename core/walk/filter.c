@@ -1,4 +1,4 @@
-/* Conditions into what the agent can judge: sets of truth values (agent/stop_filter.h). */
+/* Conditions into what the agent can evaluate: sets of truth values (agent/stop_filter.h). */
 #include "walk/filter.h"
 #include "walk/judge.h"
 

@@ -1,4 +1,4 @@
-/* What the agent can judge itself. Internal to core/walk. */
+/* What the agent can evaluate itself. Internal to core/walk. */
 #ifndef GM_WALK_FILTER_H
 #define GM_WALK_FILTER_H
 

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "walk/state.h"
 
-/* Reads the events from walk->seen on, and judges those in [walk->from, walk->to). */
+/* Reads the events from walk->seen on, and evaluates those in [walk->from, walk->to). */
 struct gm_error *gm_walk_read(struct gm_walk *walk);
 enum gm_truth gm_walk_judge_stacks(
         const struct gm_walk *walk, const struct gm_event *event, const struct gm_clause *clause);

@@ -110,8 +110,8 @@ static struct gm_error *open_events(struct gm_walk *walk, uint64_t sequence)
 	return walk->steps ? NULL : &gm_error_no_memory;
 }
 
-/* Reads on; `sequence`: the number that the agent gave to the event that is to be judged, 0: none
- * is. */
+/* Reads on; `sequence`: the number that the agent gave to the event that is to be evaluated, 0:
+ * none is. */
 static struct gm_error *read_on(struct gm_walk *walk, uint64_t sequence)
 {
 	bool opens = !walk->live, ended = false;

@@ -2,11 +2,11 @@
  * Walk: conditions at the events of a program that the agent records, while it runs under a
  * debugger.
  *
- * Most events are judged in the program, by a filter that this room compiles from the conditions
+ * Most events are evaluated in the program, by a filter that this room compiles from the conditions
  * (agent/stop_filter.h). Where the filter cannot rule out that one holds, the agent calls a
  * function on which the debugger has a breakpoint. Then this room reads what the agent has written
- * since, judges the conditions by that, and marks in the program what is ruled out by its stacks or
- * its tensor alone. So the program stops exactly at the events for which a condition holds, and
+ * since, evaluates the conditions by that, and marks in the program what is ruled out by its stacks
+ * or its tensor alone. So the program stops exactly at the events for which a condition holds, and
  * runs through the others.
  *
  * This room may include spool, image, model's watches and steps, dtypes, log and base; of agent

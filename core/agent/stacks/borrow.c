@@ -4,11 +4,11 @@
  * Where several wait, waiter.c tells whose work it is; where it cannot, none is borrowed. The
  * engine numbers its tasks: who waits for one is found once.
  *
- * Another thread's frames stand still only while it waits. So candidates are looked at through the
- * kernel, and the one that is found to wait is walked as if it were this one: it goes on only when
- * the engine is done, which this thread is part of. Only threads that Python itself has started are
- * looked at, since their thread state lives until they end, and one that ends waits for whoever
- * looks at it.
+ * Another thread's frames stand still only while it waits. So candidates are examined through the
+ * kernel, and the one that is found to wait is walked as if it were this one: it continues only
+ * when the engine is done, which this thread is part of. Only threads that Python itself has
+ * started are looked at, since their thread state lives until they end, and one that ends waits for
+ * whoever looks at it.
  */
 #include <sys/prctl.h>
 
@@ -135,7 +135,7 @@ static struct gm_stacks_thread *find(
 	return found;
 }
 
-/* Of a task without a number nothing is remembered: another may have begun. */
+/* For a task without a number nothing is remembered: another may have begun. */
 static struct gm_stacks_thread *owner_of(
         struct gm_stacks_thread *thread, uint64_t task, struct gm_borrowed_from *borrowed_from)
 {

@@ -297,8 +297,8 @@ static struct bytes bytecode_of(uint64_t code)
 	        units < 1 << 23 ? 2 * (size_t)units : 0};
 }
 
-/* All of a code object but its number. Without `bytecode` its operations and loops cannot be told
- * later. */
+/* All of a code object but its number. Without `bytecode` its operations and loops cannot be
+ * determined later. */
 static size_t put_code(struct record *record, uint64_t code, bool bytecode)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;

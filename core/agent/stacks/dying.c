@@ -23,7 +23,7 @@ enum {
 	STACK_MAX = 32,
 };
 
-/* Pages that were found to be there, for as long as one frame is looked at. */
+/* Pages that were found to be there, for as long as one frame is examined. */
 struct pages {
 	uint64_t known[PAGES];
 	unsigned next;
@@ -137,7 +137,7 @@ static uint8_t opcode_under_way(const struct gm_python_slot *frame)
 	return *(const uint8_t *)(uintptr_t)frame->instruction;
 }
 
-/* A generator that has just ended clears its frame, which lies within it. A `for` that drives it
+/* A generator that has just ended clears its frame, which is within it. A `for` that drives it
  * has it on the value stack. */
 static uint32_t find_generator(struct gm_stacks_thread *thread, const struct gm_python_slot *driver)
 {
@@ -187,7 +187,7 @@ uint32_t gm_dying_take(struct gm_stacks_thread *thread, uint64_t state)
 	current = gm_python_innermost(state);
 	if (!top || !chunk || top <= chunk)
 		return 0;
-	/* Behind the innermost live frame that lies on the data stack; generators' frames do
+	/* Behind the innermost live frame that is on the data stack; generators' frames do
 	 * not. */
 	for (uint32_t i = thread->python_count; i-- > 0;) {
 		const struct gm_python_slot *slot = &thread->python[i];

@@ -2,7 +2,7 @@
  * The forward stack of the autograd node whose backward runs, where PyTorch has it: in anomaly mode
  * (torch.autograd.set_detect_anomaly, detect_anomaly) a node keeps the text of
  * traceback.format_stack() of the moment at which it was made, in node.metadata['traceback_']
- * (torch/csrc/autograd/python_anomaly_mode.cpp). Nothing is looked at while that mode has never
+ * (torch/csrc/autograd/python_anomaly_mode.cpp). Nothing is examined while that mode has never
  * been on; then it costs a load an event.
  *
  * The engine holds the node while its backward runs, the node its dict, the dict the list and its
@@ -24,7 +24,7 @@ enum {
 	                  by version */
 	DICT_TO = 72,
 	FRAMES_MAX = 64, /* the innermost ones */
-	TEXT_MAX = 1024, /* characters of one that are looked at */
+	TEXT_MAX = 1024, /* characters of one that are examined */
 	ENTRIES_MAX = 64,
 	MARK_MAX = 16000, /* bytes of a mark */
 };

@@ -30,7 +30,7 @@ enum {
 	GM_STACKS_RECORD = GM_AGENT_RECORD_MAX / 2 - 64,
 };
 
-/* A call under way that makes a tensor: agent/tensors.c. */
+/* A call in progress that makes a tensor: agent/tensors.c. */
 struct gm_agent_tensor_note {
 	uint64_t sp; /* of its caller, behind the return address */
 	uint64_t return_address;
@@ -126,7 +126,7 @@ struct gm_stack_code {
 	struct gm_stack_code *older; /* of the same slot */
 };
 
-/* Bits of a print: it is of what the code contains; it is no number that CPython gave. */
+/* Bits of a print: it is of what the code contains; it is not a number that CPython gave. */
 #define GM_PRINT_CONTENT (UINT64_C(1) << 62)
 #define GM_PRINT_MADE (UINT64_C(1) << 63)
 
@@ -183,7 +183,7 @@ struct gm_seen {
 	uint64_t first;        /* of the thread's words, counted from its beginning */
 	uint32_t count;
 	uint32_t stack;
-	bool has_rbp;    /* rbp has to be the same */
+	bool has_rbp;    /* rbp must be the same */
 	uint64_t unused; /* one is a line of the cache */
 };
 _Static_assert(sizeof(struct gm_seen) == 64, "a line of the cache");
@@ -209,7 +209,7 @@ struct gm_stacks_thread {
 	uint64_t task_place;  /* in it, the variable with the engine's task; 0: not known (waiter.c)
 	                       */
 	uint32_t python_count, native_count;
-	uint64_t base; /* the frame of the interpreter's that `python` lies on; 0: none, up to 3.14
+	uint64_t base; /* the frame of the interpreter's that `python` is on; 0: none, up to 3.14
 	                */
 
 	/* borrow.c */
@@ -238,7 +238,7 @@ struct gm_stacks_thread {
 	        task_index; /* in `python`, of the outermost coroutine; UINT32_MAX: there is none */
 	uint32_t task_depth; /* as it was told */
 	uint64_t task_frame; /* its frame, as it was told; 0: none */
-	bool task_turned;    /* since the loops were looked at */
+	bool task_turned;    /* since the loops were examined */
 
 	size_t scratch_used; /* of `record`: decoding.h */
 	/* a slot is a line of the cache */
@@ -277,7 +277,7 @@ struct gm_stacks_python {
 extern struct gm_stacks_options gm_stacks_options;
 extern struct gm_stacks_python gm_stacks_python;
 
-/* Of a stack that is deeper than may be: its innermost frames. */
+/* For a stack that is deeper than may be: its innermost frames. */
 static inline uint32_t gm_stacks_kept(void)
 {
 	return gm_stacks_options.max_frames < GM_STACKS_FRAMES_KEPT ? gm_stacks_options.max_frames

@@ -61,7 +61,7 @@ bool gm_read_checked(uint64_t address, void *ret_bytes, size_t size)
 			errno = saved;
 			return false;
 		}
-		atomic_store(&unable, true); /* seccomp: each page is looked at then */
+		atomic_store(&unable, true); /* seccomp: each page is examined then */
 		errno = saved;
 	}
 	for (uint64_t page = address & ~(uint64_t)(GM_PAGE - 1); page < address + size;

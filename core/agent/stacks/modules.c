@@ -1,7 +1,7 @@
 /*
  * What is loaded, where; each file is written to the agent's file when an address of it is met
  * first, so that reading can name it. And whether something was unloaded: the loader counts that
- * (dlpi_subs of dl_iterate_phdr(3)), which is looked at now and then and before anything new is
+ * (dlpi_subs of dl_iterate_phdr(3)), which is examined now and then and before anything new is
  * learnt.
  */
 #include <elf.h>

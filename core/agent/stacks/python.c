@@ -317,7 +317,7 @@ static uint32_t walk(struct gm_stacks_thread *thread, uint64_t frame)
 	const uint32_t most = gm_stacks_options.max_frames;
 	const uint64_t innermost = frame;
 	uint32_t count = 0;
-	bool past_known = checked; /* this frame was looked at among the known ones */
+	bool past_known = checked; /* this frame was examined among the known ones */
 	bool is_unread = false;
 	uint64_t base = 0;
 

@@ -87,7 +87,7 @@ uint32_t gm_seen_find(
 	return 0;
 }
 
-/* Puts a word on the list. False: it cannot be told in that few bits. */
+/* Puts a word on the list. False: it cannot be determined in that few bits. */
 static bool keep(
         struct gm_stacks_thread *thread, struct gm_seen *seen, uint64_t address, uint64_t value)
 {

@@ -1,7 +1,7 @@
 /*
  * Symbols of libraries that are loaded into this process, by name. dlsym() would do, but it takes
  * the dynamic linker's big lock, which a thread may hold that waits for the very allocator whose
- * report is under way here.
+ * report is in progress here.
  */
 #ifndef GM_AGENT_STACKS_SYMBOLS_H
 #define GM_AGENT_STACKS_SYMBOLS_H

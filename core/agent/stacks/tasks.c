@@ -5,7 +5,7 @@
  *
  * A frame has the same address as long as its coroutine lives, and another coroutine may have that
  * address afterwards. So a coroutine gets a number when it is met, and when a thread turns from one
- * to another, the one that it comes from is looked at: where it has ended, its address is new
+ * to another, the one that it comes from is examined: where it has ended, its address is new
  * again. Which has ended in between, with no event of its own, is not noticed: then two tasks, one
  * after the other, have one number.
  *

@@ -12,8 +12,8 @@
  * A waiter's stack is copied by the kernel, as it may go on meanwhile; where it stands, /proc
  * tells. One that has not come to its wait yet, or was woken, stands nowhere. Where that is the one
  * that is sought, a pair of earlier work could tell of another: its object was freed, and lies
- * where a waiter's object of now does. So only where all were looked at is the outermost pair
- * believed; and as it is a variable of thread_main(), it lies at the same place of this stack from
+ * where a waiter's object of now does. So only where all were examined is the outermost pair
+ * believed; and as it is a variable of thread_main(), it is at the same place of this stack from
  * then on, and is the only one that is asked about.
  */
 #include <fcntl.h>
@@ -99,7 +99,7 @@ static uint64_t stack_pointer(uint32_t thread)
 	return last ? strtoull(last + 1, NULL, 16) : 0;
 }
 
-/* Which of the objects the waiter has, as bits. False: its stack cannot be looked at. */
+/* Which of the objects the waiter has, as bits. False: its stack cannot be examined. */
 static bool common(struct gm_stacks_thread *thread, uint32_t waiter, const uint64_t *objects,
         size_t object_count, uint64_t *ret_has)
 {

@@ -1,5 +1,5 @@
 /*
- * What tensors are called at a moment of a process: parameters, buffers and gradients by the path
+ * The names of tensors at a moment of a process: parameters, buffers and gradients by the path
  * of their module, as named_parameters() has it, what optimizers keep for them, and what other
  * attributes of modules hold. No code runs there.
  */

@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "base/map.h"
 
-/* A tensor under way. Its name is made of three: "PREFIX.PATH", "KEY of PREFIX.PATH". */
+/* A tensor in progress. Its name is made of three: "PREFIX.PATH", "KEY of PREFIX.PATH". */
 struct gm_found_name {
 	struct gm_tensor_name tensor; /* without its name */
 	char *path;                   /* below its root; owned */
@@ -25,7 +25,7 @@ struct gm_name_root {
 	char *prefix; /* "generator"; NULL: what is below is told without; owned */
 };
 
-/* What of a parameter lies in a flat copy of many, which an optimizer has in their place. */
+/* What of a parameter is in a flat copy of many, which an optimizer has in their place. */
 struct gm_name_fragment {
 	uint64_t storage, start; /* StorageImpl; element of it */
 	uint64_t count;          /* elements */
@@ -52,7 +52,7 @@ void gm_name_walk_modules(struct gm_name_walk *walk);
 /* The number of an object's entry in `found`, plus 1; 0: it has none. */
 uint64_t gm_name_walk_add(
         struct gm_name_walk *walk, enum gm_named_kind kind, uint64_t object, const char *key);
-/* The same of a tensor, with the path as it is. */
+/* The same for a tensor, with the path as it is. */
 uint64_t gm_name_walk_tensor(struct gm_name_walk *walk, enum gm_named_kind kind,
         const struct gm_tensor *tensor, const char *key);
 /* Keys of dicts are read up to a length (cpython/objects/references.c): one that may have been cut

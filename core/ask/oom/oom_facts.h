@@ -1,7 +1,7 @@
 /*
  * What is known of one out-of-memory error, and the verdict on it. Facts come from the error's own
  * text (oom_text.h), from a process, a core or a recording (oom.h); the verdict is arithmetic on
- * them alone, so that a pasted message and a core of the same failure are judged alike.
+ * them alone, so that a pasted message and a core of the same failure are evaluated alike.
  */
 #ifndef GM_ASK_OOM_FACTS_H
 #define GM_ASK_OOM_FACTS_H

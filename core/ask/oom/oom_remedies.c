@@ -94,7 +94,7 @@ static void add_expandable(const struct gm_oom_facts *facts, struct gm_oom_judge
 	        ->most = most;
 }
 
-/* Of what waits for a stream, whole segments could be given back, and a piece that is large enough
+/* Of what waits for a stream, whole segments could be released, and a piece that is large enough
  * used. */
 static void add_waiting(const struct gm_oom_facts *facts, struct gm_oom_judgement *judgement)
 {

@@ -306,7 +306,7 @@ static void read_label(const char *text, const char *at, char *label, size_t siz
 
 static const char asked[] = "Tried to allocate";
 
-/* The next request with a size behind it. */
+/* The next request with a size after it. */
 static const char *next_request(const char *at, const char *end, uint64_t *ret_bytes)
 {
 	while (at < end && (at = memmem(at, (size_t)(end - at), asked, sizeof(asked) - 1))) {

@@ -140,7 +140,7 @@ static bool read_casts(struct gm_amp *amp, const struct gm_categories *categorie
 	return good;
 }
 
-/* Of a recording without the agent's records: that there are casts, and not of what. */
+/* For a recording without the agent's records: that there are casts, and not of what. */
 static void read_stacks(struct gm_amp *amp, struct gm_amp_signs *signs)
 {
 	for (size_t i = 0; i < gm_model_block_count(amp->model); i++) {

@@ -19,7 +19,7 @@ static inline bool gm_amp_is_half(unsigned type)
 	return type == GM_AMP_FLOAT16 || type == GM_AMP_BFLOAT16;
 }
 
-/* What the names of a native stack say; each stack is looked at once. */
+/* What the names of a native stack say; each stack is examined once. */
 enum gm_amp_sign {
 	GM_AMP_LOOKED_AT = 1,
 	GM_AMP_CASTS = 2,        /* autocast converts an argument */

@@ -72,8 +72,8 @@ struct gm_amp_gradient {
 	uint32_t dtype;        /* c10::ScalarType */
 	uint64_t address;      /* of its data */
 	uint64_t elements, not_finite, nan;
-	uint32_t block; /* that begins there; GM_NO_BLOCK: it lies within one, or that is not known
-	                 */
+	uint32_t block;   /* that begins there; GM_NO_BLOCK: it is within one, or that is not known
+	                   */
 	const char *name; /* NULL: not known; the log's */
 };
 

@@ -1,6 +1,6 @@
 /*
  * Gradients of mixed precision. Backward of a conversion (ToCopyBackward0) makes a parameter's
- * float32 gradient of a half one: it allocates the former, and the latter is freed right behind it,
+ * float32 gradient of a half one: it allocates the former, and the latter is freed right after it,
  * by the same thread. The released gradients are those that backward made and kept.
  */
 #include "ask/recording/amp_tensors.h"

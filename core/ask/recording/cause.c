@@ -97,7 +97,7 @@ void gm_teardown_read(
 		/* Whether or not a wrapper was further in: a saved tensor may own its Python
 		 * object. */
 		teardown.node |= is_node;
-		/* what the node behind it is called says nothing: that one saved something else, or
+		/* what the node after it is called says nothing: that one saved something else, or
 		 * nothing */
 		if (!teardown.node_name && strstr(place.function, "autograd::AccumulateGrad"))
 			teardown.leaf = true;

@@ -10,7 +10,7 @@
 
 enum {
 	TAILS_MAX = 8,         /* blocks of one line that may grow side by side */
-	BETWEEN_MAX = 1 << 20, /* blocks that are looked at for what was joined */
+	BETWEEN_MAX = 1 << 20, /* blocks that are examined for what was joined */
 };
 
 /* A block that others may be joined to, and how it came about. */

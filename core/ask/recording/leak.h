@@ -36,11 +36,11 @@ struct gm_leak_holder {
 	bool complete;          /* all references to it were found */
 };
 
-/* A loop that was looked at. */
+/* A loop that was examined. */
 struct gm_leak_loop {
 	struct gm_step_loop loop; /* not of steps, which may be of several */
 	bool of_steps;
-	uint32_t from, to; /* iterations that were looked at, from 1; from > to: too few */
+	uint32_t from, to; /* iterations that were examined, from 1; from > to: too few */
 };
 
 struct gm_leaks {

@@ -5,7 +5,7 @@
 #include "ask/context.h"
 #include "ask/target/memory.h"
 
-/* Of the recording that the context is about, after an event; GM_NO_EVENT: after the last. */
+/* For the recording that the context is about, after an event; GM_NO_EVENT: after the last. */
 struct gm_error *gm_memory_after(
         struct gm_context *context, int device, uint32_t event, struct gm_memory *ret_memory);
 

@@ -22,7 +22,7 @@ bool gm_place_frame(
         const struct gm_log *log, uint32_t stack, size_t index, struct gm_frame_place *ret_place);
 /* The innermost frame that is the user's own, else the innermost. False: the stack is empty. */
 bool gm_place_site(const struct gm_log *log, uint32_t stack, struct gm_frame_place *ret_place);
-/* The same of the forward stack of the autograd node whose backward the event is of; false: it is
+/* The same for the forward stack of the autograd node whose backward the event is of; false: it is
  * not known. */
 bool gm_place_forward(
         const struct gm_model *model, uint32_t event, struct gm_forward_frame *ret_frame);
@@ -36,7 +36,7 @@ struct gm_native_place {
 	uint32_t line;
 };
 void gm_place_native(const struct gm_log *log, uint64_t address, struct gm_native_place *ret_place);
-/* Of an event without Python, whose memory is a library's own: the innermost function of that
+/* For an event without Python, whose memory is a library's own: the innermost function of that
  * library. */
 bool gm_place_native_site(
         const struct gm_log *log, const struct gm_event *event, struct gm_native_place *ret_place);

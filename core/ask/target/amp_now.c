@@ -253,7 +253,7 @@ static bool see_groups(
 	return true;
 }
 
-/* Of a parameter's state: a dict that is not empty. */
+/* For a parameter's state: a dict that is not empty. */
 static bool see_any(
         void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {

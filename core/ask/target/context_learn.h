@@ -11,7 +11,7 @@
 struct gm_error *gm_context_learn(
         struct gm_context *context, struct gm_torch_learned *ret_learned, bool *ret_fresh);
 
-/* The same of a CPython; its row then serves whoever opens it. */
+/* The same for a CPython; its row then serves whoever opens it. */
 struct gm_error *gm_context_learn_python(struct gm_context *context, bool *ret_fresh);
 
 /* Switched off by --no-learn or GPUMEM_NO_LEARN. */

@@ -108,7 +108,7 @@ static struct gm_error *check_memory(
 	        (struct gm_doctor_fact){GM_FOUND_MEMORY, .number = modules, .other = mappings});
 }
 
-/* Of a core, which libraries are not here as they were: the first few by name. */
+/* For a core, which libraries are not here as they were: the first few by name. */
 static struct gm_error *check_libraries(struct gm_context *context, struct gm_doctor *doctor)
 {
 	enum { NAMED = 6 };
@@ -160,7 +160,7 @@ static struct gm_error *check_python(
 static struct gm_error *check_torch(
         struct gm_context *context, struct gm_doctor *doctor, struct findings *findings)
 {
-	/* Without Python's objects it cannot be read, but whether it is there can be told. */
+	/* Without Python's objects it cannot be read, but whether it is there can be determined. */
 	if (findings->python) {
 		bool loaded = gm_symbols_find_module(context->symbols, "libc10.so") != NULL;
 		findings->torch = loaded ? TORCH_UNREADABLE : TORCH_ABSENT;

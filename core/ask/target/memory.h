@@ -57,12 +57,12 @@ struct gm_memory {
 	/* once what waits for a stream is free as well: of wholly free segments, and the largest
 	 * part */
 	uint64_t waited_whole, waited_largest;
-	/* of wholly free segments, which empty_cache() gives back; of private pools' holes */
+	/* of wholly free segments, which empty_cache() releases; of private pools' holes */
 	uint64_t whole_free, private_free;
 	/* The allocator's own account of now; NULL: a recording told. */
 	const struct gm_allocator_device *allocator;
 	struct gm_allocator_device own; /* what `allocator` points to */
-	/* The device, where it can be told (device.h). GM_NOT_KNOWN */
+	/* The device, where it can be determined (device.h). GM_NOT_KNOWN */
 	uint64_t total, device_free;
 	struct gm_device_facts there; /* total 0: not asked, or nothing is known */
 	struct gm_pause pause;        /* of a process */
@@ -73,8 +73,8 @@ struct gm_memory {
 
 /*
  * What the moment of an out-of-memory error tells of a recording, in which no pool is named:
- * PyTorch has given back every wholly free segment that it may. One that is there still is kept for
- * a private pool; or a private pool was in use, and then the others' are not given back. Either way
+ * PyTorch has released every wholly free segment that it may. One that is there still is kept for
+ * a private pool; or a private pool was in use, and then the others' are not released. Either way
  * the request could not have it.
  */
 void gm_memory_is_at_oom(struct gm_memory *memory);
@@ -83,7 +83,7 @@ void gm_memory_deinit(struct gm_memory *memory);
 /*
  * Whether the blocks add up to the figures that the allocator keeps itself, allocated and reserved.
  * True of a recording, which has no such figures. Where it is false an answer about the memory is
- * incomplete and has to say so.
+ * incomplete and must report it.
  */
 bool gm_memory_agrees(const struct gm_memory *memory);
 

@@ -1,13 +1,13 @@
 /*
- * A process that stands still for a question. Its memory is read in many small steps; a program
+ * A process that is stopped for a question. Its memory is read in many small steps; a program
  * that runs on meanwhile makes of them a picture of no moment at all.
  *
  * In a shell a question stops all threads of its process (image/stop.h), copies what they can write
- * to (image/capture.h), lets them go on, and reads the copy. Where it reads little, or there is no
- * memory for a copy, they go on when all is read. What needs no single moment is read before:
+ * to (image/capture.h), lets them continue, and reads the copy. Where it reads little, or there is
+ * no memory for a copy, they go on when all is read. What needs no single moment is read before:
  * libraries, symbols, layouts. A core, a process that gdb has stopped and one that is stopped
  * already (SIGSTOP) stand still by themselves. Whatever ends this process, the kernel lets the
- * threads go on.
+ * threads continue.
  */
 #ifndef GM_ASK_PAUSE_H
 #define GM_ASK_PAUSE_H
@@ -17,7 +17,7 @@
 #include "ask/context.h"
 
 enum gm_stillness {
-	GM_STILL,         /* it stood still by itself */
+	GM_STILL,         /* it was stopped by itself */
 	GM_PAUSED,        /* it was stopped for the question */
 	GM_NOT_PAUSED,    /* it ran on: --no-pause */
 	GM_NOT_STOPPABLE, /* it ran on: it could not be stopped (a debugger traces it, no
@@ -25,12 +25,12 @@ enum gm_stillness {
 	GM_INCONSISTENT,  /* it was stopped, each time in the midst of a change of the allocator */
 };
 
-/* What a question reads while its process stands still. Of the outermost one. */
+/* What a question reads while its process is stopped. Of the outermost one. */
 enum gm_reading {
 	GM_READS_LITTLE, /* the allocator's tables: read where they are */
 	GM_READS_MUCH,   /* objects: all that the program can write to is copied first */
 	/* The same without what has no address in it, of which a tensor's numbers are most: who
-	 * reads some of it all the same may find that it has changed (`lost`), and has to ask
+	 * reads some of it all the same may find that it has changed (`lost`), and must ask
 	 * again; then all is copied. */
 	GM_READS_REFERENCES,
 };
@@ -54,14 +54,14 @@ static inline bool gm_pause_is_still(const struct gm_pause *pause)
 
 /*
  * To be called before a question reads a process, and gm_context_resume() once all is read; they
- * nest. What keeps the process from being stopped is no error: *ret_pause of the end says so, and
- * the answer has to. Errors: those of opening the process.
+ * nest. What keeps the process from being stopped is not an error: *ret_pause of the end reports
+ * it, and the answer has to. Errors: those of opening the process.
  */
 struct gm_error *gm_context_pause(struct gm_context *context, enum gm_reading reading);
 /* ret_pause: may be NULL. Of an inner call `seconds` is 0. */
 void gm_context_resume(struct gm_context *context, struct gm_pause *ret_pause);
 /*
- * Of a running process: references of a call that is under way may be in registers and among the
+ * Of a running process: references of a call that is in progress may be in registers and among the
  * temporaries of its C++ frames, and then not all are found. Whether the question is to be asked
  * again, at another moment; it waits a little then. Not of a program that has not run since: it
  * would be told the same. `moments` begins as {0}, and counts; `pause` and `complete` are those of

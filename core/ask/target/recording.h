@@ -13,7 +13,7 @@ struct gm_image;
 /* The path, as we can open it: the agent's file, or the log that it was made into since. *ret_path
  * is NULL where there is none. The caller frees it. */
 struct gm_error *gm_recording_of(const struct gm_image *image, char **ret_path);
-/* The same of a process. */
+/* The same for a process. */
 struct gm_error *gm_recording_find(int pid, char **ret_path);
 
 #endif

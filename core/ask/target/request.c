@@ -24,7 +24,7 @@ static uint64_t page_of(const struct gm_memory_segment *segment)
 	                                               : GM_TORCH_LARGE_SEGMENT;
 }
 
-/* Are all segments beside it, which would be one with it, of whole pages? */
+/* Are all segments next to it, which would be one with it, of whole pages? */
 static bool is_aligned(const struct gm_memory *memory, const struct gm_memory_segment *segment)
 {
 	uint64_t page = page_of(segment);
@@ -38,7 +38,7 @@ static bool is_aligned(const struct gm_memory *memory, const struct gm_memory_se
 }
 
 /*
- * An expandable segment of large blocks gets and gives back memory in pages of 20 MiB, one of small
+ * An expandable segment of large blocks gets and releases memory in pages of 20 MiB, one of small
  * blocks in pages of 2 MiB. All blocks of a stream lie in one: where a page begins in one of our
  * segments is known only if the others are of whole pages. Else a hole of n pages and a bit is sure
  * to have n - 1 whole ones.

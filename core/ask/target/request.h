@@ -28,7 +28,7 @@ void gm_memory_request(const struct gm_memory *memory, uint64_t bytes, uint64_t 
         struct gm_request *ret_request);
 /* What PyTorch asks CUDA for when no hole serves a request of so many bytes. */
 uint64_t gm_segment_size(uint64_t bytes);
-/* Bytes in holes, private pools' left out, that expandable segments would give back and use
+/* Bytes in holes, private pools' left out, that expandable segments would release and use
  * elsewhere. */
 uint64_t gm_memory_movable(const struct gm_memory *memory);
 

@@ -6,7 +6,7 @@
 #include "ask/target/memory.h"
 #include "ask/target/pause.h"
 
-/* Of a live process or a core dump, from the allocator's own records: nothing was recorded. */
+/* For a live process or a core dump, from the allocator's own records: nothing was recorded. */
 struct gm_target_info {
 	char *source;              /* "process 4711 (python train.py)", "core.4711"; owned */
 	int pid;                   /* 0: unknown */
@@ -16,7 +16,7 @@ struct gm_target_info {
 	uint64_t kernels_not_computed;
 	char *recording; /* the file that it is recorded into, or was; NULL: none; owned */
 	struct gm_pause pause;
-	bool complete; /* gm_memory_agrees() of each device, and it stood still */
+	bool complete; /* gm_memory_agrees() of each device, and it was stopped */
 };
 struct gm_error *gm_ask_target_info(struct gm_context *context, struct gm_target_info *ret_info);
 void gm_target_info_deinit(struct gm_target_info *info);

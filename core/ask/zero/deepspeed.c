@@ -106,7 +106,7 @@ static uint64_t least(uint64_t one, uint64_t other)
 	return one < other ? one : other;
 }
 
-/* What of a parameter lies in this rank's part */
+/* What of a parameter is in this rank's part */
 static void find_owner(struct gm_zero_engine *engine, struct gm_zero_parameter *parameter,
         const struct gm_tensor *tensor)
 {

@@ -131,7 +131,7 @@ struct gm_zero_sharding {
 	struct gm_zero_term terms[GM_ZERO_PART_COUNT];
 };
 
-/* What a device has beside that. */
+/* What a device has next to that. */
 struct gm_zero_device {
 	int device;
 	uint64_t allocated; /* blocks of PyTorch's allocator */

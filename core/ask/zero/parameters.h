@@ -15,7 +15,7 @@ struct gm_zero_parameters {
 };
 
 void gm_zero_parameters_deinit(struct gm_zero_parameters *parameters);
-/* Adds one. NULL: it was there, or is no tensor. The pointer holds until the next one. */
+/* Adds one. NULL: it was there, or is not a tensor. The pointer holds until the next one. */
 struct gm_zero_parameter *gm_zero_parameter_add(struct gm_zero_parameters *parameters,
         uint64_t object, uint32_t group, struct gm_tensor *ret_tensor);
 /* The same, of one that is known to be new: `whole` is the parameter as the model has it, `part`
@@ -47,7 +47,7 @@ bool gm_zero_state_tensor(struct gm_zero_parameters *parameters, uint64_t object
 /* A flat tensor for communication, of `count` parameters; 0: not known. */
 void gm_zero_buffer(struct gm_zero_parameters *parameters, enum gm_zero_bucket_kind kind,
         const struct gm_tensor *tensor, uint64_t count);
-/* The same of a Python object. False: it is no tensor. */
+/* The same for a Python object. False: it is not a tensor. */
 bool gm_zero_buffer_of(
         struct gm_zero_parameters *parameters, enum gm_zero_bucket_kind kind, uint64_t object);
 

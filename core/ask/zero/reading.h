@@ -33,7 +33,7 @@ struct gm_zero_attribute {
 /* Fills in the objects of attributes; the others stay 0. */
 void gm_zero_attributes(struct gm_zero_reading *reading, uint64_t object,
         struct gm_zero_attribute *attributes, size_t count);
-/* The same of a dict's entries with keys of text. */
+/* The same for a dict's entries with keys of text. */
 void gm_zero_entries(struct gm_zero_reading *reading, uint64_t dict,
         struct gm_zero_attribute *attributes, size_t count);
 /* A list's or a tuple's. Stops where `visit` returns false. */

@@ -26,7 +26,7 @@ static void set_terminal(gpumem_session *session)
 /*
  * What one step of a question has freed the next one uses: the kernel clears each page that is new
  * to a process, which costs as much as reading twice as many. So all but the largest arrays come
- * from heaps, which grow in large steps and are not given back before the end; those are mappings
+ * from heaps, which grow in large steps and are not released before the end; those are mappings
  * of their own, which grow without being copied.
  */
 static void set_allocator(void)

@@ -80,7 +80,7 @@ static uint32_t jump_target(const struct follow *follow, const struct gm_opcode 
 	if (follow->version < 0x030a)
 		argument /= 2; /* bytes */
 	if (opcode->flags & GM_OPCODE_JUMP_BACK)
-		target = (uint64_t)next - argument; /* huge, where it lies before the code */
+		target = (uint64_t)next - argument; /* huge, where it is before the code */
 	else
 		target = opcode->flags & GM_OPCODE_JUMP_ABSOLUTE ? argument
 		                                                 : (uint64_t)next + argument;
@@ -103,7 +103,7 @@ static void follow_one(struct follow *follow, uint32_t unit)
 		follow->failed = true;
 		return;
 	}
-	/* decoding goes on from an EXTENDED_ARG to the instruction that it is for */
+	/* decoding continues from an EXTENDED_ARG to the instruction that it is for */
 	opcode = &follow->opcodes[at.opcode];
 	next = at.start / 2 + 1 + opcode->caches;
 	if (opcode->flags &
@@ -164,7 +164,7 @@ static void follow_handlers(struct follow *follow, const uint8_t *table, size_t 
 			return;
 		}
 		/* the exception is pushed, and the instruction's offset before it where the low bit
-		 * says so */
+		 * reports it */
 		reach(follow, target, (int)(depth >> 1) + (int)(depth & 1) + 1);
 		follow_all(follow);
 	}

@@ -1,11 +1,11 @@
 /*
- * The instruction under way: what a byte offset in the bytecode means for names.
+ * The instruction in progress: what a byte offset in the bytecode means for names.
  *
  * CPython moves the frame's instruction pointer at the start of each instruction (INSTRUCTION_START
  * in Python/ceval.c), past the caches where it enters a Python function within the loop. A
  * superinstruction of 3.11 and 3.12 runs its second half without moving it: STORE_FAST__LOAD_FAST
  * can only free in its first half, the LOAD ones never, and of STORE_FAST__STORE_FAST either half
- * may be under way; then both names are told.
+ * may be in progress; then both names are told.
  */
 #include <stdlib.h>
 
@@ -122,7 +122,7 @@ static int64_t slot_named(const struct gm_code *code, const char *name)
 }
 
 /*
- * Which of two stores is under way. Both values were popped, but popping leaves them in the value
+ * Which of two stores is in progress. Both values were popped, but popping leaves them in the value
  * stack's memory, the first to be stored above the second (ceval.c, POP()). While the first store
  * frees the old object, the second slot does not have its new value yet.
  */

@@ -17,7 +17,7 @@ bool gm_py_emit(struct gm_visit *visit, uint64_t target, enum gm_edge_kind kind,
         int64_t index);
 bool gm_py_emit_field(struct gm_visit *visit, uint64_t object, int32_t offset,
         enum gm_edge_kind kind, const char *name);
-/* The same of a slot of a frame, where it has a reference that is counted. */
+/* The same for a slot of a frame, where it has a reference that is counted. */
 bool gm_py_emit_slot(struct gm_visit *visit, uint64_t frame, int32_t offset, enum gm_edge_kind kind,
         const char *name);
 bool gm_py_emit_slots(struct gm_visit *visit, uint64_t address, uint64_t count,

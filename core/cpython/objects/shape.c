@@ -154,7 +154,7 @@ uint64_t gm_py_item_count(const struct gm_type *type, uint64_t count)
 	return count < most ? count : type->counted_at == GM_NO_FIELD ? 0 : most;
 }
 
-/* Where the part begins whose layout is not known: behind the last base that is known whole. */
+/* Where the part begins whose layout is not known: after the last base that is known whole. */
 static int32_t guess_from(const struct gm_type *type)
 {
 	enum { MAX_GUESSED = 4000 };

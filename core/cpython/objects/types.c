@@ -99,7 +99,7 @@ void gm_py_types_destroy(struct gm_python *python)
 	}
 }
 
-/* The head of a PyTypeObject, as far as it is looked at. */
+/* The head of a PyTypeObject, as far as it is examined. */
 struct head {
 	uint64_t metatype, name, members, base;
 	int64_t basicsize, itemsize, dictoffset, weaklistoffset;

@@ -282,7 +282,7 @@ static bool has_pools(struct gm_python *python, uint64_t start, uint64_t end)
 
 /* Arenas are mappings without a file (Objects/obmalloc.c, _PyObject_ArenaMmap()), and the kernel
  * joins those that lie side by side, and with what else is there: a tensor's gigabytes. An arena is
- * 256 KiB, 1 MiB from 3.10 on: of a range of 16 MiB each is looked at. */
+ * 256 KiB, 1 MiB from 3.10 on: of a range of 16 MiB each is examined. */
 bool gm_py_may_have_pools(
         struct gm_python *python, const struct gm_mapping *mapping, uint64_t start, uint64_t end)
 {

@@ -27,7 +27,7 @@ struct gm_pool_object {
 	bool special; /* of a type that the walk names so */
 };
 
-/* A pool whose blocks all were looked at. */
+/* A pool whose blocks all were examined. */
 struct gm_pool_place {
 	uint64_t address;
 	uint32_t block; /* bytes of one; the first begins at GM_POOL_FIRST */

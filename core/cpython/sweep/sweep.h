@@ -8,8 +8,8 @@
  * The lists are what counts all the same. Each object found tells which one comes next in its list:
  * what comes next and was not found is followed there; and if then each object is the next of
  * exactly one, and nothing else is, those found are the lists' and no others. Where it is not so (a
- * process that runs, a collection under way, another allocator, damaged memory) the sweep says so,
- * and the lists are to be followed.
+ * process that runs, a collection in progress, another allocator, damaged memory) the sweep reports
+ * it, and the lists are to be followed.
  */
 #ifndef GM_CPYTHON_SWEEP_H
 #define GM_CPYTHON_SWEEP_H

@@ -71,7 +71,7 @@ struct gm_sweeper *gm_sweeper_of(struct gm_sweep *sweep, unsigned thread);
 void gm_sweep_squeeze(struct gm_walker *walker);
 /* sweep_pools.c: makes the table of pools; false: no memory. */
 bool gm_sweep_gather_pools(struct gm_sweep *sweep);
-/* Does a block begin here whose object, if it has one, was looked at? */
+/* Does a block begin here whose object, if it has one, was examined? */
 bool gm_sweep_is_block(const struct gm_sweep *sweep, uint64_t address);
 
 #endif

@@ -93,7 +93,7 @@ static void resolve(struct resolving *resolving, uint32_t from, uint64_t target,
 	struct gm_walk_outside other = {target, from, extra & ~GM_WALK_LOOKED_AT};
 	bool pushed = true;
 	/* A block in which no object was found holds a string, a number, code or nothing. So does
-	 * one whose first words alone might be an object's: whether they were looked at is a matter
+	 * one whose first words alone might be an object's: whether they were examined is a matter
 	 * of chance. */
 	if (to != GM_NO_ADDRESS_NUMBER)
 		pushed = gm_array_push(&walker->references, known);
@@ -163,7 +163,7 @@ static void note_no_memory(struct gm_sweep *sweep)
 		}                                                                                 \
 	} while (0)
 
-/* What is unknown lies everywhere: all groups' are looked at in one go. */
+/* What is unknown lies everywhere: all groups' are examined in one go. */
 static void hand_over(struct gm_sweep *sweep, struct resolving *resolving)
 {
 	struct gm_walker *walker = resolving->walker;
@@ -325,8 +325,8 @@ static size_t parts_up_to(struct resolving *resolving, uint64_t address)
 	return resolving->parts;
 }
 
-/* In a chunk's part, whose holders ascend: the first reference of this one or of those behind it.
- * It is looked for from where the last holder was, in steps that double. */
+/* In a chunk's part, whose holders ascend: the first reference of this one or of those after it.
+ * It is searched for from where the last holder was, in steps that double. */
 static size_t first_reference(struct resolving *resolving, const struct gm_sweeper *sweeper,
         const struct gm_sweep_part *part, uint64_t holder)
 {

@@ -1,6 +1,6 @@
 /*
  * Keeps what a sweep notes small: strings and numbers are sorted out before there is too much of
- * it. A damaged length makes an array of all that lies behind it: where most of what was noted
+ * it. A damaged length makes an array of all that lies after it: where most of what was noted
  * leads to no object, the sweep is given up.
  */
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * All objects that the garbage collector tracks, and the loaded modules.
  *
  * The collector keeps its objects in circular lists, one per generation, each object's links right
- * before it (Include/internal/pycore_gc.h). While a collection is under way it moves objects to
+ * before it (Include/internal/pycore_gc.h). While a collection is in progress it moves objects to
  * lists of its own on its C stack: those are not seen then.
  */
 #include "cpython/sweep/store.h"

@@ -4,7 +4,7 @@
  *
  * Objects are gone through in the order of their addresses, in batches that a few threads take. The
  * tables and arrays that an object owns, and the heads of what it refers to and the set of objects
- * does not have, are looked at at once where the image keeps them (image/kept.h); else those of a
+ * does not have, are examined at once where the image keeps them (image/kept.h); else those of a
  * batch are sorted by address, so that memory is read forward in large parts. The outcome depends
  * neither on that nor on the threads.
  */

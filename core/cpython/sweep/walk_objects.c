@@ -207,7 +207,7 @@ static void walk_object(
 	const struct gm_python_layout *layout = &walker->python->layout;
 	const struct gm_walk_type *found =
 	        gm_walk_type_at(walker, gm_u64_at(bytes, layout->object_type));
-	/* a copy: what it refers to may be looked at meanwhile, and its type take the same slot */
+	/* a copy: what it refers to may be examined meanwhile, and its type take the same slot */
 	struct gm_walk_type known = found ? *found : (struct gm_walk_type){0};
 	const struct gm_type *type = known.type;
 	uint8_t copy[MAX_BASIC + BEFORE];

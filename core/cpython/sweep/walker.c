@@ -124,8 +124,8 @@ static void look_at(struct gm_walker *walker, struct gm_walk_head *waiting)
 	}
 }
 
-/* What the set does not have is looked at here where its memory is kept, else with others of its
- * neighbourhood. It mostly lies in no cache yet: it is fetched while some others are looked at. */
+/* What the set does not have is examined here where its memory is kept, else with others of its
+ * neighbourhood. It mostly is in no cache yet: it is fetched while some others are examined. */
 static bool push_unknown(struct gm_walker *walker, struct gm_walk_outside unknown)
 {
 	const uint8_t *head = gm_kept_have_near(walker->store.kept, unknown.to,
@@ -150,7 +150,7 @@ void gm_walk_emit_rest(struct gm_walker *walker)
  */
 
 /*
- * What a reference leads to is looked at where it lies in these chunks, or elsewhere if it is met
+ * What a reference leads to is examined where it is in these chunks, or elsewhere if it is met
  * again and again: a list of millions of Nones is not to be noted.
  */
 enum gm_looked gm_walk_look_at(struct gm_walker *walker, uint64_t target, const uint8_t *head)

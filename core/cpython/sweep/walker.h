@@ -14,7 +14,7 @@
 enum {
 	GM_WALK_TYPES = 4096,     /* slots of a thread's table of types */
 	GM_WALK_ATOMS = 1 << 11,  /* slots of its table of strings and numbers met lately */
-	GM_WALK_AHEAD = 16,       /* heads of objects that are fetched before they are looked at */
+	GM_WALK_AHEAD = 16,       /* heads of objects that are fetched before they are examined */
 	GM_WALK_FRAMES = 128,     /* of memory that a thread keeps: 8 MiB */
 	GM_WALK_FEW_FRAMES = 24,  /* where there is little to walk */
 	GM_WALK_LARGE = 64 << 10, /* bytes of an array that are read at a time */
@@ -22,7 +22,7 @@ enum {
 	GM_WALK_HEAD = 32,        /* bytes of an object up to its type, at most */
 };
 
-/* In a sweep's `extra`: what it leads to was looked at, and is no string, number or code. */
+/* In a sweep's `extra`: what it leads to was examined, and is no string, number or code. */
 #define GM_WALK_LOOKED_AT (UINT32_C(1) << 31)
 
 /* What is to be read of an array or a table that an object owns. */
@@ -40,7 +40,7 @@ struct gm_walk_request {
 	uint16_t extra;
 };
 
-/* A reference that was found after those of the objects behind it. */
+/* A reference that was found after those of the objects after it. */
 struct gm_walk_late {
 	struct gm_walk_reference reference;
 	uint32_t position;
@@ -109,7 +109,7 @@ struct gm_list_walk {
 /* `frames`: of memory that it may keep. NULL: no memory. */
 struct gm_walker *gm_walker_create(struct gm_list_walk *walk, size_t frames);
 void gm_walker_destroy(struct gm_walker *walker);
-/* Sorts out what is unknown, and hands over what was found. */
+/* Sorts out what is unknown, and passes what was found. */
 void gm_walk_batch_end(struct gm_walker *walker, struct gm_walk_batch *batch);
 /* Notes that a string, number or code is here. */
 void gm_walk_is_atom(struct gm_walker *walker, uint64_t address);
@@ -129,7 +129,7 @@ bool gm_walk_is_counted(const struct gm_walker *walker, const uint8_t *head);
 /* The type at an address; NULL: there is none. Until the next call. The look-up of one seen before
  * takes no lock. */
 const struct gm_walk_type *gm_walk_type_at(struct gm_walker *walker, uint64_t address);
-/* Notes a reference: known, or to be looked at when those that nothing keeps are sorted. */
+/* Notes a reference: known, or to be examined when those that nothing keeps are sorted. */
 void gm_walk_emit(struct gm_walker *walker, uint32_t from, uint64_t target, uint32_t extra);
 /* Looks at those that wait for it. */
 void gm_walk_emit_rest(struct gm_walker *walker);

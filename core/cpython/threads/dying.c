@@ -18,7 +18,7 @@ static uint64_t after_live_frames(struct gm_python *python)
 {
 	uint64_t end = 0;
 
-	/* The innermost live frame that lies on the data stack; generators' frames do not. */
+	/* The innermost live frame that is on the data stack; generators' frames do not. */
 	for (size_t i = 0; i < python->raw.count; i++) {
 		const struct gm_raw_frame *raw = &python->raw.items[i];
 		if (!raw->entry)
@@ -152,7 +152,7 @@ static bool drives_no_generator(struct gm_python *python, const struct gm_python
 }
 
 /*
- * A generator that has just ended clears its frame, which lies within it. Whoever drives it has it
+ * A generator that has just ended clears its frame, which is within it. Whoever drives it has it
  * on the value stack: look there for one that is done and has a slot whose object is dying.
  */
 static bool find_generator(struct gm_python *python, const struct gm_python_frame *frame,

@@ -267,7 +267,7 @@ bool gm_py_read_frame(struct gm_python *python, uint64_t address, struct gm_raw_
 		ret->instruction = (uint64_t)(int64_t)gm_i32_at(at, layout->frame_lasti);
 	ret->entry = NULL;
 	ret->loop = 0;
-	/* 3.11: is_entry, the byte before owner; 3.12+: a frame of C's lies between, see collect()
+	/* 3.11: is_entry, the byte before owner; 3.12+: a frame of C's is between, see collect()
 	 */
 	ret->entered =
 	        python->version < 0x030b || (python->version == 0x030b && layout->frame_owner > 0 &&
@@ -276,7 +276,7 @@ bool gm_py_read_frame(struct gm_python *python, uint64_t address, struct gm_raw_
 	return true;
 }
 
-/* Byte offset of the instruction under way; a frame that has not begun gives 0. */
+/* Byte offset of the instruction in progress; a frame that has not begun gives 0. */
 uint32_t gm_py_lasti(const struct gm_python *python, const struct gm_raw_frame *raw)
 {
 	int64_t offset;

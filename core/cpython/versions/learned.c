@@ -287,7 +287,7 @@ static bool is_behind(const char *name)
 	return false;
 }
 
-/* A field lies within the part of its struct that is read at once. */
+/* A field is within the part of its struct that is read at once. */
 static const char *check_within(struct gm_python_layout *layout, const char **ret_field)
 {
 	const struct {

@@ -38,7 +38,7 @@ struct gm_published_head {
 	uint64_t free_threaded;
 };
 
-enum { GM_PUBLISHED_MOST = 1024 }; /* bytes of it that are looked at */
+enum { GM_PUBLISHED_MOST = 1024 }; /* bytes of it that are examined */
 
 /* Puts the offsets that a CPython publishes over those of its version's table: where they differ (a
  * build with other options) they come from the very binary. Absurd ones leave the layout as it is.

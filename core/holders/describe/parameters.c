@@ -14,7 +14,7 @@
 
 enum {
 	MAX_DEPTH = 32,
-	MAX_REFERRERS = 4096, /* of one object, that are looked at */
+	MAX_REFERRERS = 4096, /* of one object, that are examined */
 };
 
 struct key_search {

@@ -8,7 +8,7 @@
 uint64_t gm_key_of_value(struct gm_holders *graph, uint64_t dict, uint64_t value);
 /* "layers.0.weight" for a parameter that a module has; NULL: none is known to. Caller frees. */
 char *gm_parameter_name(struct gm_holders *graph, uint64_t tensor);
-/* The same of the parameter or buffer that a storage is of. */
+/* The same for the parameter or buffer that a storage is of. */
 char *gm_storage_part_name(struct gm_holders *graph, uint64_t storage);
 
 #endif

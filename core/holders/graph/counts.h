@@ -11,7 +11,7 @@ bool gm_graph_refcount(struct gm_holders *graph, uint32_t vertex, uint64_t *ret_
 /* Does a reference stand on a guess: a word of an object whose fields are not known, or one that is
  * inferred? */
 bool gm_edge_is_guess(const struct gm_holders *graph, const struct gm_edge *edge);
-/* Of the references to a vertex, those that stand on a guess: these may own nothing. */
+/* For the references to a vertex, those that stand on a guess: these may own nothing. */
 uint64_t gm_graph_guessed_references(const struct gm_holders *graph, uint32_t vertex);
 
 #endif

@@ -6,7 +6,7 @@
 /*
  * All arrays are by a vertex's number in the depth-first search, from 0 (the root). A vertex's
  * semidominator is the least number from which a way leads to it through greater numbers only.
- * `ancestor` and `best` are the forest of what was looked at already: best[v] is the vertex of the
+ * `ancestor` and `best` are the forest of what was examined already: best[v] is the vertex of the
  * least semidominator on the way up.
  */
 struct search {

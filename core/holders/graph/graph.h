@@ -87,7 +87,7 @@ struct gm_edge {
 	uint32_t extra : 24, kind : 8; /* enum gm_reference */
 };
 
-/* References between Python's objects as the walk found them, behind the first `after` of the other
+/* References between Python's objects as the walk found them, after the first `after` of the other
  * edges. */
 struct gm_edge_run {
 	struct gm_walk_reference *references; /* owned */
@@ -140,7 +140,8 @@ struct gm_holders {
 	 * kept: C++ may hold something for them, or they are what is left of a class. */
 	bool keep_all;
 	struct gm_map typed_words; /* addresses of words that edges were read from */
-	struct gm_map accounted; /* stack_words.h: object -> references that C code under way has */
+	struct gm_map
+	        accounted; /* stack_words.h: object -> references that C code in progress has */
 
 	GM_ARRAY(struct gm_storage) storages;
 	GM_ARRAY(struct gm_tensor) tensors;

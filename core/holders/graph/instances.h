@@ -7,7 +7,7 @@
 /*
  * All instances of those of `targets` that are classes become holders of their class. Returns how
  * many references that adds. `ret_rebuild`: there are such classes, but their instances were left
- * out of the graph: it has to be built with all objects first (gm_graph_keep_all()), and nothing
+ * out of the graph: it must be built with all objects first (gm_graph_keep_all()), and nothing
  * was added.
  */
 size_t gm_graph_refer_instances(

@@ -134,7 +134,7 @@ struct untracked {
 	uint32_t number;
 };
 
-/* Those whose own memory is to be looked at, when all C++ objects are known; of most a sweep knows
+/* Those whose own memory is to be examined, when all C++ objects are known; of most a sweep knows
  * that they need not. */
 static void note_special(struct gm_holders *graph, const struct untracked *found, size_t count)
 {
@@ -365,7 +365,7 @@ static void sweep_between(void *context)
 	graph->cost.python_seconds += gm_graph_seconds() - start;
 }
 
-/* Classes are looked at once, and nothing else looks at them meanwhile. */
+/* Classes are examined once, and nothing else looks at them meanwhile. */
 static void sweep_found(void *context, const struct gm_hit *hits, size_t count)
 {
 	struct sweeping *sweeping = context;

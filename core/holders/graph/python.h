@@ -12,7 +12,7 @@
  */
 struct gm_error *gm_graph_find_objects(struct gm_holders *graph);
 /* Both in one pass, with what objects refer to; where that does not find the objects, `sweep` is
- * NULL behind it. */
+ * NULL after it. */
 struct gm_error *gm_graph_sweep(struct gm_holders *graph, struct gm_scan_result *ret_hits);
 struct gm_error *gm_graph_add_objects(struct gm_holders *graph);
 struct gm_error *gm_graph_add_python(struct gm_holders *graph);

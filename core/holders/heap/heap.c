@@ -112,7 +112,7 @@ static bool is_chunk(
 	for (unsigned i = 0; i < MAX_CHECKED; i++) {
 		uint64_t next = 0;
 		start += word & ~UINT64_C(7);
-		/* the last one of an arena has none behind it */
+		/* the last one of an arena has none after it */
 		if (start - 16 == mapping->end)
 			return i > 0;
 		if (!gm_image_try_u64(graph->image, start - 8, &next) ||

@@ -115,7 +115,7 @@ static void add_heap(
 }
 
 /* A heap of an arena that is not the main one: struct heap_info has the arena, the heap before it,
- * its size; behind it is the arena itself in its first heap, then the first chunk. */
+ * its size; after it is the arena itself in its first heap, then the first chunk. */
 static void add_arena_heap(struct gm_malloc *heap, struct window *window, uint64_t start)
 {
 	uint64_t info[3], first_info, base;

@@ -1,7 +1,7 @@
 /*
  * What glibc's malloc knows of its heaps: where each chunk begins, how large it is, and whether it
  * is in use. Read from its own records, chunk by chunk from each heap's first one on, as malloc
- * itself would: a word in memory that was given back is no reference, and what looks like a size
+ * itself would: a word in memory that was released is no reference, and what looks like a size
  * word in the midst of a chunk is an old one.
  *
  * Chunks that are mapped by themselves, other allocators and damaged heaps are not known here.

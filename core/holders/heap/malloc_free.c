@@ -1,5 +1,5 @@
 /*
- * Chunks of heap that are free although the chunk behind them says that they are in use: glibc
+ * Chunks of heap that are free although the chunk after them says that they are in use: glibc
  * keeps small ones at hand, in a cache of each thread (malloc/malloc.c: struct
  * tcache_perthread_struct) and in lists of each arena (struct malloc_state: fastbinsY). Since 2.32
  * the lists' links are masked by where they stand (PROTECT_PTR).
@@ -186,7 +186,7 @@ static uint64_t arena_of(struct gm_image *image, uint64_t field)
 }
 
 /* The main arena is a variable of libc without a symbol: what points at the heap's last chunk, with
- * the head of a ring behind it. */
+ * the head of a ring after it. */
 static uint64_t main_arena_in(
         const struct gm_malloc *heap, const struct gm_mapping *mapping, uint64_t top)
 {

@@ -1,4 +1,4 @@
-/* Chunks of heap that are free although the chunk behind them says that they are in use. */
+/* Chunks of heap that are free although the chunk after them says that they are in use. */
 #ifndef GM_HOLDERS_MALLOC_FREE_H
 #define GM_HOLDERS_MALLOC_FREE_H
 

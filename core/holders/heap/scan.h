@@ -1,5 +1,5 @@
 /*
- * The scanner: every aligned word of the image's writable memory that lies in one of a few ranges.
+ * The scanner: every aligned word of the image's writable memory that is in one of a few ranges.
  *
  * The memory is read in slices by a few threads and compared 32 words at a time (AVX2 where the
  * machine has it, else SSE2's width): almost all slices hold no hit and cost one pass over them.
@@ -38,8 +38,8 @@ struct gm_scan_visitor {
 	        size_t count, bool in_rest);
 	void (*end)(void *context, unsigned thread); /* of what comes first, for each thread */
 	void (*between)(void *context); /* by the caller's thread, once all have ended it */
-	/* What another thread found in all that it read, by that thread, while others may go on; by
-	 * one of them only. */
+	/* What another thread found in all that it read, by that thread, while others may continue;
+	 * by one of them only. */
 	void (*found)(void *context, const struct gm_hit *hits, size_t count);
 	void *context;
 };
@@ -65,7 +65,7 @@ struct gm_scan_result {
 	struct gm_hit *hits; /* by address; the caller frees */
 	size_t count;
 	bool truncated;  /* more than GM_SCAN_MAX_HITS: the rest is left out */
-	uint64_t bytes;  /* that were looked at */
+	uint64_t bytes;  /* that were examined */
 	uint64_t unread; /* bytes that could not be read */
 };
 

@@ -1,5 +1,5 @@
 /*
- * Where a word is no reference, whatever it says: memory that was given back; what is behind the
+ * Where a word is no reference, whatever it says: memory that was released; what is behind the
  * text in a std::string's own buffer; the rest of a chunk behind the Python object that it was
  * handed out for. All of these keep what lay there before.
  */

@@ -1,6 +1,6 @@
 /*
  * What host tensors have in their memory: numbers, as device memory has. A word there that looks
- * like an address is none, and where references are looked for, again and again, it need not be
+ * like an address is none, and where references are searched for, again and again, it need not be
  * read.
  *
  * Only large ones: they are mappings of their own mostly, and a storage that is told from old bytes

@@ -1,6 +1,6 @@
 /*
- * Memory that is lent: what a storage's deleter keeps until the memory is given back, and what
- * DLPack's capsules hand over.
+ * Memory that is lent: what a storage's deleter keeps until the memory is released, and what
+ * DLPack's capsules pass.
  *
  * A storage that at::from_blob() made over somebody else's memory has a
  * c10::InefficientStdFunctionContext behind its DataPtr, whose std::function keeps the lender: a

@@ -60,8 +60,9 @@ struct place {
 	const struct gm_class *class;
 };
 
-/* Words of a node's own memory, or of a vector that it owns. A std::shared_ptr<Node> cannot be told
- * from a std::weak_ptr, so nodes count only where the class is known to own one (CopySlices). */
+/* Words of a node's own memory, or of a vector that it owns. A std::shared_ptr<Node> cannot be
+ * determined from a std::weak_ptr, so nodes count only where the class is known to own one
+ * (CopySlices). */
 static void refer_words(struct gm_holders *graph, uint32_t from, uint64_t address,
         const uint64_t *words, size_t count, const struct place *place)
 {

@@ -18,7 +18,7 @@ enum gm_native_form {
 	GM_NATIVE_FIELD,         /* of a Python object; name: its type; number: its address */
 	GM_NATIVE_UNKNOWN_STACK, /* no thread is known; index: 1 where it is the main thread's */
 	GM_NATIVE_THREAD_LOCAL,  /* number: the thread */
-	GM_NATIVE_ARGUMENT,      /* of a call of a C function that is under way */
+	GM_NATIVE_ARGUMENT,      /* of a call of a C function that is in progress */
 	GM_NATIVE_OPERAND,  /* of a running frame; name: the function; of: the file; number: the
 	                       line */
 	GM_NATIVE_AUTOCAST, /* autocast's cache of the weights that it has cast */

@@ -20,7 +20,7 @@ struct gm_retained_building {
 	uint64_t bytes, blocks;
 };
 
-/* Where the ways of what a vertex dominates go on: below `node`, told from `vertex` on. */
+/* Where the ways of what a vertex dominates continue: below `node`, told from `vertex` on. */
 struct gm_retained_place {
 	uint32_t node, vertex;
 	bool graph; /* the way there leads through a graph of autograd: what saved it tells more */

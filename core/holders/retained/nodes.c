@@ -56,7 +56,7 @@ void gm_retained_place_vertices(struct gm_retained_builder *builder)
 {
 	const struct gm_sharing *sharing = builder->sharing;
 	const struct gm_reach *reach = builder->reach;
-	/* in the order of the dominators' tree: the children of a vertex stand behind it */
+	/* in the order of the dominators' tree: the children of a vertex stand after it */
 	for (uint32_t i = 0; i < reach->reached_count; i++) {
 		uint32_t v = reach->order[i];
 		if (v == 0)

@@ -5,8 +5,8 @@
 
 #include "holders/retained/builder.h"
 
-/* Where the ways of what each vertex dominates go on. Without memory `no_memory` is set, here and
- * below. */
+/* Where the ways of what each vertex dominates continue. Without memory `no_memory` is set, here
+ * and below. */
 void gm_retained_place_vertices(struct gm_retained_builder *builder);
 /* Counts the blocks of a device in the nodes on the ways to them. */
 void gm_retained_add_blocks(struct gm_retained_builder *builder, int device);

@@ -173,7 +173,7 @@ static void find_roles(struct gm_reach *reach, const uint32_t *owners, uint8_t *
 	}
 }
 
-/* Of a frame that runs no more, which a traceback keeps, or of a generator. */
+/* For a frame that runs no more, which a traceback keeps, or of a generator. */
 static void name_kept_local(struct gm_reach *reach, struct gm_reach_edge *edge)
 {
 	uint64_t frame = reach->graph->vertices.items[reach->vertices.items[edge->from]].address;

@@ -72,9 +72,9 @@ static bool is_cell(struct gm_reach *reach, uint32_t vertex)
 	       strcmp(type, "cell") == 0;
 }
 
-/* A variable that functions share is a cell. Where the function that has the variable is under way,
- * the variable is what holds the cell's content: to delete it empties the cell, whoever holds the
- * cell itself. */
+/* A variable that functions share is a cell. Where the function that has the variable is in
+ * progress, the variable is what holds the cell's content: to delete it empties the cell, whoever
+ * holds the cell itself. */
 static bool mark_cells(struct gm_reach *reach, bool *cells)
 {
 	bool any = false;

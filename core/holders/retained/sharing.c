@@ -308,7 +308,7 @@ static void find_sets(struct finding *finding)
 
 /*
  * The set as it is reported. A model's parameters are held by every graph that they take part in as
- * well, and by the functions under way that compute with them: where two others hold a thing by
+ * well, and by the functions in progress that compute with them: where two others hold a thing by
  * themselves, these are left out. What was not found is likely of such a function too, a call's
  * arguments in C++, where there is one. Who holds both ways is reported once.
  */

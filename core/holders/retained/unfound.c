@@ -2,8 +2,8 @@
  * References that retained misses: where counts say that there are more than the graph has, memory
  * is looked through for them, as for who-holds (unattributed reference.c, owners.c, promote.c), for
  * all objects that lead to a block at once. In most programs there are none, and nothing is looked
- * for: each round is a few readings of all memory. An object is looked for once: what was not found
- * then is not found by looking again.
+ * for: each round is a few readings of all memory. An object is searched for once: what was not
+ * found then is not found by looking again.
  */
 #include "holders/retained/unfound.h"
 

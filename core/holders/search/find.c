@@ -42,7 +42,7 @@ static void start_marks(struct gm_finding *finding, uint64_t block, uint64_t siz
 	finding->answer->storage_count = held.count;
 }
 
-/* One search. `ret_again`: references were added to the graph, or it has to be built with all
+/* One search. `ret_again`: references were added to the graph, or it must be built with all
  * objects (`ret_rebuild`), and all that this one found is void. */
 static struct gm_error *search(
         struct gm_finding *finding, bool last, bool *ret_again, bool *ret_rebuild)

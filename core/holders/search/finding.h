@@ -1,5 +1,5 @@
 /*
- * One search for the holders of a block, under way. Internal to core/holders.
+ * One search for the holders of a block, in progress. Internal to core/holders.
  *
  * First everything that reaches the block is marked, going from references to referrers, the
  * nearest first: each vertex remembers the edge towards the block. Then, within what was marked,

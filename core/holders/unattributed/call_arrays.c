@@ -1,5 +1,5 @@
 /*
- * The arguments of a call with keywords that is under way.
+ * The arguments of a call with keywords that is in progress.
  *
  * Where a function is called with a dict of keywords, as `module(**keys)` and every torch.nn.Module
  * called with a keyword is, CPython copies the arguments into an array of its own and owns each of

@@ -27,7 +27,7 @@
 #include "torch/statics.h"
 
 enum {
-	MAX_UNATTRIBUTED = 256, /* and some for each object that is looked for */
+	MAX_UNATTRIBUTED = 256, /* and some for each object that is searched for */
 	UNATTRIBUTED_EACH = 4,
 	FRAME_BYTES = 4096, /* a Python frame with its operands; few are bigger */
 };
@@ -88,7 +88,7 @@ static void add(struct search *search, uint32_t vertex, uint64_t address,
 		search->no_memory = true;
 }
 
-/* The same of an owner of one part. */
+/* The same for an owner of one part. */
 static void add_part(struct search *search, uint32_t vertex, uint64_t address, const char *kind,
         struct gm_native_part part)
 {
@@ -140,7 +140,7 @@ static void add_stack(struct search *search, uint32_t vertex, const struct gm_hi
 	uint64_t now;
 	enum gm_stack_part part =
 	        gm_stacks_part(graph, &search->stacks, mapping, hit->address, &owner);
-	/* a stack goes on changing until it is stopped */
+	/* a stack continues changing until it is stopped */
 	if (part == GM_STACK_CONTROL || !gm_image_try_u64(graph->image, hit->address, &now) ||
 	        now != hit->value)
 		return;
@@ -166,7 +166,7 @@ static const struct gm_frame_root *frame_at(struct gm_holders *graph, uint64_t a
 	return best && address - best->frame.address < FRAME_BYTES ? best : NULL;
 }
 
-/* Words of a frame that are not its locals: operands of the expression under way, or old ones. */
+/* Words of a frame that are not its locals: operands of the expression in progress, or old ones. */
 static void add_frame_word(
         struct search *search, uint32_t vertex, uint64_t address, const struct gm_frame_root *root)
 {

@@ -4,7 +4,7 @@
 
 #include "holders/unattributed/owner_search.h"
 
-/* Whose the word is that lies in that chunk. */
+/* Whose the word is that is in that chunk. */
 void gm_owner_take_parts(
         const struct gm_owner_search *search, struct gm_owner_query *query, uint32_t number);
 /* Static data: of the interpreter, where `module` is NULL. Caller releases; NULL: no memory.

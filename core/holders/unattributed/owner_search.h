@@ -1,7 +1,7 @@
 /*
- * What leads to a word of native memory, while it is looked for: chunks of heap, and what points at
- * each of them. Internal to owners.c, which finds them, owner_ways.c, which says which way to the
- * word tells most, and owner_parts.c, which makes the parts of it.
+ * What leads to a word of native memory, while it is searched for: chunks of heap, and what points
+ * at each of them. Internal to owners.c, which finds them, owner_ways.c, which says which way to
+ * the word tells most, and owner_parts.c, which makes the parts of it.
  */
 #ifndef GM_HOLDERS_OWNER_SEARCH_H
 #define GM_HOLDERS_OWNER_SEARCH_H

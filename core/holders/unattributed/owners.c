@@ -39,7 +39,7 @@ static bool wanted(const void *context, uint64_t value)
 	return found && *found - 1 >= search->first && *found - 1 < search->last;
 }
 
-/* The number of the chunk that begins at `start`; it is looked for in the next level, if it is
+/* The number of the chunk that begins at `start`; it is searched for in the next level, if it is
  * new. */
 static uint32_t add_chunk(struct gm_owner_search *search, uint64_t start, uint64_t size)
 {
@@ -186,7 +186,7 @@ static bool owns_nothing(const struct gm_owner_search *search, const struct gm_o
 		return gm_image_try_u64(image, hit->address + 8, &other) && other != chunk->start;
 	if (!gm_image_try_u64(image, hit->address - 8, &other))
 		return true;
-	/* std::make_shared: the object, or a part of it, lies in the same chunk */
+	/* std::make_shared: the object, or a part of it, is in the same chunk */
 	if (strstr(chunk->class->linkage_name, "_Sp_counted_ptr_inplace"))
 		return other - chunk->start >= chunk->size;
 	return other == 0;

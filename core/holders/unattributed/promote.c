@@ -1,6 +1,6 @@
 /*
  * Words that are references after all. A count says how many references to an object there are.
- * Where as many words are left unexplained as references are missing, and each of them lies in
+ * Where as many words are left unexplained as references are missing, and each of them is in
  * memory whose owner is known (a static variable, an object of a class, what a Python object leads
  * to, a live frame of a native stack), they are these: a reference must be somewhere, and all
  * memory was looked through. Old values in memory that is owned make it more words than that: then

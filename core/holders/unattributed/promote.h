@@ -7,7 +7,7 @@
 /*
  * Where as many words with a known owner point at an object as its count lacks references, these
  * are they: they become references of the graph. Returns how many; the graph is sorted again, and
- * numbers of edges have changed. `ret_rebuild`: an owner was left out of the graph, which has to be
+ * numbers of edges have changed. `ret_rebuild`: an owner was left out of the graph, which must be
  * built with all objects first (gm_graph_keep_all()), and nothing was added.
  */
 size_t gm_graph_promote_candidates(struct gm_holders *graph, const uint32_t *targets, size_t count,

@@ -30,9 +30,9 @@ struct seen {
 struct looking {
 	struct gm_holders *graph;
 	struct gm_map wanted; /* address -> index in targets, plus 1 */
-	struct gm_map tried;  /* words of this thread's stack that were looked at as arrays */
+	struct gm_map tried;  /* words of this thread's stack that were examined as arrays */
 	GM_ARRAY(struct seen) seen;
-	size_t first; /* of the thread under way, in `seen` */
+	size_t first; /* of the thread in progress, in `seen` */
 	bool no_memory;
 };
 

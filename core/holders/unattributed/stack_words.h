@@ -5,11 +5,11 @@
 #include "holders/graph/graph.h"
 
 /*
- * C code that is under way holds what it works on: the arguments of a call, the `self` of a method.
- * Of those of `targets` whose counts are higher than the references found, the live parts of all
- * native stacks and the registers are looked through; where as many words there point to one as are
- * missing, they are taken for its references: they become one reference of the graph from the
- * thread's stack (GM_REF_NATIVE, inferred), and `accounted` has how many they stand for, by the
+ * C code that is in progress holds what it works on: the arguments of a call, the `self` of a
+ * method. Of those of `targets` whose counts are higher than the references found, the live parts
+ * of all native stacks and the registers are looked through; where as many words there point to one
+ * as are missing, they are taken for its references: they become one reference of the graph from
+ * the thread's stack (GM_REF_NATIVE, inferred), and `accounted` has how many they stand for, by the
  * target's address. This is cheap beside a search of all memory, and right unless something else
  * holds the object and the stack has old copies. Returns for how many targets; numbers of edges
  * have changed then.

@@ -13,7 +13,7 @@ enum gm_owner_kind {
 	GM_OWNER_VERTEX, /* an object of the graph: a Python object's C++ part, a tensor's */
 	GM_OWNER_STATIC, /* a library's or the program's own data */
 	GM_OWNER_CLASS,  /* an object of a known class, whoever holds it */
-	GM_OWNER_CALL,   /* a call of a C function that is under way */
+	GM_OWNER_CALL,   /* a call of a C function that is in progress */
 	GM_OWNER_STACK,  /* a frame of a native stack, or a thread's own variable */
 	GM_OWNER_FRAME,  /* a Python frame, beside its locals: an operand, or an old one */
 };

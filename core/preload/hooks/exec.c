@@ -104,7 +104,7 @@ APART static bool found_fits(const char *name)
 	return !search(name, path) || file_fits(AT_FDCWD, path);
 }
 
-/* Has our part of the environment to go? `by_path`: the name is looked for as execvp() does. */
+/* Has our part of the environment to go? `by_path`: the name is searched for as execvp() does. */
 static bool must_go(int folder, const char *name, char *const *environment, bool by_path)
 {
 	if (!gm_preload_has_ours(environment))

@@ -1,7 +1,7 @@
 /*
  * The bytes of a device: which were ever written, and moving them.
  *
- * What was never written reads as zero and has no host memory behind it. Reading it through the
+ * What was never written reads as zero and has no host memory after it. Reading it through the
  * mapping would give it some (a shared file's hole is filled on a read fault), so every reader here
  * goes by the `written` bits: unwritten parts are answered without touching them. A gigabyte's copy
  * from a tensor that only kernels "computed" is therefore free.

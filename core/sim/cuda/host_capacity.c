@@ -2,9 +2,9 @@
  * Room on the host for the simulated devices' bytes.
  *
  * What is copied to a device costs host memory. Before the kernel ends the program for want of it,
- * such copies are no longer kept: what they wrote reads as never computed, one line says so, and
- * the program and its account, which need sizes only, go on. Copies of at most GM_SIM_SMALL bytes
- * are always kept: they decide what the program does.
+ * such copies are no longer kept: what they wrote reads as never computed, one line reports it, and
+ * the program and its account, which need sizes only, continue. Copies of at most GM_SIM_SMALL
+ * bytes are always kept: they decide what the program does.
  *
  * GPUMEM_SIM_HOST_MEMORY (MiB) sets how much may be kept by this process, instead of what the
  * machine has left.
@@ -17,7 +17,7 @@
 #include "sim/cuda/sim.h"
 #include "sim/host_memory.h"
 
-static _Atomic uint64_t kept;    /* bytes that larger copies wrote and that were not given back */
+static _Atomic uint64_t kept;    /* bytes that larger copies wrote and that were not released */
 static _Atomic uint64_t checked; /* `kept` when the machine was last looked at */
 static _Atomic bool full;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -28,7 +28,7 @@ static bool begins(const char *text, const char *start)
 	return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* True for `start` alone or with a version behind it: libcuda.so, libcuda.so.1,
+/* True for `start` alone or with a version after it: libcuda.so, libcuda.so.1,
  * libcuda.so.580.65.06. */
 static bool is_library(const char *name, const char *start)
 {
@@ -90,8 +90,8 @@ __attribute__((visibility("hidden"))) const char *gm_sim_dlopen_name(const char 
 }
 
 /*
- * dlopen() looks at who calls it (that object's search path holds), so the call goes on as a jump,
- * with the caller's return address in its place.
+ * dlopen() looks at who calls it (that object's search path holds), so the call continues as a
+ * jump, with the caller's return address in its place.
  */
 void *dlopen(const char *name, int flags);
 

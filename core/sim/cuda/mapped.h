@@ -1,4 +1,4 @@
-/* What lies at addresses that the program mapped with the driver's virtual-memory calls (vmm.c). */
+/* What is at addresses that the program mapped with the driver's virtual-memory calls (vmm.c). */
 #ifndef GM_SIM_MAPPED_H
 #define GM_SIM_MAPPED_H
 

@@ -12,7 +12,7 @@ int gm_sim_memory_free(void *address)
 		return gm_sim_managed_free(address);
 	if (device->foreign)
 		return cudaErrorInvalidValue;
-	/* As on a GPU, freeing waits for what is under way there. */
+	/* As on a GPU, freeing waits for what is in progress there. */
 	pthread_mutex_lock(&device->lock);
 	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, (uintptr_t)address);
 	uint64_t size = found ? found->size : 0;

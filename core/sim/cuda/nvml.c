@@ -468,8 +468,9 @@ NVML(nvmlDeviceGetNvLinkRemoteDeviceType, const void *handle, unsigned link, int
 
 /*
  * Of a memory fabric between machines, which the allocator asks about: there is none. Hopper and
- * later say so in the answer (state 0); earlier devices have no such call. nvmlGpuFabricInfo_v2_t
- * and _v3_t (nvml.h) begin with their version: its last three bytes are the struct's size.
+ * later report it in the answer (state 0); earlier devices have no such call.
+ * nvmlGpuFabricInfo_v2_t and _v3_t (nvml.h) begin with their version: its last three bytes are the
+ * struct's size.
  */
 NVML(nvmlDeviceGetGpuFabricInfoV, const void *handle, void *info)
 {

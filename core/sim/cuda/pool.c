@@ -119,8 +119,8 @@ static int take(
 		if (pool->most && (bytes > pool->most || pool->chunks.used > pool->most - bytes))
 			return cudaErrorMemoryAllocation;
 		if (gm_sim_memory_take_physical(device, bytes, &chunk) != cudaSuccess) {
-			/* What the pool keeps in vain goes back first, and no more is asked than
-			 * needed. */
+			/* Unused memory of the pool is released first, and no more is asked
+			 * than needed. */
 			trim(device, pool, 0);
 			bytes = (whole + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1);
 			if (gm_sim_memory_take_physical(device, bytes, &chunk) != cudaSuccess)

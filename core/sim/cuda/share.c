@@ -28,7 +28,7 @@ static uint64_t start_of(uint32_t process)
 	if (n <= 0)
 		return 0;
 	text[n] = 0;
-	/* The name, which may hold anything, ends at the last parenthesis; behind it is the state,
+	/* The name, which may hold anything, ends at the last parenthesis; after it is the state,
 	 * field 3. */
 	const char *at = strrchr(text, ')');
 	if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')

@@ -11,7 +11,7 @@
  * One file a subject: process.c (account, messages), state.c (devices), lifetime.c (fork, exit),
  * memory.c (allocation), data.c (which bytes were ever written, copies, zeroing), host_capacity.c
  * (host memory for them), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties),
- * stream.c, graph.c (captured work), work.c (collectives under way), foreign.c (other processes'
+ * stream.c, graph.c (captured work), work.c (collectives in progress), foreign.c (other processes'
  * memory), nvml.c, loaded.c (what goes past all this), kernel.c (registration, launches), module.c
  * (the driver's modules), error.c, blas.c, cudnn*.c, fft.c, driver.c (cu…), vmm.c (virtual memory:
  * expandable segments), pool.c (cudaMallocAsync), managed.c, array.c, driver_memory.c
@@ -124,7 +124,7 @@ int gm_sim_memory_free(void *address);
  * call. */
 int gm_sim_memory_take_physical(struct gm_sim_device *device, uint64_t size, void **ret);
 void gm_sim_memory_give(struct gm_sim_device *device, void *address);
-/* capacity.c: bytes that a library takes (or gives back: negative) behind PyTorch's back; false
+/* capacity.c: bytes that a library takes (or releases: negative) behind PyTorch's back; false
  * where there are not as many. */
 bool gm_sim_memory_outside(struct gm_sim_device *device, int64_t bytes);
 /* Which machine's devices these are, for processes that share them; 0: this process's own. */
@@ -136,7 +136,7 @@ bool gm_sim_share_set(const struct gm_sim_device *device, uint64_t bytes, bool m
 uint64_t gm_sim_share_others(const struct gm_sim_device *device);
 /* Calls visit() for each process that the run's page has; false where there is no page. */
 bool gm_sim_share_visit(uint32_t physical, void (*visit)(uint32_t, uint64_t, void *), void *data);
-/* True once in all the run's processes; the second: where the page was looked for already. */
+/* True once in all the run's processes; the second: where the page was searched for already. */
 bool gm_sim_share_first(void);
 bool gm_sim_share_say(void);
 /* Calls visit(process, bytes, data) for each process that holds memory of the machine's device
@@ -147,7 +147,7 @@ bool gm_sim_ipc_holds(const void *address, uint64_t size);
 void gm_sim_ipc_lock(bool take);
 /* stream.c: cudaSuccess where the event was made for other processes. */
 int gm_sim_event_interprocess(struct CUevent_st *event);
-/* cudaSuccess where [address, address + size) lies within one allocation (or the context's own
+/* cudaSuccess where [address, address + size) is within one allocation (or the context's own
  * part). */
 bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint64_t size);
 
@@ -290,20 +290,20 @@ struct CUgraph_st;
 bool gm_sim_captured(struct CUstream_st *stream, const struct gm_sim_node *node);
 bool gm_sim_stream_captures(struct CUstream_st *stream);
 /*
- * graph_memory.c: memory that was allocated while a capture was under way is a graph's own (a
+ * graph_memory.c: memory that was allocated while a capture was in progress is a graph's own (a
  * private pool's). A block of it that the allocator hands out then is empty again at each replay,
  * as blocks are outside graphs.
  */
 void gm_sim_graph_memory(const void *address, uint64_t size, bool there);
 void gm_sim_graph_block(struct gm_sim_device *device, const void *address, uint64_t size);
-bool gm_sim_graph_captures(void); /* stream.c: whether a capture is under way */
+bool gm_sim_graph_captures(void); /* stream.c: whether a capture is in progress */
 void gm_sim_graph_lock(bool take);
 /* The same for a library's call, of which the stream is not known: the capture that was begun
  * last. */
 bool gm_sim_captured_library(void);
 bool gm_sim_captured_latest(const struct gm_sim_node *node);
 
-/* work.c, stream.c: waits for the collectives under way on a stream, or with bytes of a range. */
+/* work.c, stream.c: waits for the collectives in progress on a stream, or with bytes of a range. */
 void gm_sim_stream_settle(struct CUstream_st *stream);
 void gm_sim_settle_range(const void *address, uint64_t size);
 void gm_sim_works_wait_all(void);

@@ -39,7 +39,7 @@ struct CUevent_st {
 	unsigned flags;
 	struct capture *_Atomic capture; /* in which it was recorded */
 	_Atomic uint64_t time;           /* nanoseconds of the device's clock; 0: not recorded */
-	struct gm_sim_works works;       /* what was under way when it was recorded */
+	struct gm_sim_works works;       /* what was in progress when it was recorded */
 };
 
 #define STREAM \
@@ -173,7 +173,7 @@ GM_SIM_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
 	if (special(stream) || stream->magic != STREAM)
 		return gm_sim_error(cudaErrorInvalidResourceHandle);
-	/* On a GPU the stream's work goes on behind it; here nothing else knows of it. */
+	/* On a GPU the stream's work continues after it; here nothing else knows of it. */
 	gm_sim_works_wait(&stream->works);
 	gm_sim_works_clear(&stream->works);
 	stream->magic = 0;

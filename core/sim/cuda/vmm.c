@@ -191,7 +191,7 @@ GM_SIM_EXPORT CUresult cuMemAddressReserve(
 	uint64_t from = FIRST, address;
 	bool done = false;
 	pthread_mutex_lock(&gm_sim_mapped.lock);
-	/* Where something else of the process stands, the next gap is tried behind it; a few
+	/* Where something else of the process stands, the next gap is tried after it; a few
 	 * times. */
 	for (int try = 0; try < 64 && !done; try++) {
 		if (!gm_sim_ranges_take(&reserved, from, LAST, size, alignment, 0, &address))

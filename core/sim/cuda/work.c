@@ -3,7 +3,7 @@
  * (sim/nccl).
  *
  * All other work of the simulated device is done at once, so streams and events need no queue, only
- * a list of the collectives that are still under way on them. What comes behind on the stream and
+ * a list of the collectives that are still in progress on them. What comes behind on the stream and
  * touches bytes waits for these (gm_sim_stream_settle); an event records them, so that a program,
  * and PyTorch's watchdog of collectives, can ask whether they are done. Where none is outstanding
  * this costs one load.
@@ -152,7 +152,7 @@ void gm_sim_works_wait(struct gm_sim_works *works)
 	if (!works->count)
 		return;
 	pthread_mutex_lock(&lock);
-	/* What another thread adds meanwhile is behind this wait, and is not waited for. */
+	/* What another thread adds meanwhile is after this wait, and is not waited for. */
 	struct gm_sim_works now = *works;
 	for (unsigned i = 0; i < now.count; i++)
 		now.items[i]->references++;

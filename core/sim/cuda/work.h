@@ -1,4 +1,4 @@
-/* Work that goes on behind its call, and what waits for it (work.c). */
+/* Work that continues behind its call, and what waits for it (work.c). */
 #ifndef GM_SIM_CUDA_WORK_H
 #define GM_SIM_CUDA_WORK_H
 
@@ -17,7 +17,7 @@ struct gm_sim_work {
 	} ranges[];
 };
 
-/* What is under way on a stream, or was when an event was recorded. All zero is an empty list. */
+/* What is in progress on a stream, or was when an event was recorded. All zero is an empty list. */
 struct gm_sim_works {
 	struct gm_sim_work *items[GM_SIM_WORKS];
 	unsigned count;

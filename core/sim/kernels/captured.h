@@ -5,7 +5,7 @@
 #include "sim/kernels/kernels.h"
 
 struct gm_sim_kept;
-/* NULL where the arguments cannot be told. */
+/* NULL where the arguments cannot be determined. */
 struct gm_sim_kept *gm_sim_launch_keep(
         const char *mangled, const struct gm_sim_kernel_launch *launch);
 const struct gm_sim_kernel_launch *gm_sim_kept_launch(const struct gm_sim_kept *kept);

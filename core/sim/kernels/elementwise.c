@@ -1,7 +1,7 @@
 /*
  * TensorIterator's loops over elements (ATen/native/cuda/CUDALoops.cuh): vectorized, unrolled, and
  * the one for strided operands, whose lambda has the offset calculator, the pointers and the
- * functor, in this order, and behind them the operands' types where they are cast.
+ * functor, in this order, and after them the operands' types where they are cast.
  */
 #include <string.h>
 

@@ -5,8 +5,8 @@
 #include "sim/kernels/functions.h"
 #include "sim/kernels/kernels.h"
 
-/* Of a lambda: T is its first parameter's type, or its second's after a bool. NAMED: the function's
- * second type argument. */
+/* For a lambda: T is its first parameter's type, or its second's after a bool. NAMED: the
+ * function's second type argument. */
 enum out { SAME, BOOLEAN, HALF, BFLOAT, NAMED };
 
 /*

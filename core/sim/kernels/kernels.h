@@ -133,10 +133,10 @@ struct gm_sim_use {
 
 void gm_sim_use_read(struct gm_sim_use *use, const void *at, uint64_t size);
 void gm_sim_use_write(struct gm_sim_use *use, const void *at, uint64_t size);
-/* The same of an operand of an offset calculator, from its first to its last byte. */
+/* The same for an operand of an offset calculator, from its first to its last byte. */
 void gm_sim_use_operand(struct gm_sim_use *use, const struct gm_sim_offsets *offsets,
         unsigned operand, const void *base, unsigned element, bool write);
-/* The same of memory of which only some elements are read or written: it has to be there, however
+/* The same of memory of which only some elements are read or written: it must be there, however
  * large. */
 void gm_sim_use_extent(struct gm_sim_use *use, const struct gm_sim_offsets *offsets,
         unsigned operand, const void *base, unsigned element);

@@ -1,4 +1,4 @@
-/* Kernels' names taken apart. Text, since what is looked for is words of PyTorch's source. */
+/* Kernels' names taken apart. Text, since what is searched for is words of PyTorch's source. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

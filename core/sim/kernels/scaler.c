@@ -41,7 +41,7 @@ static bool overflow_now(void)
  * TensorListMetadata<1> (MultiTensorApply.cuh): const void *addresses[tensors], int64_t
  * numel_for_tensor[tensors], index block_to_tensor[blocks], int32_t block_to_chunk[blocks]. Since
  * torch 2.12 a build for CUDA 13 has room for seven times as much, and nothing in the kernel's name
- * tells it: what the arguments say has to fit.
+ * tells it: what the arguments say must fit.
  */
 enum { CHUNK = 65536 };
 static const struct list {

@@ -32,7 +32,7 @@ static bool compute_softmax(
 	uint64_t elements = (uint64_t)(rows - 1) * (uint64_t)stride + (uint64_t)columns;
 	/*
 	 * Few rows over many columns choose a word. They are computed however little is known of
-	 * them, so that the probabilities add up to one and sampling goes on.
+	 * them, so that the probabilities add up to one and sampling continues.
 	 */
 	struct gm_sim_use use = {.wide = rows <= ROWS};
 	gm_sim_use_read(&use, in, elements * in_size);

@@ -22,7 +22,7 @@ static const char *name_of(uint32_t what)
 	return what < sizeof(names) / sizeof(names[0]) ? names[what] : "?";
 }
 
-/* Tells where a buffer lies in this rank's device file: chunks, in what the others can read. */
+/* Tells where a buffer is in this rank's device file: chunks, in what the others can read. */
 static bool post_view(
         struct ncclComm *comm, const void *address, uint64_t bytes, struct gm_nccl_view *ret)
 {

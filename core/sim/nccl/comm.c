@@ -3,7 +3,7 @@
  *
  * The thread does the batches in the order in which they were queued, each behind what was under
  * way on its streams. When a collective fails (a peer died, calls that do not match), its work
- * stays under way until the program aborts the communicator, as a kernel of NCCL's hangs:
+ * stays in progress until the program aborts the communicator, as a kernel of NCCL's hangs:
  * ncclCommGetAsyncError tells, and PyTorch's watchdog asks it.
  */
 #include <errno.h>

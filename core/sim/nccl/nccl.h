@@ -4,7 +4,7 @@
  * libgpumem-sim.so stands in front of libnccl.so.2 too. A communicator is a memory file that its
  * ranks share (segment.c): who they are, what each has published, how far each is. Bytes are not
  * sent: a rank maps the other ranks' device memory (cuda/foreign.c) and reads it. Each communicator
- * has a thread (comm.c) that does its collectives in order, behind what was under way on their
+ * has a thread (comm.c) that does its collectives in order, behind what was in progress on their
  * streams, so a call returns at once, as NCCL's does, and a program may do on the host what it
  * likes meanwhile.
  *
@@ -93,7 +93,7 @@ enum {
 	GM_NCCL_VERSION = 22809,
 	GM_NCCL_CONFIG_MAGIC = (int)0xcafebeef,
 	GM_NCCL_RANKS = 256,      /* processes of one communicator, on one machine */
-	GM_NCCL_CHUNKS = 1 << 16, /* of the buffers of one rank's calls under way */
+	GM_NCCL_CHUNKS = 1 << 16, /* of the buffers of one rank's calls in progress */
 	GM_NCCL_OPERATORS = 64,   /* of a program's own alive at once, by communicator */
 	GM_NCCL_TILE = 256 << 10, /* bytes that are reduced at a time */
 };
@@ -123,7 +123,7 @@ struct gm_nccl_call {
 struct gm_nccl_batch {
 	struct gm_nccl_batch *next;
 	struct gm_sim_work *work;
-	struct gm_sim_works before; /* what was under way on its streams */
+	struct gm_sim_works before; /* what was in progress on its streams */
 	size_t count, capacity;
 	struct gm_nccl_call *calls;
 };

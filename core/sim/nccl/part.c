@@ -5,7 +5,7 @@
  * There are none here, and only the caller knows. PyTorch passes a reference to the ncclConfig_t in
  * its ProcessGroupNCCL::Options, and the part's ranks (std::vector<uint64_t> global_ranks_in_group)
  * are a member of the same object: in front of it since 2.9
- * (torch/csrc/distributed/c10d/Backend.hpp, Options), behind it before (ProcessGroupNCCL.hpp). So
+ * (torch/csrc/distributed/c10d/Backend.hpp, Options), after it before (ProcessGroupNCCL.hpp). So
  * the words around it are searched for a vector that can be no other: ranks of this world in rising
  * order, with this rank at this place.
  *

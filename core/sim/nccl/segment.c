@@ -112,7 +112,7 @@ bool gm_nccl_wait(struct ncclComm *comm, gm_nccl_condition *met, gm_nccl_needs *
 			return true;
 		if (atomic_load(&comm->aborted))
 			return false;
-		/* From the second round on, some 50 ms apart, the others are looked at. */
+		/* From the second round on, some 50 ms apart, the others are examined. */
 		for (int rank = 0; tries && rank < segment->ranks; rank++) {
 			if (!needs(comm, rank, data) || !gone(segment, rank))
 				continue;
@@ -127,7 +127,7 @@ bool gm_nccl_wait(struct ncclComm *comm, gm_nccl_condition *met, gm_nccl_needs *
 				                : "its process is gone");
 				atomic_store(&comm->error, ncclRemoteError);
 			}
-			/* As on a GPU, the collective stays under way until the program aborts
+			/* As on a GPU, the collective stays in progress until the program aborts
 			 * it. */
 			if (atomic_load(&comm->ready)) {
 				while (!atomic_load(&comm->aborted)) {
@@ -189,7 +189,7 @@ static bool all_joined(struct ncclComm *comm, void *data)
 	return true;
 }
 
-/* While ranks are missing, any that is there and dies is looked for too: its peers will not come
+/* While ranks are missing, any that is there and dies is searched for too: its peers will not come
  * either. */
 static bool anybody(struct ncclComm *comm, int rank, void *data)
 {
