@@ -2,37 +2,37 @@
  * The agent: records every allocation from within the program, into a file that outlives it.
  *
  * libgpumem-agent.so is preloaded (`gpumem run`) or loaded into a running program (`gpumem
- * attach`). Its hooks report what the program's allocators do; each event goes, with both stacks,
- * into a mapped file (spool.h), from where core/spool reads it. Nothing is looked up by name,
- * decoded or compressed here: that is done at reading.
+ * attach`). Its hooks see each allocation and release; each event is written, with both stacks, to
+ * a mapped file (spool.h), which core/spool reads. The agent looks up no names, and decodes and
+ * compresses nothing: the reader does that.
  *
  *   start.c     start, stop, fork, exit
- *   state.c     whether this process records, and this thread may; settings
- *   own_thread.c  start and stop by a thread of its own
- *   event.c     an event into bytes
- *   put.c       a record into the file
- *   gap.c       holes in it
+ *   state.c     whether this process records and this thread may record; settings
+ *   own_thread.c  start and stop in a thread of the agent
+ *   event.c     encodes an event
+ *   put.c       writes a record to the file
+ *   gap.c       notes gaps of the recording
  *   stops.c     events at which a debugger stops the program
  *   grad_mode.c whether autograd records in the thread
- *   clock.c     its time
- *   spool.c     the mapped file and each thread's buffer of it
- *   ring.c      the same of limited size: its oldest extents used again
- *   carried.c   what is carried over of them
- *   hooks.c     what libc10 reports
+ *   clock.c     the time of an event
+ *   spool.c     the mapped file and each thread's buffer in it
+ *   ring.c      a file of limited size, which reuses its oldest extents
+ *   carried.c   data that is copied from these extents
+ *   hooks.c     libc10's reports
  *   tensors.c   dtype, sizes and strides of the tensor that a block is allocated for
- *   resized.c   the same for a storage that is resized
- *   amp.c       what GradScaler and autocast do
- *   names.c     when the names of tensors can be read from outside
- *   block.c     the allocator's Block of a report: requested size, stream, a free that is put off
+ *   resized.c   the same for a resized storage
+ *   amp.c       GradScaler and autocast
+ *   names.c     the moment at which names of tensors can be read from outside
+ *   block.c     the allocator's Block of a report: requested size, stream, deferred free
  *   runtime.c   the CUDA runtime's functions         (see runtime.h)
  *   cupti.c     CUPTI's callbacks                    (see cupti.h)
  *   patch.c     import tables of loaded libraries    (see patch.h)
  *   stacks/     Python and native call stacks, interned (see stacks/stacks.h)
  *
- * This room runs inside another program. It includes no other room but format headers,
- * needs only libc, never prints but the one line by which it tells that it cannot record, never
- * calls malloc in a hook, takes no lock that a signal or a fork can leave behind, and changes no
- * errno. What fails makes it record less, never the program run otherwise.
+ * This room runs inside another program. It includes no other room except format headers, and needs
+ * only libc. It prints nothing except one line if it cannot record. Hooks never call malloc, take
+ * no lock that a signal or a fork can leave locked, and preserve errno. After a failure it records
+ * less, but the program's behaviour does not change.
  */
 #ifndef GM_AGENT_AGENT_H
 #define GM_AGENT_AGENT_H

@@ -1,10 +1,10 @@
 /*
- * What PyTorch's allocator had handed out before recording began. The agent does not read the
- * allocator's records: `gpumem attach` does (core/torch), from outside. With existing=1 among its
- * settings the agent asks for them while every thread that allocates waits for the recording to
- * begin, so that nothing falls between; it writes what it gets as events of the kind that was there
- * before, and begins. Nobody there to answer: it begins without them. A debugger that keeps all
- * other threads stopped meanwhile gives them before the agent asks.
+ * The blocks that PyTorch's allocator had allocated before recording began. The agent does not read
+ * the allocator's structs: `gpumem attach` does (core/torch), from outside. With the setting
+ * existing=1 the agent requests these blocks while every allocating thread waits for the recording
+ * to begin, so that no event is missed. It writes them as events marked as existing, and begins. If
+ * nobody answers, it begins without them. A debugger that keeps all other threads stopped provides
+ * them before the agent asks.
  *
  * Read by the agent and by core/cli.
  */

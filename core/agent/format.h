@@ -1,12 +1,12 @@
 /*
- * The agent's file: what it holds, byte for byte. The agent writes it, core/spool reads it;
- * docs/agent-format.md is its specification.
+ * The format of the agent's file. The agent writes it, core/spool reads it; docs/agent-format.md is
+ * the specification.
  *
  * A file is a header page and extents of equal size. An extent belongs to one thread at a time,
- * which appends records and then moves the extent's `committed` on (release order): whatever stands
- * before it is whole, whenever the process ends. Events carry their number in the order of all
- * threads; what is interned (code, frames, stacks) is in the file before an event that refers to
- * it, though not in the same extent.
+ * which appends records and then advances the extent's `committed` (release order): the records
+ * before it are complete, whenever the process ends. Each event has its number in the order of all
+ * threads. Interned data (code, frames, stacks) is in the file before an event that refers to it,
+ * but not necessarily in the same extent.
  */
 #ifndef GM_AGENT_FORMAT_H
 #define GM_AGENT_FORMAT_H

@@ -1,11 +1,11 @@
 /*
- * Hooks in the import tables of the libraries of a running program: how an agent that was loaded
- * later comes before a function, and how it sees functions that a program looks up by name.
+ * Hooks in the import tables of a running program's libraries: this is how an agent that was loaded
+ * later intercepts functions, including those that a program looks up by name.
  *
- * Each library calls what it imports through a table of its own (the GOT). Its entries for the
- * hooked symbols are replaced, those of libraries that are loaded later as well, and put back in
- * the end. A call within one library that does not go through its table is not seen; neither is one
- * through a pointer that was taken before.
+ * Each library calls imported functions through its own table (the GOT). The agent replaces the
+ * entries of the hooked symbols, also in libraries that are loaded later, and restores them at the
+ * end. Calls within a library that bypass its table are not seen, nor calls through a pointer that
+ * was obtained earlier.
  */
 #ifndef GM_AGENT_PATCH_H
 #define GM_AGENT_PATCH_H

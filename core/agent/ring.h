@@ -1,8 +1,8 @@
 /*
- * The ring: a recording of limited size that keeps the newest. Extents that no thread writes any
- * more are used again, the oldest first, after what is needed of them was copied (format.h, enum
- * gm_agent_extent_kind). Killed at any moment, the file is whole: what replaces older extents is
- * there before they go, and counts by one store.
+ * The ring: a recording of limited size that keeps the newest events. Extents that no thread writes
+ * to any more are reused, the oldest first, after the data that is still needed was copied
+ * (format.h, enum gm_agent_extent_kind). The file is valid even if the process is killed at any
+ * moment: the copy is complete before the old extents are dropped, and takes effect by one store.
  *
  * All of it under the spool's lock, on the thread that needs an extent: a few ms for each 2 MiB of
  * records.

@@ -1,11 +1,11 @@
 /*
- * The spool: the mapped file that a process's events go into, and each thread's buffer of it.
+ * The spool: the mapped file with a process's events, and each thread's buffer in it.
  *
- * A file grows by extents. A thread maps one at a time, appends to it without any lock, and takes
- * the next when it is full; so what the agent keeps in memory is an extent a thread. Room is made
- * in the file before a page of it is touched: a full disk ends the recording, never the program.
- * The file's descriptor is kept, for programs that have none left or become another user; one that
- * the program has closed or used for something else is opened again.
+ * A file grows by extents. A thread maps one extent at a time, appends to it without a lock, and
+ * takes the next one when it is full, so the agent maps one extent per thread. Disk space is
+ * allocated before a page is touched: a full disk ends the recording, never the program. The agent
+ * keeps the file's descriptor, for programs that have none left or become another user. If the
+ * program has closed it or uses its number for something else, the file is opened again.
  */
 #ifndef GM_AGENT_SPOOL_H
 #define GM_AGENT_SPOOL_H

@@ -1,12 +1,12 @@
 /*
- * At which events the agent calls gpumem_agent_at_event(), where a debugger's breakpoint is: format
- * of what the debugger writes into the process, and how both evaluate it. Used by core/walk as
- * well.
+ * The filter that decides at which events the agent calls gpumem_agent_at_event(), on which a
+ * debugger has a breakpoint: the format that the debugger writes into the process, and its
+ * evaluation. Used by core/walk as well.
  *
  * A condition (model/condition.h) is compiled into operations in postfix order. The agent does not
- * know all that conditions are about: names are worked out at reading. So a result is a set of
- * truth values, those that the condition may have: a set without "true" is no stop. At a stop the
- * debugger reads the event and evaluates the condition itself. Where the event's Python stack,
+ * have all properties: names are derived by the reader. So a result is the set of truth values that
+ * the condition may have; a set without "true" causes no stop. At a stop the debugger reads the
+ * event and evaluates the condition itself. Where the event's Python stack,
  * native stack or tensor alone rules the condition out, it marks their numbers in the tables
  * gpumem_agent_stop_never, so that none of them is a stop again.
  */

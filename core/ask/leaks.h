@@ -1,14 +1,13 @@
 /*
- * leaks: lines that leave more behind each time a loop goes round: a step, an epoch, any loop
- * around the steps.
+ * leaks: lines whose memory grows with each iteration of a loop: of the steps, the epochs, or any
+ * other loop around the steps.
  *
- * A line leaks where blocks that it allocates in iterations all over the run are all still there at
- * its end, or where it joins what comes to its one block (core/ask/recording/growth.h). What is
- * kept for a while and replaced (the last output, a window of the last ten losses) does not: of its
- * older blocks none is left. The last step's blocks never count, as the next step may free them.
+ * A line leaks if blocks that it allocates in iterations throughout the run are all still alive at
+ * the end, or if it appends to its one block (core/ask/recording/growth.h). Memory that is kept for
+ * a while and replaced (the last output, a window of the last ten losses) is no leak: none of its
+ * older blocks is alive. Blocks of the last step never count, because the next step may free them.
  *
- * Where the process still lives, or a core of it is there, the blocks are joined to what holds them
- * now.
+ * With a live process or a core, the answer also has the current holders of the blocks.
  */
 #ifndef GM_ASK_LEAKS_H
 #define GM_ASK_LEAKS_H

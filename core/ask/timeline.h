@@ -1,9 +1,9 @@
 /*
- * The question `timeline`: a plot of allocated memory, and its shapes: what one sees in a plot of
- * allocated memory, said in words. Each shape has the events it spans, its bytes and, where one
- * line made it, that line. They are searched for in the whole record (the bands), in the first step
- * (what it alone makes), and in one typical step: the second, or the only one. What made them is
- * told by PyTorch's operators, where the record has native stacks.
+ * The question `timeline`: a plot of allocated memory, and a description of its shapes. Each shape
+ * has the events it spans, its bytes and, if one line made it, that line. gpumem looks for shapes
+ * in the whole recording (the bands), in the first step (what only that step allocates), and in one
+ * typical step: the second, or the only one. If the recording has native stacks, shapes also have
+ * PyTorch's operators.
  */
 #ifndef GM_ASK_TIMELINE_H
 #define GM_ASK_TIMELINE_H

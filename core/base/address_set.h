@@ -7,8 +7,7 @@
  * table from address to number would take tens of megabytes and miss the cache each time. Most
  * look-ups ask for what is not in the set.
  *
- * After gm_address_set_number() it may be asked by several threads at once; nothing may be added
- * then.
+ * After gm_address_set_number() several threads may query it at once; nothing may be added then.
  */
 #ifndef GM_BASE_ADDRESS_SET_H
 #define GM_BASE_ADDRESS_SET_H

@@ -1,15 +1,14 @@
 /*
- * Whether memory could be had: one flag of the process for all allocations of gpumem.
+ * Whether an allocation failed: one flag of the process for all allocations of gpumem.
  *
- * Much of the analysis is a search. Where one step of a search gets no memory it finds nothing, and
- * the answer would be another one without any error. So nothing that was worked out while an
- * allocation failed is an answer: the session forgets the flag before a command and looks at it
- * behind.
+ * Much of the analysis is a search. A step of a search that gets no memory finds nothing, and the
+ * answer would be wrong without an error. So a result that was computed while an allocation failed
+ * is discarded: the session clears the flag before a command and checks it afterwards.
  *
  * The program and the library are linked with `--wrap` for each function below that allocates
- * (cmake/rooms.cmake): every call in gpumem's own code comes to allocation_wrap.c, which sets the
- * flag. What is linked otherwise, as unit tests and the agent are, has plain malloc() and a flag
- * that stays unset. mmap() is not wrapped: who maps something large has another way, or an error.
+ * (cmake/rooms.cmake): every call in gpumem's own code goes to allocation_wrap.c, which sets the
+ * flag. Unit tests and the agent are linked with the plain functions, and their flag stays unset.
+ * mmap() is not wrapped: callers that map large areas have an alternative or report an error.
  */
 #ifndef GM_BASE_ALLOCATION_H
 #define GM_BASE_ALLOCATION_H

@@ -1,8 +1,8 @@
 /*
  * A file's bytes as memory. Without this, a file that becomes shorter while it is mapped would end
- * the whole process (SIGBUS), and gdb with it. While a file is mapped here, the part that is gone
- * reads as zero instead; the caller compares the file's size afterwards where that matters. A
- * SIGBUS that is not ours goes where it went before.
+ * the whole process (SIGBUS), and gdb with it. While a file is mapped here, the missing part reads
+ * as zero instead; the caller compares the file's size afterwards if that matters. A SIGBUS with
+ * another cause goes to the previous handler.
  *
  * The owner of the file may also change it in place, and so remove the NUL that a string was
  * checked for. Zeros follow the last byte of the file, so that a string ends there at the latest.

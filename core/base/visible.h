@@ -1,18 +1,17 @@
 /*
- * Text in which no name can act.
+ * Makes untrusted text safe to print.
  *
- * Names of files, functions, variables, keys, kernels and processes come from strangers. Printed as
- * they are, they can move a terminal's cursor, turn the direction of a line, or end it and go on
- * with a line that looks like an answer of ours.
+ * Names of files, functions, variables, keys, kernels and processes are untrusted. Printed as they
+ * are, they can move a terminal's cursor, change the direction of a line, or end it and continue
+ * with a line that looks like gpumem's own output.
  *
- * Shown as an escape: controls ("\n", "\x1b", "\u0085"), characters that turn the direction of text
- * or cannot be seen
- * ("\u202e", "\u200b"), separators of lines, and bytes that are no UTF-8 ("\xff"). All else stands
- * as it is, a backslash as well: to show a text twice changes nothing. Of a text longer than
- * GM_VISIBLE_MOST bytes the middle is left out, with a mark
+ * Escapes replace control characters ("\n", "\x1b", "\u0085"), characters that change the direction
+ * of text or are invisible ("\u202e", "\u200b"), line separators, and bytes that are not UTF-8
+ * ("\xff"). Everything else is unchanged, including backslashes, so applying it twice changes
+ * nothing. A text longer than GM_VISIBLE_MOST bytes is shortened in the middle
  * ("[... 64,000 bytes ...]").
  *
- * What prints for people uses base/put.h; JSON has escapes of its own.
+ * Text output uses base/put.h; JSON has its own escapes.
  */
 #ifndef GM_BASE_VISIBLE_H
 #define GM_BASE_VISIBLE_H

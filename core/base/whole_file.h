@@ -1,17 +1,17 @@
 /*
- * A file that takes its name when it is whole: whoever finds it finds all of it, and what bore the
- * name before is there until then. The one way in which gpumem replaces a file of the user's. Safe
- * in a folder that others may write to as well.
+ * Writes a file that gets its name only when it is complete; until then an existing file of that
+ * name remains. gpumem replaces users' files only in this way. It is safe in folders that others
+ * can write to.
  *
- * Until it is whole it has no name (O_TMPFILE), or, where the file system knows no such files, a
- * name of its own that nothing else bore: ".NAME.RANDOM.gpumem-part", created by O_EXCL and never
- * through a link. Such a name is left where we are killed; the next one for the same NAME finds
- * that nobody holds the file's lock, and removes it. The folder is opened once: all names are
- * looked up in that one.
+ * Until it is complete, the file has no name (O_TMPFILE) or, if the file system does not support
+ * that, a new temporary name: ".NAME.RANDOM.gpumem-part", created with O_EXCL and never through a
+ * link. If gpumem is killed, this name remains; the next writer of the same NAME finds that nobody
+ * holds the file's lock, and removes it. The folder is opened once, and all names are looked up in
+ * it.
  *
- * Only regular files are replaced. A FIFO or a character device is written in place and stays what
- * it is; directories, block devices and sockets are refused. A symbolic link is followed where it
- * is root's or our own, else refused.
+ * Only regular files are replaced. A FIFO or a character device is written in place; directories,
+ * block devices and sockets are refused. A symbolic link is followed if it belongs to root or to
+ * the user, otherwise refused.
  */
 #ifndef GM_BASE_WHOLE_FILE_H
 #define GM_BASE_WHOLE_FILE_H

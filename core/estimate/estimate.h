@@ -1,18 +1,18 @@
 /*
- * Estimates: what a model needs in training or inference, worked out before anything runs.
+ * Estimates: the memory that a model needs in training or inference, calculated before anything
+ * runs.
  *
  * A model comes from a transformers config.json, from the header of a safetensors file, or from
- * numbers. Its parameters are counted, tensor by tensor, as the architecture has them; settings
+ * numbers. Its parameters are counted tensor by tensor, according to the architecture; settings
  * (batch, dtype, optimizer, ZeRO, ...) turn the counts into terms in bytes, for the GPU that needs
- * most. Each term names its formula, the formula's operands and where the formula comes from. Words
- * are made by whoever shows the answer.
+ * the most. Each term has its formula, operands and source. core/render makes the sentences.
  *
  * All arithmetic is in 64 bits and saturates (amount.h): a sum that does not fit is an error.
  *
  * A model can also be built: by transformers, in a Python on the simulated device, where two steps
  * of it run (simulate.py). No code that a config names is loaded there.
  *
- * This room may include base, and of the simulated device how a program is started and heard.
+ * This room may include base, and the simulated device's header for starting a program.
  */
 #ifndef GM_ESTIMATE_ESTIMATE_H
 #define GM_ESTIMATE_ESTIMATE_H

@@ -1,5 +1,5 @@
 /*
- * Holders: what keeps a block of memory alive, found backwards from the block.
+ * Holders: the variables and objects that keep a block alive, found backwards from the block.
  *
  * A block is used by c10::StorageImpl objects; those are held by tensors, tensors by their Python
  * wrappers, by nodes of the autograd graph, by .grad fields and views; wrappers by whatever Python
@@ -8,11 +8,12 @@
  *  - one pass over the writable memory finds every C++ object of PyTorch by its class's vtable;
  *  - one walk over the objects that Python's collector knows, and over all frames, finds the
  *    references between Python objects;
- *  - reference counts say whether that was all. Where one is short, a second pass looks for any
- *    word that points there: such a word is plausible at best, and reports it.
+ *  - reference counts show whether all references were found. If some are missing, a second pass
+ *    looks for any word that points to the object: such a word is at best plausible, and is marked
+ *    so.
  *
  * This room may include base, image, symbols, cpython and torch. It prints nothing and keeps no
- * history: what held a block before is a recording's business.
+ * history: earlier holders are a matter for recordings.
  */
 #ifndef GM_HOLDERS_HOLDERS_H
 #define GM_HOLDERS_HOLDERS_H

@@ -1,10 +1,10 @@
 /*
- * A copy of what a program can write to, made while it is stopped: the program continues, and the
- * question reads the copy. Threads, registers and the list of mappings are kept with it. What a
- * program cannot write to (code, constants) is still read from the process.
+ * A copy of a program's writable memory, made while the program is stopped: then the program
+ * continues, and the question reads the copy. It includes threads, registers and the list of
+ * mappings. Read-only memory (code, constants) is still read from the process.
  *
- * The copy takes as much memory as the program has touched; where that is more than half of what
- * this machine, or the control group that we are in, has to spare, none is made.
+ * The copy takes as much memory as the program has touched. If that is more than half of the memory
+ * available on the machine, or in gpumem's control group, no copy is made.
  */
 #ifndef GM_IMAGE_CAPTURE_H
 #define GM_IMAGE_CAPTURE_H

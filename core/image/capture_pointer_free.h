@@ -1,9 +1,9 @@
 /*
  * Pointer-free memory (pointer_free.h) is read while the process is stopped, as all memory is, but
- * it is not copied: most of a program's memory may be tensors' numbers. Each 64 KiB gets a mark. A
- * reader who wants some of it later (the length of a string that is a page long) gets it from the
- * process. If its mark has changed by then, the bytes are lost, and the copy reports it. Inside of
- * the image room.
+ * it is not copied: most of a program's memory may be tensors' numbers. Each 64 KiB gets a hash. If
+ * some of it is needed later (the length of a string that fills a page), it is read from the
+ * process. If its hash has changed by then, the bytes are lost, and the copy reports that. Internal
+ * to the image room.
  */
 #ifndef GM_IMAGE_CAPTURE_POINTER_FREE_H
 #define GM_IMAGE_CAPTURE_POINTER_FREE_H

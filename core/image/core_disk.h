@@ -1,11 +1,11 @@
 /*
- * The files that a core's process had mapped, on our disk: what the core left out of them is read
- * from there, if they are still the same ones. Inside of the image room.
+ * The files that a core's process had mapped, on the local disk: parts that are not in the core are
+ * read from there, if the files are the same. Internal to the image room.
  *
- * The same: equal build-ids (the core has the first page of each library, and the build-id is in
- * it); where a file has none, an equal first page. A file is searched for under the sysroot first:
- * at its own path there, then by its name alone (a folder into which the libraries of another
- * machine were copied); then at its own path.
+ * "The same" means equal build-ids (the core has the first page of each library, which contains the
+ * build-id) or, if a file has none, an equal first page. A file is searched for under the sysroot
+ * first: at its own path there, then by its name alone (a folder into which the libraries of
+ * another machine were copied); then at its own path.
  */
 #ifndef GM_IMAGE_CORE_DISK_H
 #define GM_IMAGE_CORE_DISK_H

@@ -1,11 +1,11 @@
 /*
- * What of a process goes into a core that we write: which parts of its memory, in which order.
- * Inside of the image room.
+ * The contents of a core that gpumem writes: which parts of the memory, in which order. Internal to
+ * the image room.
  *
  * Left out are: memory of devices (the driver's and the simulated device's), what the program
  * itself asked to leave out (MADV_DONTDUMP), what cannot be read (PROT_NONE), pages that were never
  * touched, and pages that are as they are in a file on disk. Of each mapped file the first page
- * stays: it has the ELF header and the build-id, by which readers know the file again.
+ * is kept: it has the ELF header and the build-id, by which readers recognise the file.
  */
 #ifndef GM_IMAGE_CORE_PLAN_H
 #define GM_IMAGE_CORE_PLAN_H

@@ -1,10 +1,10 @@
 /*
- * Writes a core dump of a process: one that gdb, other tools and gm_image_open_core() open, and
- * that is lean (what is left out: core_plan.h). The process is not made larger by it, as gcore
- * makes it: pages that it never touched are not touched on its behalf.
+ * Writes a small core dump of a process, which gdb, other tools and gm_image_open_core() can open
+ * (core_plan.h lists what is left out). Unlike gcore it does not make the process larger, because
+ * it does not touch pages that the process never touched.
  *
- * All threads stand still while their registers and memory are copied, and go on then, whatever
- * happens to us. Where the calling thread traces the process already (gdb's main thread, where
+ * All threads are stopped while their registers and memory are copied, and then continue, even if
+ * gpumem is killed. Where the calling thread traces the process already (gdb's main thread, where
  * Python runs), it is copied as it stands and stays stopped.
  */
 #ifndef GM_IMAGE_CORE_WRITE_H

@@ -2,9 +2,9 @@
  * Image: the memory, mappings, threads and registers of one process, read from outside.
  *
  * An image is a live process (process_vm_readv; no code runs in it), a core dump or a process that
- * only a debugger can read (remote.h): the readers above never know which. Reading never crosses a
+ * only a debugger can read (remote.h); callers need not know which. Reading never crosses a
  * mapping's end, and an address that cannot be read is answered with the reason: not mapped; mapped
- * but not saved (core); beyond the end of a core that was cut short.
+ * but not saved (core); beyond the end of a truncated core.
  *
  * This room may include base. It knows nothing of ELF symbols, Python or PyTorch.
  *

@@ -1,13 +1,12 @@
 /*
- * Memory that is kept while one question goes through it: chunks of 256 KiB of what a program can
- * write to, each read whole when something in it is first asked for. Several readers that go
- * through the same heap one after another, the collector's lists, the objects, the scan for C++
- * objects, then read it once. There is a bound on what is kept; what is beyond, and what is in no
- * such memory, each reads for itself. A core is a file: its chunks are used where they lie and take
- * no memory of ours.
+ * A cache of memory for one question: chunks of 256 KiB of a program's writable memory, each read
+ * completely when something in it is first needed. So the readers that go through the same heap
+ * (the collector's lists, the objects, the scan for C++ objects) read it only once. The cache is
+ * bounded; memory beyond the bound, and other memory, is read directly. A core is a file, so its
+ * chunks are used in place and take no memory.
  *
- * It is of one moment: whoever asks for it ends it before the target may run on. All of it but
- * create and destroy may be used by several threads at once.
+ * The cache is valid for one moment: its user destroys it before the target may run again. All
+ * functions except create and destroy may be used by several threads at once.
  */
 #ifndef GM_IMAGE_KEPT_H
 #define GM_IMAGE_KEPT_H

@@ -2,10 +2,10 @@
  * A cache of the target's pages, for the many small reads of one question or one stop.
  *
  * Direct-mapped: a page can be in one slot only, so that a look-up is one comparison; collisions
- * just read again. Each slot carries the generation it was filled in, and to forget everything is
- * to count the generation up: a recorder does that at every stop, where clearing 2,048 slots would
- * cost more than the stop itself. The slots' memory is one lazily touched mapping. Stripes of locks
- * make it usable by several threads at once.
+ * only cause another read. Each slot has the generation in which it was filled, and incrementing
+ * the generation clears the cache: a recorder does that at every stop, where clearing 2,048 slots
+ * would cost more than the stop itself. The slots' memory is one lazily touched mapping. Stripes of
+ * locks make it usable by several threads at once.
  */
 #ifndef GM_IMAGE_PAGE_CACHE_H
 #define GM_IMAGE_PAGE_CACHE_H

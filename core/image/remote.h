@@ -1,12 +1,11 @@
 /*
- * A process that only a debugger can read: on another machine, behind gdbserver. The debugger hands
- * over how its memory and registers are read and what /proc/PID/maps said; this makes an image of
- * it.
+ * A process that only a debugger can read: on another machine, behind gdbserver. The debugger
+ * passes callbacks that read memory and registers, and the text of /proc/PID/maps; this makes an
+ * image.
  *
- * The process must stand still as long as the image is open: what was read once is kept, in a file
- * without a name, as each byte comes over a network once at best. The callbacks are called from the
- * thread that reads; an image of this kind wants to be read from one thread
- * (gm_image_reads_anywhere()).
+ * The process must stay stopped while the image is open: data that was read is cached in an unnamed
+ * file, because reading over a network is slow. The callbacks are called from the reading thread;
+ * an image of this kind should be read from one thread (gm_image_reads_anywhere()).
  */
 #ifndef GM_IMAGE_REMOTE_H
 #define GM_IMAGE_REMOTE_H

@@ -1,6 +1,6 @@
 /*
- * Which frames of a snapshot are of native code. A frame is a file, a line and a name, and does not
- * say which language it is of. With stacks="all" PyTorch puts the frames of C++ between those of
+ * Which frames of a snapshot are native code. A frame is a file, a line and a name, without its
+ * language. With stacks="all" PyTorch puts the frames of C++ between those of
  * Python, in one of these forms (torch/csrc/profiler/unwind/unwind.cpp; TORCH_SYMBOLIZE_MODE
  * chooses):
  *
@@ -10,9 +10,9 @@
  *                        {'name': '??', 'filename': '/usr/lib/libm.so.6', 'line': 1038786}
  *   nothing is known     "??" or an empty name
  *
- * Most file names tell by their end. A program has no such end ("/usr/bin/python3.11"), and neither
- * has a script that was installed as a command ("/usr/local/bin/torchrun"): there the names of all
- * frames of the file decide.
+ * Most file names show it by their suffix. A program has no such suffix ("/usr/bin/python3.11"),
+ * and neither has a script that was installed as a command ("/usr/local/bin/torchrun"): there the
+ * names of all frames of the file decide.
  */
 #ifndef GM_IMPORT_NATIVE_H
 #define GM_IMPORT_NATIVE_H

@@ -1,40 +1,38 @@
 /*
- * Inject: loads the agent into a program that runs already, and tells it to begin or to end.
+ * Inject: loads the agent into a running program, and starts or stops its recording.
  *
- * One thread of the program is stopped (PTRACE_SEIZE, no signal) where it holds no lock that is
- * needed: not within an allocator, the dynamic linker or the making of a thread, as its call stack
- * tells. From there it makes one new thread and continues where it was, exactly; the rest is done
- * in that new thread, which holds nothing: so a lock that some other thread has (the loader's
- * during an import, Python's) is waited for, and this cannot deadlock. All other
- * threads run on all the time.
+ * One thread of the program is stopped (PTRACE_SEIZE, no signal) at a place where it holds no
+ * needed lock: its call stack shows that it is not in an allocator, the dynamic linker or thread
+ * creation. There it creates one new thread and continues exactly where it was. The new thread does
+ * the rest. It holds no locks, so it can wait for locks of other threads (the loader's during an
+ * import, Python's) without a deadlock. All other threads keep running.
  *
- *   target.c     what process it is, whether it can be done, and where its C library's functions
- *                are
- *   safe.c       whether a stopped thread may make a new thread
- *   thread.c     one thread stopped, its registers changed, and put back
- *   code.c       the machine code that makes the thread, and what that thread does
- *   file.c       the agent's file, where the process cannot open it by its path
- *   filter.c     whether a seccomp filter would end it for what the agent does
- *   group.c      where its control groups lie
+ *   target.c     the process: whether the agent can be loaded, addresses of C library functions
+ *   safe.c       whether a stopped thread may create a new thread
+ *   thread.c     stops one thread, changes its registers, and restores them
+ *   code.c       the machine code that creates the thread, and that of the new thread
+ *   file.c       passes the agent's file if the process cannot open it by its path
+ *   filter.c     whether a seccomp filter would end the process for a call of the agent
+ *   group.c      the paths of its control groups
  *   frozen.c     whether one of them is frozen
- *   memory.c     whether they have the memory that the agent takes
- *   identity.c   which process it is and whose, held, so that what is done is done to that one
- *   script.c     another way, where the process's Python has one: a script that its main thread
- *                runs (PEP 768)
- *   script_folder.c   that script, and the folder in which it lies
- *   start_stop.c   these together
+ *   memory.c     whether they have enough memory for the agent
+ *   identity.c   the process and its user, held open so that it cannot be confused with another
+ *   script.c     the other way, through the process's Python: a script that its main thread runs
+ *                (PEP 768)
+ *   script_folder.c   that script, and its folder
+ *   start_stop.c   combines these
  *
- * Should we be killed in the midst, the thread puts its own registers back (rt_sigreturn) and goes
- * on. What remains are a few microseconds of the first attaching, in which the thread runs one
- * system call for us.
+ * If gpumem is killed meanwhile, the thread restores its own registers (rt_sigreturn) and
+ * continues. An unprotected window of a few microseconds remains at the first attach, in which the
+ * thread makes one system call for gpumem.
  *
- * A script stops no thread: CPython 3.14 and later looks, wherever it looks for signals, whether a
- * debugger has left the path of a file in its thread's state, and runs that. A thread that stays
- * within C code does not look; then the first way is taken.
+ * The script stops no thread: CPython 3.14 and later checks, whenever it checks for signals,
+ * whether a debugger has written the path of a file into the thread's state, and runs that file. A
+ * thread inside C code does not check; then the first way is used.
  *
- * What the process says is not believed: what its system calls return (a seccomp filter may answer
- * in the kernel's place) is examined by /proc before it is used, and what is written is written to
- * the memory of the process that was meant.
+ * Data from the process is not trusted: results of its system calls (a seccomp filter may answer
+ * instead of the kernel) are verified in /proc before use, and writes go only to the memory of the
+ * intended process.
  *
  * This room may include base, image and symbols. It knows of the agent only its functions' names.
  * x86-64 and glibc only.

@@ -1,11 +1,10 @@
 /*
- * Learning: of a PyTorch that is in no table, the row of layouts is made by itself
- * (docs/learning.md).
+ * Learning: finds the layouts of a PyTorch that is in no table (docs/learning.md).
  *
- * The very Python is started as a probe (core/learn/torch/probe.py) on the simulated device. It
- * finds where each field lies, and passes a row and what PyTorch says of the objects that are
- * alive then. While it is stopped, this room opens it as any process with that row, and compares
- * what gpumem's readers say. A row that differs in anything is not believed.
+ * The same Python is started as a probe (core/learn/torch/probe.py) on the simulated device. It
+ * finds the offset of each field, and passes a row together with PyTorch's own data about its live
+ * objects. While the probe is stopped, this room opens it like any process, with that row, and
+ * compares the results of gpumem's readers. A row with any difference is rejected.
  *
  * This room may include base, image, symbols, cpython, torch, holders and sim/launch.h. It keeps no
  * rows and prints nothing.

@@ -1,11 +1,11 @@
 /*
- * Categories: what a block is for, from where it was allocated and how long it lived.
+ * Categories: the use of a block, derived from where it was allocated and how long it lived.
  *
- * A recording does not see what a tensor is used as. What it sees is enough in most cases:
- * parameters come from a module's constructor or Module.to(), optimizer state is what the
- * optimizer's step leaves behind, gradients are what backward leaves behind in the sizes of
- * parameters, activations are what forward leaves behind. Each answer has its reason; what no rule
- * covers is unknown. A live process or a core knows better: see holders.
+ * A recording does not show the use of a tensor directly, but its data is sufficient in most cases:
+ * parameters come from a module's constructor or Module.to(); the optimizer's step leaves optimizer
+ * state behind; backward leaves gradients in the sizes of parameters; forward leaves activations.
+ * Each answer has its reason; a block that no rule covers is unknown. A live process or a core has
+ * better evidence: see holders.
  */
 #ifndef GM_MODEL_CATEGORIES_H
 #define GM_MODEL_CATEGORIES_H

@@ -1,13 +1,13 @@
 /*
- * Grad modes: what the program told autograd at the time decides whether a module's call is a
- * forward pass that trains or an evaluation. Recordings of the agent have the mode of each block;
- * in others the phase stays what the stacks tell.
+ * Grad modes: whether autograd was on decides whether a module's call is a forward pass of training
+ * or an evaluation. Recordings of the agent have the mode of each block; in others the stacks
+ * decide the phase.
  *
- * The mode that counts is that of the *outermost* call of a module. A module may switch autograd
- * off within (rotary embeddings, running means), and so do checkpoints and autograd functions: what
- * is allocated there belongs to the pass around. A section is what happened one after another while
- * autograd was off; where a module is called in it, all of it is evaluation: its data, its metrics
- * too. Both are known only behind their first events, which then change. Internal to core/model.
+ * The mode of the *outermost* call of a module counts. A module may switch autograd off inside
+ * (rotary embeddings, running means), and so do checkpoints and autograd functions: their
+ * allocations belong to the enclosing pass. A section is a sequence of events while autograd was
+ * off; if a module is called in it, all of it is evaluation, including its data and metrics. Both
+ * become known only after their first events, whose phases then change. Internal to core/model.
  */
 #ifndef GM_MODEL_MODES_H
 #define GM_MODEL_MODES_H

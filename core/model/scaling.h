@@ -4,16 +4,15 @@
  *
  * Evidence, best first:
  *
- *   - the agent's records: what the host read of found_inf in step(). The scaler decides by this
- *     value alone.
- *   - of an optimizer that is fused and decides on the device: found_inf as it was in a simulated
- *     device's memory, or that the scale fell or did not, where the program read it before and
- *     after.
+ *   - the agent's records: the value of found_inf that the host read in step(). The scaler's
+ * decision depends only on this value.
+ *   - for a fused optimizer, which decides on the device: found_inf in a simulated device's memory,
+ * or whether the scale fell, if the program read it before and after.
  *   - the range that PyTorch puts around each Optimizer.step().
- *   - stacks of allocations: some are under GradScaler._maybe_opt_step() and the optimizer's
- *     step(), so it ran. That there are none proves nothing, as an optimizer need not allocate.
+ *   - stacks of allocations: if some are under GradScaler._maybe_opt_step() and the optimizer's
+ *     step(), it ran. If there are none, nothing is proved, because an optimizer need not allocate.
  *
- * Where none of them decides, the outcome is unknown.
+ * Otherwise the outcome is unknown.
  */
 #ifndef GM_MODEL_SCALING_H
 #define GM_MODEL_SCALING_H

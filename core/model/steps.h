@@ -4,7 +4,7 @@
  *
  * A step is an iteration around the outermost call of a module, and around the backward pass and
  * the optimizer where they are there: this is the *work*. Loops within a module's call, in
- * backward, in the optimizer, in a comprehension and in torch's own code are none.
+ * backward, in the optimizer, in a comprehension and in torch's own code do not count.
  *
  * The events are read twice. The first reading (gm_steps_learn) follows every loop around the work
  * at once, in each thread by itself, and gathers which work was seen in which loops;
@@ -12,15 +12,14 @@
  * rules). The second reading (gm_steps_fix, gm_steps_feed) numbers the iterations of these loops
  * alone. Iterations over which gradients add up are one step: gm_steps_of_iterations().
  *
- * Coroutines take turns in a thread: where several of them are in one loop at once, the iterations
- * of each are followed by themselves, and the steps are those of one, as with threads
- * (step_tasks.c).
+ * Coroutines share a thread: if several of them are in one loop at once, the iterations of each are
+ * followed separately, and the steps are those of one coroutine, as with threads (step_tasks.c).
  *
- * An iteration begins when control, in the frame that has the loop, is found further up than
- * before, unless a loop within explains that. A thin loop, whose allocations all come from one
- * instruction (`for _ in range(3): y = f(x)`), shows no control going up: there the same allocation
- * coming again begins one. Where the recorder saw the loop's iterator move (gm_steps_turn), that
- * alone tells its iterations.
+ * An iteration begins when control, in the frame with the loop, is at an earlier line than before,
+ * unless an inner loop explains that. In a loop whose allocations all come from one instruction
+ * (`for _ in range(3): y = f(x)`) control never moves up: there a repetition of the same allocation
+ * begins an iteration. If the recorder saw the loop's iterator move (gm_steps_turn), only that
+ * counts.
  */
 #ifndef GM_MODEL_STEPS_H
 #define GM_MODEL_STEPS_H

@@ -1,5 +1,5 @@
 /*
- * The recorder's inner side: its state, and what its files ask of each other.
+ * The recorder's internals: its state, and the functions that its files share.
  *
  *   record.c    create, close, flush: the life of a recorder
  *   probes.c    where breakpoints go
@@ -7,12 +7,12 @@
  *   blocks.c    allocations and frees, deferred frees among them
  *   oom.c       out-of-memory errors, and what the device had then
  *   segments.c  cudaMalloc and cudaFree
- *   existing.c  what was alive before recording began
- *   tensors.c   what tensor a block is allocated for
+ *   existing.c  blocks allocated before recording began
+ *   tensors.c   the tensor for which a block is allocated
  *   resized.c   the same for a storage that is resized
  *   stacks.c    call stacks, interned
- *   advance.c   past a breakpoint without a step of the debugger's
- *   steps.c     which pass of the training loop it is
+ *   advance.c   executes the instruction at a breakpoint, without a step by the debugger
+ *   steps.c     the current iteration of the training loop
  *   watch.c     conditions at which the program stops
  *   naming.c    modules, names of native addresses, counters of the simulated device
  */

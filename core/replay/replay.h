@@ -1,12 +1,13 @@
 /*
- * Replay: the requests of a recording, made again of PyTorch's own caching allocator under other
+ * Replay: repeats the requests of a recording with PyTorch's own caching allocator and other
  * settings, in a Python on the simulated device.
  *
- * What the allocator reserves is a function of its settings, the device's memory and the requests
- * in their order: sizes, streams, when each block was free again, when empty_cache() was called.
- * Those are in a recording; no tensor is made and nothing is computed.
+ * The reserved memory is a function of the allocator's settings, the device's memory and the
+ * sequence of requests: sizes, streams, when each block could be reused, when empty_cache() was
+ * called. A recording has all of these; no tensor is made and nothing is computed.
  *
- * This room may include model, log and base, and of the simulated device how a program is started.
+ * This room may include model, log and base, and the simulated device's header for starting a
+ * program.
  */
 #ifndef GM_REPLAY_REPLAY_H
 #define GM_REPLAY_REPLAY_H

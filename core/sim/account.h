@@ -1,5 +1,5 @@
 /*
- * The account of the simulated CUDA device: what a run did, readable from outside.
+ * The counters of the simulated CUDA device for one run, readable from outside.
  *
  * The preloaded library (libgpumem-sim.so) exports one object, `gpumem_sim_account`, of the type
  * below. A debugger finds it by its symbol in the process image or in a core and so knows that the
@@ -7,8 +7,8 @@
  * never computed. The same figures are printed at exit.
  *
  * Layout rules: fields are only ever added at the end and `version` then goes up; `bytes` is the
- * size of the object as the library wrote it, so that an older reader meets a newer library and the
- * other way round. All words are little endian 64-bit unless said otherwise, written by the
+ * size of the object as the library wrote it, so that an older reader works with a newer library
+ * and vice versa. All words are little endian 64-bit unless said otherwise, written by the
  * program's threads with relaxed atomics: one word is never torn, but two words may be of two
  * moments.
  */

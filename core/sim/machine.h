@@ -1,5 +1,5 @@
 /*
- * What the processes of one `gpumem run --sim` share: how much each has of each device (struct
+ * Shared by the processes of one `gpumem run --sim`: how much each has of each device (struct
  * gm_sim_machine of account.h).
  *
  * On a machine several processes share a GPU's memory; here each has a device of its own bytes, and

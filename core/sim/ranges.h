@@ -1,10 +1,9 @@
 /*
- * A set of address ranges handed out of one span: the simulated device's cudaMalloc, and what is
- * pinned.
+ * Address ranges allocated from one span: for the simulated device's cudaMalloc and pinned memory.
  *
- * The ranges in use stand in one array sorted by address. A device has at most some thousands (a
+ * The ranges in use are in one array sorted by address. A device has at most some thousands (a
  * caching allocator asks for few, large segments), so the lowest gap that fits is found by walking
- * the array, and inserting moves its tail; a tree would be slower here and says less.
+ * the array, and inserting moves its tail; a tree would be slower here and more complex.
  *
  * Not thread-safe: the caller locks. It allocates nothing but its array and touches no memory of
  * the ranges.

@@ -1,15 +1,15 @@
 /*
- * The store of a job of which one rank is there: PyTorch's TCPStore, served to it, with the absent
- * ranks' part.
+ * A TCPStore of PyTorch for a job with a single simulated rank: it also plays the part of the
+ * absent ranks.
  *
- * torch.distributed meets through a key-value store: ranks set keys, count and wait for each
- * other's. A process of its own serves that store (c10d's wire protocol;
- * torch/csrc/distributed/c10d/TCPStoreBackend.hpp, 2.4 to 2.11) until the program is gone. A count
- * goes up as if all ranks had counted; a key that an absent rank would set is answered where what
- * it would be is known (store_peers.c); else the program waits, as it would for a rank that never
- * comes, and a line on stderr says for what.
+ * torch.distributed starts through a key-value store: ranks set keys, count, and wait for each
+ * other's keys. A helper process serves the store (c10d's wire protocol;
+ * torch/csrc/distributed/c10d/TCPStoreBackend.hpp, 2.4 to 2.11) until the program ends. Counters
+ * rise as if all ranks had counted. A key of an absent rank is answered if its value can be known
+ * (store_peers.c); otherwise the program waits, as for a rank that never starts, and a line on
+ * stderr names the key.
  *
- * This does not stand in for the peers of a `gloo` group: those would be connected to.
+ * This does not replace the peers of a `gloo` group, which connect to each other.
  */
 #ifndef GM_SIM_STORE_H
 #define GM_SIM_STORE_H

@@ -1,22 +1,22 @@
 /*
- * The inside of the spool room.
+ * Internals of the spool room.
  *
  *   file.c    the file: its header, checked
  *   extent.c  an extent's records, as they are or unpacked
- *   pack.c    the other way: packs extents in the file
+ *   pack.c    packs extents in the file
  *   ring.c    a file of limited size, whose beginning was dropped
- *   decode.c  records of an extent, one after the other
- *   tables.c  what is interned: code, stacks, modules, evidence
- *   order.c   the events of all threads in their one order
- *   replay_state.c  where the replay stands
- *   replay.c  events into those of a log
- *   segments.c  what PyTorch got from CUDA, segment by segment
- *   external.c  what other libraries than PyTorch got from CUDA
- *   names.c   native addresses into names
- *   tensor_names.c  the names of tensors
- *   ask_names.c  the other side of it: waits until the program asks for names, and writes them
- *   import.c  the whole
- *   live.c    a file that grows, read on
+ *   decode.c  decodes the records of an extent
+ *   tables.c  interned data: code, stacks, modules, evidence
+ *   order.c   merges the events of all threads
+ *   replay_state.c  the state of the replay
+ *   replay.c  converts events to those of a log
+ *   segments.c  memory that PyTorch got from CUDA, by segment
+ *   external.c  memory that other libraries got from CUDA
+ *   names.c   names of native addresses
+ *   tensor_names.c  names of tensors
+ *   ask_names.c  waits until the program requests names, and writes them
+ *   import.c  the conversion of a whole file
+ *   live.c    reads a growing file
  */
 #ifndef GM_SPOOL_INTERNAL_H
 #define GM_SPOOL_INTERNAL_H

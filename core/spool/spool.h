@@ -1,13 +1,13 @@
 /*
- * Spool: reads the file that the agent writes (agent/format.h) into the form of a log, whether its
- * process still writes, has ended or was killed.
+ * Spool: converts the agent's file (agent/format.h) to a log, whether its process still writes, has
+ * ended or was killed.
  *
- * Threads' events are put into their one order; frees get what their allocation told; code offsets
- * become lines and operations, native addresses get their names from the files they lie in. What
- * was lost is stated as a gap of the log.
+ * It merges the events of all threads; frees get the data of their allocation; code offsets become
+ * lines and operations; native addresses get names from their files. Lost events become gaps of the
+ * log.
  *
- * This room may include base, symbols, cpython (decoding of code, without a process) and log; of
- * agent its format. It answers no question: what it writes is a log like any other.
+ * This room may include base, symbols, cpython (decoding of code, without a process), log, and the
+ * agent's format. It answers no questions: the result is an ordinary log.
  */
 #ifndef GM_SPOOL_SPOOL_H
 #define GM_SPOOL_SPOOL_H

@@ -1,7 +1,7 @@
 /*
  * Call frame rows: what the call frame information of a file says about one address, in the form
- * the unwinder wants it. libdw needs tens of microseconds to work a row out from .eh_frame, so each
- * is kept, in an open-addressing table keyed by the address in the image.
+ * the unwinder wants it. libdw needs tens of microseconds to calculate a row from .eh_frame, so
+ * each is cached, in an open-addressing table keyed by the address in the image.
  *
  * Nearly all rows are of one plain form (the canonical frame address, CFA, is a register plus an
  * offset; caller's registers lie at fixed offsets from it), which fits 32 bytes: two rows a cache

@@ -1,10 +1,10 @@
 /*
  * View: a recording as one HTML page that needs no network. The page has its program (page/), and
- * the recording as compressed columns, which docs/view-format.md describes. What the columns say is
- * what the model and the questions say; the page computes sums of them and nothing else.
+ * the recording as compressed columns, which docs/view-format.md describes. The columns contain the
+ * results of the model and the questions; the page only computes sums of them.
  *
- * Names of the program never stand in the page's markup: all that comes from a recording is in the
- * columns, which are base64.
+ * The page's markup contains no names of the program: all data of a recording is in the columns,
+ * which are base64.
  *
  * This room may include render, ask, model and base. It parses no arguments (cli) and
  * answers no question of its own.

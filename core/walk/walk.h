@@ -3,14 +3,13 @@
  * debugger.
  *
  * Most events are evaluated in the program, by a filter that this room compiles from the conditions
- * (agent/stop_filter.h). Where the filter cannot rule out that one holds, the agent calls a
- * function on which the debugger has a breakpoint. Then this room reads what the agent has written
- * since, evaluates the conditions by that, and marks in the program what is ruled out by its stacks
- * or its tensor alone. So the program stops exactly at the events for which a condition holds, and
- * runs through the others.
+ * (agent/stop_filter.h). If the filter cannot exclude that a condition holds, the agent calls a
+ * function on which the debugger has a breakpoint. Then this room reads the new events, evaluates
+ * the conditions, and marks in the program the stacks and tensors that exclude a condition by
+ * themselves. So gdb shows only the events for which a condition holds.
  *
- * This room may include spool, image, model's watches and steps, dtypes, log and base; of agent
- * its format. It answers no question and owns no breakpoint.
+ * This room may include spool, image, model's watches and steps, dtypes, log, base, and the agent's
+ * format. It answers no question and owns no breakpoint.
  */
 #ifndef GM_WALK_WALK_H
 #define GM_WALK_WALK_H

@@ -1,30 +1,30 @@
 /*
- * Call stacks of the calling thread, taken in the program itself and interned: what the agent
- * writes of an event is two numbers.
+ * Call stacks of the calling thread, taken in the program itself and interned: the agent writes
+ * only two numbers for each event.
  *
  *   stacks.c    one event's stacks
- *   thread.c    each thread's memory of its last ones; the tables of the process
- *   memory.c    the memory that all of this uses, got once
- *   trie.c      stacks by number: a stack is its innermost frame and the stack below it
+ *   thread.c    each thread's cache of its latest stacks; the process's tables
+ *   memory.c    the memory for all of this, mapped once
+ *   trie.c      interned stacks: a stack is its innermost frame and the stack below it
  *   python.c    finds CPython and walks a thread's frames
  *   code.c      code objects by number
  *   dying.c     the frame that is being torn down
- *   locals.c    what is in local variables
- *   iterators.c    how far a loop of the program has come
- *   tasks.c     which of the coroutines that take turns in a thread
+ *   locals.c    values of local variables
+ *   iterators.c    positions of iterators, which show a loop's iterations
+ *   tasks.c     the coroutine that a thread runs
  *   borrow.c    the stack of the thread that waits in backward()
- *   waiter.c    which of several that is
- *   forward.c   where the forward pass made the node whose backward runs
+ *   waiter.c    finds that thread if there are several
+ *   forward.c   the forward stack of the node whose backward runs
  *   native.c    walks the C stack
- *   seen.c      C stacks that the thread had before: checked, not walked
- *   rows.c      where a caller's frame is, by program counter
+ *   seen.c      C stacks that the thread had before: compared, not walked
+ *   rows.c      the location of a caller's frame, by program counter
  *   frame_table.c  .eh_frame, from which rows are made
- *   modules.c   what is loaded, and whether that has changed
+ *   modules.c   loaded libraries, and whether they have changed
  *
  * No Python code runs, the GIL is not taken, no name is looked up. Memory is mapped once
- * (gm_stacks_start) and never grows; what does not fit is left out, and told as a gap. There are no
- * locks but the loader's own short one, in which it lists what is loaded, when an address is met
- * for the first time.
+ * (gm_stacks_start) and never grows; data that does not fit is left out, and reported as a gap. The
+ * only lock is the loader's, held briefly to list the loaded libraries when an address is seen for
+ * the first time.
  */
 #ifndef GM_AGENT_STACKS_STACKS_H
 #define GM_AGENT_STACKS_STACKS_H

@@ -1,16 +1,16 @@
 /*
- * Growth: what the iterations of a loop leave behind, line by line. leaks asks it of the steps and
- * of every loop around them, as what grows once for each epoch is no growth of a step. Internal to
- * core/ask.
+ * Growth: memory that the iterations of a loop leave behind, for each line. `leaks` examines the
+ * steps and every loop around them, because memory that grows once per epoch does not grow with
+ * each step. Internal to core/ask.
  *
- * A line *piles up* where blocks that it allocates in iterations all over the run are all still
- * there at its end. It *joins* where it replaces its block by one that is the old one and another
- * together: of two blocks that follow one another the second is larger, and by exactly the size of
- * a block that was made in between and is alive; where the operator is known to concatenate, this
- * may be of another precision. A block that grows since the inputs do is no such sum.
+ * A line *piles up* if blocks that it allocates in iterations throughout the run are all still
+ * alive at the end. It *joins* if it replaces its block by the concatenation of the old block and
+ * another one: the new block is larger by exactly the size of a live block that was allocated in
+ * between. If the operator is known to concatenate, that block may have another precision. A block
+ * that grows with the inputs is no such sum.
  *
- * Gradients and optimizer state come with the parameters: of each size there are only as many as
- * there are parameters of that size, however late some of them are trained.
+ * Gradients and optimizer state are bounded by the parameters: of each size there are only as many
+ * as there are parameters of that size, even if some are trained later.
  */
 #ifndef GM_ASK_GROWTH_H
 #define GM_ASK_GROWTH_H

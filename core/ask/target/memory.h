@@ -1,10 +1,10 @@
 /*
- * The memory of one device as PyTorch's allocator has cut it up at one moment: segments, and in
- * each the parts that are used, wait for a stream, or are free. The moment is now, told by the
- * allocator's own records in a live process or a core dump; or after an event, told by a recording.
+ * The memory of one device as PyTorch's allocator has divided it at one moment: segments, and their
+ * parts, which are used, waiting for a stream, or free. It comes from the allocator's structs in a
+ * live process or a core dump (the current state), or from a recording (the state after an event).
  *
- * Questions about holes (segments, oom) and about a process without a recording (info, blocks) are
- * asked of this.
+ * It is the basis of questions about fragmentation (segments, oom) and about a process without a
+ * recording (info, blocks).
  */
 #ifndef GM_ASK_MEMORY_H
 #define GM_ASK_MEMORY_H

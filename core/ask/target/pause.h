@@ -1,13 +1,12 @@
 /*
- * A process that is stopped for a question. Its memory is read in many small steps; a program
- * that runs on meanwhile makes of them a picture of no moment at all.
+ * Stops a process for a question. The memory is read in many small steps; if the program kept
+ * running, the result would mix several states.
  *
  * In a shell a question stops all threads of its process (image/stop.h), copies what they can write
- * to (image/capture.h), lets them continue, and reads the copy. Where it reads little, or there is
- * no memory for a copy, they go on when all is read. What needs no single moment is read before:
- * libraries, symbols, layouts. A core, a process that gdb has stopped and one that is stopped
- * already (SIGSTOP) stand still by themselves. Whatever ends this process, the kernel lets the
- * threads continue.
+ * to (image/capture.h), lets them continue, and reads the copy. If it reads little, or there is no
+ * memory for a copy, they continue when everything has been read. Libraries, symbols and layouts do
+ * not change and are read before. A core, and a process that gdb or SIGSTOP has stopped, need no
+ * stop. If gpumem is killed, the kernel lets the threads continue.
  */
 #ifndef GM_ASK_PAUSE_H
 #define GM_ASK_PAUSE_H

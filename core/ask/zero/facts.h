@@ -1,12 +1,11 @@
 /*
- * What `zero` tells of a process: for each sharding (an optimizer that shards its state, or the
- * like) which part of a model this rank owns, and the bytes of it beside what the ZeRO paper counts
- * (Rajbhandari et al. 2020, section 3: parameters and gradients of the model's dtype, and K bytes
- * of optimizer state for each element; a stage divides some of these by the number of ranks).
+ * The answer of `zero` for a process: for each sharding (an optimizer that shards its state, or a
+ * similar object) the part of the model that this rank owns, and its bytes compared with the ZeRO
+ * paper (Rajbhandari et al. 2020, section 3: parameters and gradients of the model's dtype, and K
+ * bytes of optimizer state for each element; a stage divides some of these by the number of ranks).
  *
- * The sum of a term is exact: bytes = ideal + all differences, each of which has a name and was
- * found by itself. What is left over is told as `unexplained`; it is 0 unless a tensor could not be
- * read.
+ * The sum of a term is exact: bytes = ideal + all differences, each of which has a name and is
+ * calculated separately. The rest is `unexplained`; it is 0 unless a tensor could not be read.
  */
 #ifndef GM_ASK_ZERO_FACTS_H
 #define GM_ASK_ZERO_FACTS_H

@@ -1,11 +1,11 @@
 /*
- * Python's objects as its allocator has them: in pools of blocks of one size, one behind the other.
- * Going through pools meets most of them in the order of their addresses, where the collector's
- * lists lead to and fro through all of the heap, one step at a time.
+ * Python's objects in its allocator's pools, which contain consecutive blocks of one size. Walking
+ * the pools finds most objects in the order of their addresses, while the collector's lists jump
+ * through the whole heap, one object at a time.
  *
- * A block is taken for an object by what is in it. That may be wrong, and objects that are no
- * blocks (they have more than 512 bytes, or another allocator) are not met: whoever asks compares
- * with the lists' links (sweep.c).
+ * A block counts as an object because of its contents. This may be wrong, and objects outside pools
+ * (with more than 512 bytes, or from another allocator) are not found: the caller compares the
+ * result with the links of the lists (sweep.c).
  */
 #ifndef GM_CPYTHON_POOLS_H
 #define GM_CPYTHON_POOLS_H

@@ -1,15 +1,15 @@
 /*
- * All objects that Python's collector tracks and what they refer to, from one pass through memory
- * that somebody else makes: chunks that were read are shown to gm_sweep_chunks(), which finds the
- * objects in it and notes what they refer to, by address, while they lie in the processor's cache.
- * The collector's lists would have to be followed from one object to the next, by one thread,
- * before what they refer to could be read: the heap twice, in the order of chance.
+ * All objects that Python's collector tracks, and their references, found in one pass over memory
+ * that the caller reads: gm_sweep_chunks() gets each chunk, finds the objects in it, and notes
+ * their references by address while the objects are in the processor's cache. Following the
+ * collector's lists instead would need one thread to go from object to object before the references
+ * could be read: twice through the heap, in random order.
  *
- * The lists are what counts all the same. Each object found tells which one comes next in its list:
- * what comes next and was not found is followed there; and if then each object is the next of
- * exactly one, and nothing else is, those found are the lists' and no others. Where it is not so (a
- * process that runs, a collection in progress, another allocator, damaged memory) the sweep reports
- * it, and the lists are to be followed.
+ * The lists are still the authority. Each object has the next object of its list; if that one was
+ * not found, the list is followed there. If then each object is the next of exactly one, and
+ * nothing else is, the found objects are exactly those of the lists. Otherwise (a running process,
+ * a collection in progress, another allocator, damaged memory) the sweep fails, and the caller must
+ * follow the lists.
  */
 #ifndef GM_CPYTHON_SWEEP_H
 #define GM_CPYTHON_SWEEP_H

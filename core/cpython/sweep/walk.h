@@ -1,12 +1,11 @@
 /*
- * What all of Python's objects refer to, at once: gm_python_references() for a million objects,
- * some thirty times as fast, without names.
+ * The references of all Python objects at once: gm_python_references() for a million objects, about
+ * thirty times as fast, without names.
  *
- * Objects are gone through in the order of their addresses, in batches that a few threads take. The
- * tables and arrays that an object owns, and the heads of what it refers to and the set of objects
- * does not have, are examined at once where the image keeps them (image/kept.h); else those of a
- * batch are sorted by address, so that memory is read forward in large parts. The outcome depends
- * neither on that nor on the threads.
+ * A few threads process the objects in batches, ordered by address. The tables and arrays that an
+ * object owns, and the heads of referents outside the set of objects, are examined immediately if
+ * the image keeps them (image/kept.h). Otherwise those of a batch are sorted by address, so that
+ * memory is read forward in large parts. The result depends neither on this nor on the threads.
  */
 #ifndef GM_CPYTHON_WALK_H
 #define GM_CPYTHON_WALK_H

@@ -1,11 +1,11 @@
 /*
  * A row for a CPython that has no table, learned from the interpreter itself by a probe
- * (core/learn/python). It comes as lines of text, from the probe or from a file that was kept, and
- * both are hostile: a line that makes no sense is refused, and so is a row that the readers of this
- * room could not use without reading beyond what they hold.
+ * (core/learn/python). It is text, from the probe or from a saved file, and both are untrusted: an
+ * invalid line is refused, and so is a row with which the readers of this room would read out of
+ * bounds.
  *
- * This says only that a row is whole and plausible. Whether it is right is proved elsewhere, on the
- * live probe.
+ * This file checks only that a row is complete and plausible. core/learn verifies it on the live
+ * probe.
  */
 #ifndef GM_CPYTHON_LEARNED_H
 #define GM_CPYTHON_LEARNED_H

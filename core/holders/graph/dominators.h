@@ -1,10 +1,10 @@
 /*
- * Dominators of a graph: the vertex that every way from the root to another vertex goes through
- * last. In a graph of references the dominator is the nearest object whose end would be the end of
- * the other one.
+ * Dominators of a graph: A dominates B if every path from the root to B goes through A; the
+ * immediate dominator is the last such vertex on the paths. In a graph of references it is the
+ * nearest object without which the other one would be freed.
  *
  * Lengauer and Tarjan, "A fast algorithm for finding dominators in a flowgraph" (TOPLAS 1979), the
- * simple variant: O(edges * log(vertices)) whatever the graph looks like. Long chains (a graph of
+ * simple variant: O(edges * log(vertices)) for any graph. Long chains (a graph of
  * autograd with a million nodes) are why nothing here recurses.
  */
 #ifndef GM_HOLDERS_DOMINATORS_H

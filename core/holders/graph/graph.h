@@ -5,14 +5,14 @@
  * thread's frame). An edge is one counted reference. Edges are appended as they are found and then
  * sorted by what they point to, so that "who refers to this" is one slice of an array: a process
  * with PyTorch has some 300,000 Python objects and two million references, and a query asks for a
- * few hundred of them. References to what holds nothing (strings, numbers, code, classes of
- * instances) are not in the graph.
+ * few hundred of them. References to objects that hold nothing (strings, numbers, code, classes
+ * of instances) are not in the graph.
  *
- * What leads nowhere is not either: an object that refers to nothing that could hold a tensor (a
- * list of numbers) cannot be on a way to a block, nor can one that refers to such objects alone.
+ * Dead ends are left out too: an object that refers to nothing that could hold a tensor (a list of
+ * numbers) cannot be on a path to a block, nor can one that refers only to such objects.
  *
- * What it costs: 24 bytes a vertex and 12 an edge; building it, some two to three streaming reads
- * of the memory.
+ * Cost: 24 bytes for each vertex and 12 for each edge; building it takes two to three streaming
+ * reads of the memory.
  */
 #ifndef GM_HOLDERS_GRAPH_H
 #define GM_HOLDERS_GRAPH_H

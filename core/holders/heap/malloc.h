@@ -1,10 +1,10 @@
 /*
- * What glibc's malloc knows of its heaps: where each chunk begins, how large it is, and whether it
- * is in use. Read from its own records, chunk by chunk from each heap's first one on, as malloc
- * itself would: a word in memory that was released is no reference, and what looks like a size
- * word in the midst of a chunk is an old one.
+ * The chunks of glibc's malloc: where each begins, its size, and whether it is in use. They are
+ * read from malloc's own metadata, from each heap's first chunk on, as malloc itself would do: a
+ * word in freed memory is not a reference, and something that looks like a size word in the middle
+ * of a chunk is stale.
  *
- * Chunks that are mapped by themselves, other allocators and damaged heaps are not known here.
+ * Separately mapped chunks, other allocators and damaged heaps are not supported.
  */
 #ifndef GM_HOLDERS_MALLOC_H
 #define GM_HOLDERS_MALLOC_H

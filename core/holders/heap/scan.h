@@ -2,11 +2,11 @@
  * The scanner: every aligned word of the image's writable memory that is in one of a few ranges.
  *
  * The memory is read in slices by a few threads and compared 32 words at a time (AVX2 where the
- * machine has it, else SSE2's width): almost all slices hold no hit and cost one pass over them.
- * Pages that were never touched are not read, where the system tells (/proc/PID/pagemap). Device
+ * machine has it, else SSE2's width): almost all slices contain no hit and need only one pass.
+ * Pages that were never touched are not read, if the system shows them (/proc/PID/pagemap). Device
  * memory is never scanned: it holds numbers.
  *
- * It knows nothing of objects: what a hit means is the caller's to find out.
+ * It knows nothing of objects: the caller interprets the hits.
  */
 #ifndef GM_HOLDERS_SCAN_H
 #define GM_HOLDERS_SCAN_H

@@ -1,15 +1,15 @@
 /*
- * What reaches a set of blocks: the part of the graph of references that a question about all
- * device memory needs. Internal to core/holders.
+ * The part of the graph of references from which a set of blocks can be reached: all that a
+ * question about all device memory needs. Internal to core/holders.
  *
- * Everything that leads to a storage of a block is marked, going from referents to referrers. Of a
- * process with a million objects that is a few thousand. The marked vertices get numbers of their
- * own; added to them are
+ * Every vertex that leads to a storage of a block is marked, going from referents to referrers: a
+ * few thousand in a process with a million objects. The marked vertices are numbered again; added
+ * to them are
  *  - vertex 0, the root of all;
  *  - one vertex for each variable: the object that a local, a global or a thread refers to. Several
  *    names of one object are one variable, as the object lives until all of them are gone;
  *  - one for each block.
- * Each edge says what it is to a user (enum gm_part).
+ * Each edge has its meaning to a user (enum gm_part).
  */
 #ifndef GM_HOLDERS_REACH_H
 #define GM_HOLDERS_REACH_H

@@ -1,11 +1,11 @@
 /*
- * Retained bytes: of all blocks of a device, which variable, if it went away, would free how much.
+ * Retained bytes: how much of a device's memory would be freed with each variable.
  *
- * The dominators' tree of the references (holders.h) says which object's end would be the end of
- * which blocks. It is told as a tree of names: variables; within each, what a user would call its
- * parts. Blocks that no single variable keeps are in a group of those that share them; those that
- * nothing found refers to are unknown. All groups of one level add up to the one above, and the
- * first level to what the allocator calls allocated.
+ * The dominator tree of the references (holders.h) shows which blocks would be freed with an
+ * object. The answer is a tree of names: variables, and within each the parts that a user knows.
+ * Blocks that several variables share are in a group for these; blocks without a known reference
+ * are unknown. The groups of a level add up to the one above, and the first level to the
+ * allocator's allocated bytes.
  */
 #ifndef GM_HOLDERS_RETAINED_H
 #define GM_HOLDERS_RETAINED_H

@@ -3,14 +3,13 @@
  *
  * First everything that reaches the block is marked, going from references to referrers, the
  * nearest first: each vertex remembers the edge towards the block. Then, within what was marked,
- * every vertex learns its nearest root going the other way (roots.c). A chain is: a root's shortest
- * way to a referrer, that referrer's reference to a tensor (or storage, or wrapper) of the block
- * (chains.c). A root that is nobody's nearest one is told by its own best way to the block: every
- * reference of a root (a frame's slot, a name in a module) to something that was marked keeps the
- * block, and each is the first of at least one chain. Every vertex is visited once in each
- * direction, so cycles end. Where a reference count says that something is missing, all memory is
- * searched for it (missing.c); what was found is told in order (list.c). find.c takes these steps
- * one after the other.
+ * every vertex gets its nearest root, going the other way (roots.c). A chain is a root's shortest
+ * path to a referrer, and that referrer's reference to a tensor (or storage, or wrapper) of the
+ * block (chains.c). A root that is nobody's nearest one is shown with its own best path to the
+ * block: every reference of a root (a frame's slot, a name in a module) to a marked vertex keeps
+ * the block, and begins at least one chain. Every vertex is visited once in each direction, so
+ * cycles end. If a reference count shows that references are missing, all memory is searched for
+ * them (missing.c). list.c orders the result. find.c runs these steps in order.
  */
 #ifndef GM_HOLDERS_FINDING_H
 #define GM_HOLDERS_FINDING_H
