@@ -179,7 +179,7 @@ def harm(core, seed, count):
             file.write(other)
 
 
-@pytest.mark.parametrize("seed, count", [(1, 100), (2, 10000), (3, 300000)])
+@pytest.mark.parametrize("seed, count", [pytest.param(1, 100, marks=pytest.mark.long), (2, 10000), (3, 300000)])
 def test_a_damaged_core_is_answered_or_refused(seed, count, copy, gpumem, processors):
     core = copy()
     harm(core, seed, count)

@@ -184,7 +184,7 @@ def test_saved_answers_are_safe(targets, gpumem, tmp_path):
         check_text(err)
 
 
-@pytest.mark.parametrize("target", ["pid", "core"])
+@pytest.mark.parametrize("target", ["pid", pytest.param("core", marks=pytest.mark.long)])
 def test_holders_are_safe_and_named(target, targets, gpumem):
     out, err, status = run_bytes([gpumem, "blocks", f"--{target}", targets[target], "--json"])
     assert status == 0, err

@@ -60,8 +60,17 @@ def known():
     return [(v, p) for v, p in pythons.pythons() if (ROOT / f"core/cpython/versions/layout_3{v[1]:02}.c").exists()]
 
 
+# The first has frames of another kind than all others; from 3.11 on they lie in a stack of their own; the last tells of itself.
+DAILY = ["3.9", "3.11", "3.14"]
+
+
 def named(entry):
     return "%d.%d" % entry[0]
+
+
+def most_long():
+    """The versions, of which the everyday tests take three: for what takes seconds of each."""
+    return [pytest.param(entry, marks=[] if named(entry) in DAILY else [pytest.mark.long], id=named(entry)) for entry in known()]
 
 
 @pytest.mark.parametrize("entry", known(), ids=named)
@@ -101,7 +110,7 @@ UNSEEN = {
 }
 
 
-@pytest.mark.parametrize("entry", known(), ids=named)
+@pytest.mark.parametrize("entry", most_long())
 def test_a_row_with_any_field_moved_is_not_believed(entry):
     _, program = entry
     done = subprocess.run([LEARN, "--moved", program], capture_output=True, text=True, timeout=300)
@@ -132,7 +141,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("entry", known(), ids=named)
+@pytest.mark.parametrize("entry", most_long())
 def test_a_probe_that_has_answered_and_still_runs_is_waited_for(entry, tmp_path):
     _, program = entry
     (tmp_path / "late.py").write_text(LATE)
@@ -158,7 +167,7 @@ wait({"x": kept})
 """
 
 
-@pytest.mark.parametrize("entry", known(), ids=named)
+@pytest.mark.parametrize("entry", most_long())
 def test_a_hidden_version_is_learned_once_and_then_read_as_with_the_shipped_row(entry, tmp_path):
     _, program = entry
     read = ROOT / "build/tests/read_python"

@@ -72,6 +72,7 @@ UNSEEN = {
 }
 
 
+@pytest.mark.long  # the probe itself believes none either, which is asked above; test_learn_python.py asks it of CPython
 def test_a_row_with_any_field_moved_is_not_believed_by_the_readers(run):
     done = run([BUILD / "tests" / "learn_torch", PYTHON], timeout=600).check()
     assert done.out.endswith("end\n")

@@ -31,7 +31,7 @@ RECORDED = {
     "inference with caches of keys and values": ([], [PROGRAMS / "scripts" / "generate.py"], ["transformers"]),
     "CUDA graphs in private pools": ([], [PROGRAMS / "scripts" / "cuda_graphs.py"], []),
 }
-LONG = "inference with caches of keys and values"
+LONG = ("inference with caches of keys and values", "transformers' Trainer, DDP's rank 3 of 8")
 REAL = ["attention", "transformer_128_training"]
 
 
@@ -79,7 +79,7 @@ def real_snapshot(name, path):
     return path
 
 
-@pytest.fixture(scope="module", params=[*(pytest.param(name, marks=[pytest.mark.long] * (name == LONG)) for name in RECORDED), *REAL])
+@pytest.fixture(scope="module", params=[*(pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in RECORDED), *REAL])
 def recording(request, recordings, tmp_path_factory):
     if request.param in REAL:
         return real_snapshot(request.param, tmp_path_factory.mktemp("real") / f"{request.param}.pickle")
@@ -141,6 +141,7 @@ def test_the_png_in_the_documents_shows_what_is_recorded(gpt, gpumem):
     assert view_picture.told(ROOT / "docs" / "view-gpt.png") == view_picture.shown(gpt, gpumem)
 
 
+@pytest.mark.long
 def test_the_png_of_two_recordings_shows_what_is_recorded(gpt, gpumem, run_gpumem, tmp_path):
     """tests/tools/view_picture.py makes it anew."""
     other = tmp_path / "bf16.gpumem"
