@@ -210,6 +210,7 @@ def test_step_and_until_start_the_program_where_none_runs(run_gdb, cpu_loop):
     assert re.search(r"^#2 ", gdb["gpumem step 3"], re.M), gdb.out
 
 
+@pytest.mark.long  # test_linear_loop.py and test_walk.py come to steps by `until` too
 def test_until_stops_where_the_pass_begins(run_gdb):
     gdb = run_gdb(
         ["gpumem record", "tbreak Py_RunMain", "run", "gpumem until step=2", "gpumem events --json", "gpumem until step=2",

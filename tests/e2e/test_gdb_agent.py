@@ -178,10 +178,9 @@ def test_until_a_step_and_next_event_stop_as_conditions_do(run_gdb):
     """No signal is told: gdb shows the event alone."""
     program = EXAMPLES / "amp.py"
     aims = ["gpumem until step=2", "gpumem until size>1MiB", "gpumem next-event 2"]
-    gdb = run_gdb(["gpumem record --engine agent", *aims], program)
-    first = run_gdb(["gpumem record --engine agent", "gpumem next-event 4"], program)
-    assert "#3  " in first[1]
-    for shown in (*gdb.sections[1:], first[1]):
+    gdb = run_gdb(["gpumem record --engine agent", *aims, "kill", "gpumem next-event 4"], program)
+    assert "#3  " in gdb["gpumem next-event 4"]
+    for shown in (*gdb.sections[1:4], gdb["gpumem next-event 4"]):
         lines = [line for line in shown.splitlines() if line and not re.match(r"\[|Using host|warning|gpumem sim|This GDB", line)]
         assert len(lines) == 1 and re.match(r" *#\d+  ", lines[0]), shown
 

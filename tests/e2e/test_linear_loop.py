@@ -160,3 +160,14 @@ def test_peak_with_gradients_is_that_of_a_gpu(with_grad):
 def test_segments_are_those_of_a_gpu(with_grad):
     expected = [2_000_683_008, 2_097_152, 201_326_592, 201_326_592, 1_000_341_504, 1_000_341_504, 33_554_432]
     assert sorted(e["size"] for e in with_grad.events if e["action"] == "segment_alloc") == sorted(expected)
+
+
+@pytest.mark.every_debugger
+def test_both_stacks_lead_from_the_allocator_to_the_programs_line(with_grad):
+    alloc = with_grad.events[with_grad.outputs[0]]
+    functions = [frame["function"] for frame in alloc["native"]]
+    assert functions[0].startswith("c10::reportMemoryUsageToProfiler(")
+    assert any(function and "addmm" in function for function in functions)
+    assert functions[-1] == "_start"
+    assert alloc["python"][-1]["file"].endswith("examples/linear_loop.py")
+    assert alloc["python"][-1]["line"] == line_of(PROGRAM, "outputs = model(inputs)")

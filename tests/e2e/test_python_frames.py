@@ -196,7 +196,6 @@ def answers_of_frames(run):
     return [run.sections[start : start + 4] for start in starts]
 
 
-@pytest.mark.every_debugger
 def test_a_variable_is_that_of_the_selected_python_frame(nested):
     rounds = answers_of_frames(nested)
     assert len(rounds) == 6, nested.out

@@ -204,7 +204,7 @@ def check_stops(gdb, events, conditions):
         assert (events[number - 1]["action"], events[number]["action"]) in together and number - 1 in stops, number
 
 
-@pytest.mark.parametrize("code", [PROGRAM, COLLECTIVES], ids=["training", "collectives"])
+@pytest.mark.parametrize("code", [pytest.param(PROGRAM, id="training"), pytest.param(COLLECTIVES, id="collectives", marks=pytest.mark.long)])
 def test_the_program_stops_where_a_recording_says_that_conditions_hold(run_gdb, tmp_path, code):
     program = tmp_path / "program.py"
     program.write_text(code)
@@ -223,7 +223,6 @@ def test_the_program_stops_where_a_recording_says_that_conditions_hold(run_gdb, 
     check_stops(gdb, events, conditions)
 
 
-@pytest.mark.every_debugger
 def test_watch_until_and_their_list(run_gdb, program):
     gdb = run_gdb(
         ["gpumem record", "gpumem watch action=alloc and function=batch", "gpumem watch --once size>100GiB", "gpumem watch", "run",
@@ -258,7 +257,6 @@ def test_conditions_are_kept_over_runs_and_once_is_once(run_gdb, program):
     assert re.search(r"^ +1 +1  function=batch \(once\)", gdb["gpumem watch"], re.M)
 
 
-@pytest.mark.every_debugger
 def test_where_shows_python_with_source_lines_then_native_frames(run_gdb, program, run_gpumem, tmp_path):
     saved = tmp_path / "run.gpumem"
     gdb = run_gdb(
@@ -393,7 +391,9 @@ def of_blocks(events):
     return events
 
 
-@pytest.mark.parametrize("code", [PROGRAM, SCALED, THREADS], ids=["training", "scaled", "threads"])
+@pytest.mark.parametrize(
+    "code", [pytest.param(PROGRAM, id="training", marks=pytest.mark.long), pytest.param(SCALED, id="scaled", marks=pytest.mark.long), pytest.param(THREADS, id="threads")]
+)
 def test_a_program_that_the_agent_records_stops_where_its_recording_says(run_gdb, tmp_path, code):
     """With several threads at once events have other numbers in each run: what is compared is of one run."""
     program = tmp_path / "program.py"
@@ -407,7 +407,6 @@ def test_a_program_that_the_agent_records_stops_where_its_recording_says(run_gdb
     check_stops(gdb, events, conditions)
 
 
-@pytest.mark.every_debugger
 def test_conditions_with_the_agent(run_gdb, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(SCALED)

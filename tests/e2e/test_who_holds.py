@@ -3,6 +3,7 @@ as it is, all references are found, and nothing is reported that holds nothing."
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -328,11 +329,15 @@ def test_doctor_tells_what_a_core_answers(device_core, run_gpumem):
 
 
 @pytest.fixture(scope="module")
-def small_core(make_core, tmp_path_factory):
-    """Of a program without Python."""
-    sleeper = subprocess.Popen(["sleep", "100"])
+def small_core(run, gdb_works, tmp_path_factory):
+    """Of a program without Python, by gcore itself."""
+    if not shutil.which("gcore"):
+        pytest.skip("no gcore on this machine")
+    path = tmp_path_factory.mktemp("small") / "core"
+    sleeper = subprocess.Popen(["sleep", "1000"])
     try:
-        return make_core(sleeper.pid, tmp_path_factory.mktemp("small"))
+        run(["gcore", "-o", path, sleeper.pid]).check()
+        return path.with_name(f"core.{sleeper.pid}")
     finally:
         sleeper.kill()
         sleeper.wait()
