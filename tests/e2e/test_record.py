@@ -51,7 +51,7 @@ def recorded(run_gdb, commands, program, args=(), **keys):
     return gdb, gdb["gpumem events --json"].json_lines(), gdb["gpumem info --json"].json()
 
 
-@pytest.mark.every_debugger
+@pytest.mark.long  # test_train_mlp.py has it of its own recording
 def test_backward_on_the_autograd_thread_carries_its_callers_stack(run_gdb):
     _, events, _ = recorded(run_gdb, [], EXAMPLES / "train_mlp.py")
     main = events[0]["thread"]
@@ -60,17 +60,6 @@ def test_backward_on_the_autograd_thread_carries_its_callers_stack(run_gdb):
     for event in others:
         functions = [frame["function"] for frame in event["python"]]
         assert functions[0] == "_engine_run_backward" and "train" in functions, event
-
-
-def test_both_stacks_lead_from_the_allocator_to_the_programs_line(run_gdb):
-    _, events, _ = recorded(run_gdb, [], EXAMPLES / "linear_loop.py")
-    alloc = next(event for event in events if event["action"] == "alloc" and event["size"] == 1_000_341_504)
-    functions = [frame["function"] for frame in alloc["native"]]
-    assert functions[0].startswith("c10::reportMemoryUsageToProfiler(")
-    assert any(function and "addmm" in function for function in functions)
-    assert functions[-1] == "_start"
-    assert alloc["python"][-1]["file"].endswith("examples/linear_loop.py")
-    assert alloc["python"][-1]["line"] == alloc["python"][-1]["line"] > 1
 
 
 CPU = """
@@ -129,6 +118,7 @@ def test_attached_late_the_log_adds_up_and_says_so(attached, run_gdb):
         ["gpumem record", "gpumem info --json", "gpumem events --json", "gpumem step 6", "detach"],
         pid=process.pid,
         sim=False,
+        symbols=False,
     )
     info = gdb["gpumem info --json"].json()
     (device,) = info["devices"]
@@ -197,20 +187,20 @@ def test_the_programs_result_and_status_stay_its_own(run_gdb, run, python, sim_e
 
 
 EXTENSION = """\
-#include <ATen/ops/empty.h>
+#include <c10/core/Allocator.h>
 
-static at::Tensor kept;
+static c10::DataPtr kept;
 
-extern "C" void make_one(long size)
+extern "C" void make_one(long count)
 {
-	kept = at::empty({size}, at::TensorOptions().device(at::kCUDA));
+	kept = c10::GetAllocator(c10::DeviceType::CUDA)->allocate(4 * count);
 }
 """
 
 
 @pytest.fixture(scope="module")
 def extension(tmp_path_factory, python):
-    """A C++ extension of a user's, built with -g."""
+    """A C++ extension of a user's, built with -g. Of PyTorch's headers it takes c10's: those of ATen take the compiler long."""
     if not shutil.which("g++"):
         pytest.skip("no C++ compiler on this machine")
     directory = tmp_path_factory.mktemp("extension")
@@ -223,8 +213,7 @@ def extension(tmp_path_factory, python):
     source, library = directory / "user_ext.cpp", directory / "user_ext.so"
     source.write_text(EXTENSION)
     subprocess.run(
-        ["g++", "-std=c++20", "-g", "-shared", "-fPIC", f"-I{torch}/include", source, "-o", library, f"-L{torch}/lib",
-         "-ltorch_cpu", "-lc10"],
+        ["g++", "-std=c++20", "-g", "-shared", "-fPIC", f"-I{torch}/include", source, "-o", library, f"-L{torch}/lib", "-lc10"],
         check=True,
     )
     program = directory / "uses.py"
@@ -253,7 +242,7 @@ def test_the_users_own_breakpoints_and_steps_work_while_recording(run_gdb, exten
          "continue", "gpumem info --json"],
         program,
     )
-    assert "make_one (size=5000000)" in gdb["run"]
+    assert "make_one (count=5000000)" in gdb["run"]
     assert re.search(r"^8\s", gdb["next"], re.M), gdb["next"]
     assert len(re.findall(r"^[0-9]+ ", gdb["info breakpoints"], re.M)) == 1
     assert gdb["gpumem info --json"].json()["devices"][0]["peak_allocated"] >= 20_000_000

@@ -230,7 +230,7 @@ def ask_of_target(comparison, *target):
     for question in (("info",), ("blocks",), ("blocks", "--by", "category"), ("blocks", "--by", "module"), ("segments",), ("zero",)):
         comparison.ask(question[0], *target, *question[1:])
     blocks = comparison.ask("blocks", *target)["blocks"]
-    for block in blocks[:: max(1, len(blocks) // 8)]:
+    for block in blocks[:: max(1, len(blocks) // 4)]:
         comparison.ask("who-holds", *target, block["address"])
     assert comparison.worded - {("who-holds", "notes"), ("doctor", "advice")} == {
         ("blocks", "key"),
@@ -248,6 +248,7 @@ def test_of_a_process(comparison, held):
     ask_of_target(comparison, "--pid", held.pid)
 
 
+@pytest.mark.long  # the same sentences as of a process
 def test_of_a_core(comparison, core):
     ask_of_target(comparison, "--core", core)
 
