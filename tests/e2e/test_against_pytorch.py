@@ -11,7 +11,7 @@ PROGRAM = ROOT / "tests" / "e2e" / "programs" / "with_snapshot.py"
 CASES = {"linear_loop": [], "linear_loop --no-grad": ["--no-grad"], "train_mlp": []}
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=[pytest.param(case, marks=[pytest.mark.long] * ("--" in case)) for case in CASES])
 def both(request, run_gdb, tmp_path_factory):
     """The same run as PyTorch saw it, and as gpumem did."""
     out = tmp_path_factory.mktemp("pytorch") / "out.json"

@@ -93,6 +93,7 @@ def test_events_are_pytorchs_own_in_order_size_and_stream(record, read, tmp_path
         assert_stacks_are_of_the_right_thread(read("events", log))
 
 
+@pytest.mark.long  # test_collectives.py records two ranks, each in a file of its own
 def test_each_rank_of_ddp_has_its_own_log_of_its_own_device(record, read, tmp_path):
     out = tmp_path / "truth.json"
     run, log = record(PYTHON, PROGRAM, "ddp", out, sim="--sim=h100-80gbx2", out="run.%r.%p", folder=tmp_path)

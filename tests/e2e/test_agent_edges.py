@@ -129,7 +129,8 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("how", ["spawn", pytest.param("forkserver", marks=pytest.mark.long)])
+@pytest.mark.long  # forked workers: test_agent_ends.py
+@pytest.mark.parametrize("how", ["spawn", "forkserver"])
 def test_workers_that_are_started_anew_have_logs_of_their_own(record, run_gpumem, tmp_path, how):
     run, log = record(WORKERS.format(how), "--devices", "cpu", sim=None)
     assert run.out == "28000.0\n"

@@ -110,7 +110,7 @@ def walk(program, run_gpumem, seeds, settings, core, core_each):
     assert not wrongs, f"{len(wrongs)} wrong of {dict(asked)}, the first: {wrongs[0]}"
 
 
-@pytest.mark.parametrize("settings", [pytest.param(one, marks=[pytest.mark.long] * (one not in ("", "expandable_segments:True"))) for one in SETTINGS])
+@pytest.mark.parametrize("settings", [pytest.param(one, marks=[pytest.mark.long] * (one != "expandable_segments:True")) for one in SETTINGS])
 def test_segments_of_random_states_are_pytorchs(spawn, python, sim_env, run_gpumem, settings, tmp_path):
     walk(Program(spawn, python, sim_env("4GiB"), settings), run_gpumem, range(8), settings, tmp_path / "core", 8)
 

@@ -81,7 +81,7 @@ def wrong_in(truth, answer):
 @pytest.mark.parametrize(("device", "first", "overflows"), [("cuda", 0, (1, 3, 4)), ("cpu", 100, ())])
 def test_steps_are_skipped_where_the_programs_saw_it(gpumem, tmp_path, device, first, overflows):
     wrong, kinds = [], set()
-    for truth, _, answer in run_loops(gpumem, tmp_path, device, first, 10, overflows):
+    for truth, _, answer in run_loops(gpumem, tmp_path, device, first, 4, overflows):
         wrong += wrong_in(truth, answer)
         kinds |= {step["outcome"] for step in answer["steps"]}
     assert not wrong, wrong
@@ -204,7 +204,6 @@ def test_events_blocks_and_why_tell_the_operator_and_the_node(run_gpumem, exampl
     assert all("operator" not in event for event in events.values() if event["action"] != "alloc")
 
 
-@pytest.mark.every_debugger
 def test_gdb_answers_what_the_shell_answers_of_the_saved_recording(run_gdb, run_gpumem, examples, tmp_path):
     log = tmp_path / "saved.gpumem"
     commands = ["gpumem record --engine agent", "run", "gpumem amp --json", "gpumem amp", f"gpumem record save {log}"]
@@ -215,7 +214,6 @@ def test_gdb_answers_what_the_shell_answers_of_the_saved_recording(run_gdb, run_
     assert gdb["gpumem amp"].strip().splitlines()[1:] == run_gpumem("amp", log).check().out.strip().splitlines()[1:]
 
 
-@pytest.mark.every_debugger
 def test_gdb_tells_the_values_of_a_stopped_program(run_gdb, tmp_path):
     program, truth = tmp_path / "held.py", tmp_path / "truth.json"
     program.write_text(HELD.replace("sys.stdin.read()", f"open({str(truth)!r}, 'w').write(line); os.kill(os.getpid(), 19)"))
@@ -256,7 +254,7 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize(("device", "step"), [("cuda", 0), ("cuda", 2), ("cpu", 0)])
+@pytest.mark.parametrize(("device", "step"), [("cuda", 0), pytest.param("cuda", 2, marks=pytest.mark.long), ("cpu", 0)])
 def test_a_process_and_a_core_have_their_scalers_values(run_gpumem, sim_env, spawn, tmp_path, device, step):
     program = tmp_path / "held.py"
     program.write_text(HELD)

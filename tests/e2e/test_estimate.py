@@ -246,6 +246,7 @@ for folder in sys.argv[1:]:
 """
 
 
+@pytest.mark.long
 def test_the_cache_is_as_large_as_the_one_of_transformers(estimate, models):
     folder, _ = models
     names = [f"{name}-{seed}" for name in ("llama", "qwen2", "qwen3", "gpt2", "opt") for seed in range(2)]

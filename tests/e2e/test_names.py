@@ -241,7 +241,7 @@ def test_damaged_names_are_told_or_left_out_and_never_crash(run_gpumem, unpacked
     assert refused
 
 
-@pytest.mark.parametrize("begins", [False, True])
+@pytest.mark.parametrize("begins", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_reader_that_ends_does_not_keep_the_program(sim_env, build_dir, tmp_path, begins):
     """`begins`: while the program waits for it, else before."""
     log = tmp_path / "run.gpumem"

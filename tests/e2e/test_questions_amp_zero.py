@@ -1,6 +1,7 @@
 """docs/questions-amp-zero.md: each question of the texts about mixed precision and ZeRO has a command whose output says the answer.
 
-The page is the list. Each of its sections is one session of gdb, in which all its commands are typed, in order.
+The page is the list. Each of its sections is one session of gdb, in which all its commands are typed, in order. What `zero` answers is asked
+every day in test_zero.py.
 """
 
 import re
@@ -36,7 +37,10 @@ def shown(answer, output):
     return re.search(".*".join(words).replace(r"\s+", " +"), output)
 
 
-@pytest.mark.parametrize(("options", "program", "questions"), [section[1:] for section in sections()], ids=[section[0] for section in sections()])
+@pytest.mark.parametrize(
+    ("options", "program", "questions"),
+    [pytest.param(*section[1:], id=section[0], marks=[pytest.mark.long] * section[0].startswith("ZeRO")) for section in sections()],
+)
 def test_each_question_has_a_command_whose_output_says_the_answer(run_gdb, options, program, questions):
     sim, *more = options
     commands = [command for _, some, _ in questions for command in some]

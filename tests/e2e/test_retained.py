@@ -363,6 +363,7 @@ def test_whatever_went_workspaces_are_named_and_the_sum_is_the_allocators(ask, c
 # --- what DistributedDataParallel keeps in C++ -------------------------------------------------------------
 
 
+@pytest.mark.long  # test_ways.py asks who holds such a bucket
 def test_ddp_s_buckets_are_the_models_and_all_their_references_are_found(spawn, python, sim_env, run_gpumem):
     process = spawn([python, "-W", "ignore", PROGRAM.parents[1] / "programs" / "ddp_held.py"], env=sim_env(), stdout=subprocess.PIPE)
     line = process.stdout.readline()

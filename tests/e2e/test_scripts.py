@@ -28,7 +28,7 @@ def run_script(run_gpumem, tmp_path, name, *arguments, needs=(), timeout=600):
 
 @pytest.mark.parametrize(
     ("name", "last"),
-    [("unet", "steps 3"), ("lstm", "length 20"), ("cuda_graphs", "replays 5"), ("sdpa", "done")],
+    [pytest.param("unet", "steps 3", marks=pytest.mark.long), ("lstm", "length 20"), ("cuda_graphs", "replays 5")],
 )
 def test_a_script_over_torch_alone_runs_to_its_end(run_gpumem, tmp_path, name, last):
     finished, _ = run_script(run_gpumem, tmp_path, name)
@@ -37,6 +37,7 @@ def test_a_script_over_torch_alone_runs_to_its_end(run_gpumem, tmp_path, name, l
 
 def test_attention_goes_through_every_backend(run_gpumem, tmp_path):
     finished, _ = run_script(run_gpumem, tmp_path, "sdpa")
+    assert finished.out.splitlines()[-1] == "done"
     for backend in ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION", "MATH"):
         assert f"{backend} False\n{backend} True\n" in finished.out
 

@@ -28,7 +28,7 @@ def test_a_rank_that_dies_is_an_error_of_the_others(run_gpumem):
     assert "ncclRemoteError" in run.err and "rank 0 of 2: rank 1 of 2: its process is gone" in run.err
 
 
-@pytest.mark.parametrize("how", ["lazy", "eager"])  # eager: groups are parts that ncclCommSplit makes
+@pytest.mark.parametrize("how", ["lazy", pytest.param("eager", marks=pytest.mark.long)])  # eager: groups are parts that ncclCommSplit makes
 def test_one_rank_of_1024_runs_as_if_the_others_did_the_same(run_gpumem, how):
     program = [sys.executable, PROGRAMS / "sim_rank.py", how]
     run = run_gpumem("run", "--sim", "--rank", "3", "--world", "1024", "--", *program).check()

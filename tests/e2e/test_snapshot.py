@@ -31,7 +31,7 @@ def make(case, out, sim_env, run):
     return out, pickle.loads(out.read_bytes()), json.loads(Path(f"{out}.json").read_text())
 
 
-@pytest.fixture(scope="module", params=[pytest.param(case, marks=[pytest.mark.long] * (case == "train_mlp")) for case in CASES])
+@pytest.fixture(scope="module", params=[pytest.param(case, marks=[pytest.mark.long] * (case in ("train_mlp", "train_mlp expandable"))) for case in CASES])
 def snapshot(request, sim_env, run, tmp_path_factory):
     if request.param == "linear_loop":
         return request.param, *request.getfixturevalue("small")

@@ -392,7 +392,7 @@ def of_blocks(events):
 
 
 @pytest.mark.parametrize(
-    "code", [pytest.param(PROGRAM, id="training", marks=pytest.mark.long), pytest.param(SCALED, id="scaled", marks=pytest.mark.long), pytest.param(THREADS, id="threads")]
+    "code", [pytest.param(PROGRAM, id="training", marks=pytest.mark.long), pytest.param(SCALED, id="scaled", marks=pytest.mark.long), pytest.param(THREADS, id="threads", marks=pytest.mark.long)]
 )
 def test_a_program_that_the_agent_records_stops_where_its_recording_says(run_gdb, tmp_path, code):
     """With several threads at once events have other numbers in each run: what is compared is of one run."""

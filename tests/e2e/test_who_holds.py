@@ -701,6 +701,7 @@ signal.pause()
 """
 
 
+@pytest.mark.long  # test_ways.py has old words of released objects
 def test_copies_of_an_objects_bytes_are_no_objects(python, run_gpumem):
     process = subprocess.Popen([python, "-W", "ignore", "-c", COPIES], stdout=subprocess.PIPE, text=True)
     try:
