@@ -110,6 +110,12 @@ static uint32_t number_of(enum gm_measure measure, const struct gm_advise_option
 	case GM_MEASURE_SMALLER_BATCH:
 	case GM_MEASURE_ACCUMULATE:
 		return options->parts;
+	case GM_MEASURE_CHUNKED_LOSS:
+		return options->chunks;
+	case GM_MEASURE_ZERO1:
+	case GM_MEASURE_ZERO2:
+	case GM_MEASURE_ZERO3:
+		return options->world;
 	default:
 		return 0;
 	}

@@ -21,6 +21,9 @@ struct input {
 static const struct argp_option option_table[] = {
         {"all", KEY_ALL, NULL, 0, "also what does not help, and why", 0},
         {"parts", KEY_PARTS, "N", 0, "a batch of 1/N, and accumulation over N parts (2)", 0},
+        {"chunks", KEY_CHUNKS, "N", 0, "the loss of N chunks of the tokens, one after another (8)",
+                0},
+        {"world", KEY_WORLD, "N", 0, "ZeRO over N ranks (8)", 0},
         {"device", KEY_DEVICE, "N", 0, "this CUDA device, instead of the first one with events", 0},
         GM_TARGET_LOOP_OPTION,
         {0},
@@ -43,6 +46,10 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 		return NULL;
 	case KEY_PARTS:
 		return gm_error_prefix(number(argument, 2, &options->options.parts), "--parts");
+	case KEY_CHUNKS:
+		return gm_error_prefix(number(argument, 2, &options->options.chunks), "--chunks");
+	case KEY_WORLD:
+		return gm_error_prefix(number(argument, 2, &options->options.world), "--world");
 	case KEY_DEVICE:
 		options->options.has_device = true;
 		return gm_error_prefix(
@@ -79,10 +86,10 @@ static struct gm_error *run(
 const struct gm_command gm_command_advise = {
         .name = "advise",
         .summary = "what would lower the peak, and by how much",
-        .usage = "[FILE] [--all] [--parts=N] [--device=N] [--json]\n"
+        .usage = "[FILE] [--all] [--parts=N] [--chunks=N] [--world=N] [--device=N] [--json]\n"
                  "Puts measures on the recorded blocks (a variable released earlier, another "
-                 "optimizer, a smaller\n"
-                 "batch), adds the allocated bytes up again, and shows by how much each lowers the "
+                 "optimizer, a checkpoint,\n"
+                 "ZeRO), adds the allocated bytes up again, and shows by how much each lowers the "
                  "peak, what the\n"
                  "new peak is, and where it is then. What depends on more than lifetimes is an "
                  "estimate and has a\n"

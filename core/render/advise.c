@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/put.h"
@@ -25,6 +26,18 @@ static char *held_text(const struct gm_candidate *of)
 	        gm_text_path(of->place.file), of->place.line, gm_say_size(&sizes, of->byte_steps));
 }
 
+/* "checkpoint each call of Block (examples/gpt.py:12)"; the name is that of forward() */
+static char *checkpoint_text(const struct gm_candidate *of)
+{
+	const char *dot = strrchr(of->name, '.');
+	int length = dot ? (int)(dot - of->name) : 0;
+	if (length == 0)
+		return gm_say("checkpoint each call of forward() at %s:%u",
+		        gm_text_path(of->place.file), of->place.line);
+	return gm_say("checkpoint each call of %.*s (%s:%u)", length, of->name,
+	        gm_text_path(of->place.file), of->place.line);
+}
+
 /* What to do, in words; NULL: no memory. The caller frees it. */
 static char *measure_text(const struct gm_candidate *of)
 {
@@ -44,10 +57,23 @@ static char *measure_text(const struct gm_candidate *of)
 	        [GM_MEASURE_STATES_8BIT] = "optimizer state in 8 bits (bitsandbytes)",
 	        [GM_MEASURE_OFFLOAD_OPTIMIZER] = "optimizer state and update in the host's memory",
 	};
+	static const char *const sharded[] = {"optimizer state is shared",
+	        "optimizer state and gradients are shared",
+	        "optimizer state, gradients and parameters are shared (FSDP)"};
 	if (of->measure == GM_MEASURE_RELEASE && of->name)
 		return variable_text(of);
 	if (of->measure == GM_MEASURE_HELD && of->place.code)
 		return held_text(of);
+	if (of->measure == GM_MEASURE_CHECKPOINT && of->place.code)
+		return checkpoint_text(of);
+	if (of->measure == GM_MEASURE_CHUNKED_LOSS)
+		return gm_say(
+		        "output layer and loss of %u chunks of the tokens, one after another, "
+		        "each in a checkpoint",
+		        of->number);
+	if (of->measure >= GM_MEASURE_ZERO1 && of->measure <= GM_MEASURE_ZERO3)
+		return gm_say("ZeRO-%d over %u ranks: %s", of->measure - GM_MEASURE_ZERO1 + 1,
+		        of->number, sharded[of->measure - GM_MEASURE_ZERO1]);
 	if (of->measure == GM_MEASURE_SMALLER_BATCH)
 		return gm_say("a batch of 1/%u of the size", of->number);
 	if (of->measure == GM_MEASURE_ACCUMULATE)

@@ -24,7 +24,7 @@ def run_gpumem(*words):
 def main():
     document = ROOT / "docs" / "advise.md"
     with tempfile.TemporaryDirectory() as folder:
-        _, outcomes = advised.outcomes(run_gpumem, Path(folder), advised.CASES)
+        _, outcomes, _ = advised.outcomes(run_gpumem, Path(folder), advised.CASES)
     table = "\n".join([advised.HEAD, *map(advised.row, outcomes)]) + "\n"
     text = document.read_text()
     document.write_text(re.sub(r"^\| measure \| example .*?\n\n", lambda _: table + "\n", text, flags=re.S | re.M))

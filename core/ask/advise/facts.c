@@ -92,7 +92,8 @@ struct gm_error *gm_advise_facts_init(struct gm_advise_facts *facts, const struc
 		if (run.step && run.step <= facts->step_count)
 			take_run(&facts->steps[run.step], &run);
 	}
-	if (!find_blocks(facts)) {
+	facts->signs = calloc(1, sizeof(*facts->signs));
+	if (!facts->signs || !find_blocks(facts)) {
 		gm_advise_facts_deinit(facts);
 		return &gm_error_no_memory;
 	}
@@ -104,6 +105,10 @@ void gm_advise_facts_deinit(struct gm_advise_facts *facts)
 {
 	free(facts->steps);
 	free(facts->blocks);
+	if (facts->signs)
+		gm_array_deinit(&facts->signs->items);
+	free(facts->signs);
+	facts->signs = NULL;
 	facts->steps = NULL;
 	facts->blocks = NULL;
 }
@@ -114,6 +119,13 @@ bool gm_advise_tensor(
 	struct gm_event event;
 	gm_log_event(facts->log, gm_model_block(facts->model, block)->alloc, &event);
 	return event.tensor && gm_log_tensor(facts->log, event.tensor, ret_tensor);
+}
+
+uint8_t gm_advise_sign(const struct gm_advise_facts *facts, uint32_t block)
+{
+	uint32_t python, native;
+	gm_model_stacks(facts->model, gm_model_block(facts->model, block)->alloc, &python, &native);
+	return native ? gm_advise_signs_of(facts->signs, facts->log, native) : 0;
 }
 
 uint64_t gm_advise_elements(const struct gm_log_tensor *tensor)

@@ -3,6 +3,7 @@
 #ifndef GM_ASK_ADVISE_FACTS_H
 #define GM_ASK_ADVISE_FACTS_H
 
+#include "ask/advise/signs.h"
 #include "ask/recording/cause.h"
 #include "model/categories.h"
 #include "model/model.h"
@@ -37,6 +38,7 @@ struct gm_advise_facts {
 	uint32_t event_count, step_count;
 	struct gm_step_bounds *steps;   /* by step, from 1; owned */
 	struct gm_advise_block *blocks; /* by block; owned */
+	struct gm_advise_signs *signs;  /* owned */
 	unsigned lacks;                 /* enum gm_advise_need, as bits */
 };
 
@@ -71,6 +73,8 @@ static inline enum gm_category gm_advise_category(
 /* The tensor that the block was allocated for; false: it was not recorded. */
 bool gm_advise_tensor(
         const struct gm_advise_facts *facts, uint32_t block, struct gm_log_tensor *ret_tensor);
+/* What the native stack of its allocation says: enum gm_advise_sign, as bits. */
+uint8_t gm_advise_sign(const struct gm_advise_facts *facts, uint32_t block);
 /* How many elements; 0: not recorded, or beyond 2^62. */
 uint64_t gm_advise_elements(const struct gm_log_tensor *tensor);
 /* Does a function of this name (the last part of it; with `begins`, a name that begins so) stand on

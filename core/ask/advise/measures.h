@@ -30,7 +30,8 @@ enum gm_bound { GM_BOUND_LIKELY, GM_BOUND_LEAST, GM_BOUND_MOST };
 
 struct gm_measure_row {
 	enum gm_measure measure;
-	bool exact; /* it changes lives of blocks alone: all bounds are the same */
+	bool exact;  /* it changes lives of blocks alone */
+	bool ranged; /* the bounds differ */
 	enum gm_measure_cost cost;
 	unsigned needs; /* enum gm_advise_need, as bits */
 	/* Where it can be applied; NULL: as a whole. */
@@ -77,6 +78,22 @@ struct gm_error *gm_measure_offload_optimizer(const struct gm_advise_facts *fact
 struct gm_error *gm_measure_smaller_batch(const struct gm_advise_facts *facts,
         const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
 struct gm_error *gm_measure_accumulate(const struct gm_advise_facts *facts,
+        const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
+
+/* checkpoint.c */
+struct gm_error *gm_measure_find_modules(
+        const struct gm_advise_facts *facts, struct gm_candidates *candidates);
+struct gm_error *gm_measure_checkpoint(const struct gm_advise_facts *facts,
+        const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
+
+/* quadratic.c */
+struct gm_error *gm_measure_chunked_loss(const struct gm_advise_facts *facts,
+        const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
+struct gm_error *gm_measure_attention(const struct gm_advise_facts *facts,
+        const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
+
+/* sharding.c: the stage is that of the candidate's measure */
+struct gm_error *gm_measure_zero(const struct gm_advise_facts *facts,
         const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
 
 #endif
