@@ -74,7 +74,7 @@ def assert_stacks_are_of_the_right_thread(events):
     assert borrowed  # which of those that wait is meant is known, but where the threads ran in an unlucky order
 
 
-@pytest.mark.parametrize("kind", ["gpt", "threads", "waiting", pytest.param("trainer", marks=pytest.mark.long), "loader"])
+@pytest.mark.parametrize("kind", ["gpt", pytest.param("threads", marks=pytest.mark.long), "waiting", pytest.param("trainer", marks=pytest.mark.long), "loader"])
 def test_events_are_pytorchs_own_in_order_size_and_stream(record, read, tmp_path, kind):
     out = tmp_path / "truth.json"
     run, log = record(PYTHON, PROGRAM, kind, out)
@@ -198,6 +198,7 @@ def test_why_knows_the_statement_that_let_go(linear_loop, run_gpumem):
     assert "was released by the rebinding of `outputs` at linear_loop.py:22 in step 2" in answer.out
 
 
+@pytest.mark.long  # so they are in test_attach.py and test_names.py
 def test_losses_are_the_same_to_the_bit(record, run):
     # How many threads share a sum may change with the machine's load, and with them its last bits.
     env = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -46,7 +46,7 @@ def record(run_gpumem, tmp_path, what):
     return log
 
 
-@pytest.mark.parametrize("what", ["nothing", "exhausts", "closes", "becomes nobody"])
+@pytest.mark.parametrize("what", [pytest.param("nothing", marks=pytest.mark.long), "exhausts", "closes", "becomes nobody"])
 def test_all_is_recorded(run_gpumem, tmp_path, what):
     if what == "becomes nobody" and os.geteuid() != 0:
         pytest.skip("another user can be become by root only")

@@ -122,7 +122,7 @@ def test_a_core_of_another_program_is_refused(spawn, run_gpumem, tmp_path):
         refused(ask(run_gpumem, question, "--core", core), 4, f"{core}: no Python in it")
 
 
-@pytest.fixture(params=[1, 8], ids=["1 processor", "8 processors"])
+@pytest.fixture(params=[pytest.param(1, id="1 processor", marks=pytest.mark.long), pytest.param(8, id="8 processors")])
 def processors(request, build_dir):
     """The environment of a machine with so many: each has a thread that reads, and 8 are the most that are used."""
     return {**os.environ, "LD_PRELOAD": str(build_dir / "tests" / "libmany_processors.so"), "GPUMEM_TEST_PROCESSORS": str(request.param)}
@@ -219,6 +219,7 @@ def start_copies(spawn, python, sim_env):
     return call
 
 
+@pytest.mark.long  # test_far_targets.py has one that is killed while it is read
 def test_a_process_that_ends_while_it_is_read_is_told_as_that(start_copies, run_gpumem, build_dir):
     """Killed as its memory is read for the n-th time: early, and with ever more of the question behind it."""
     moments = [1, 2, 5, 20, 60]

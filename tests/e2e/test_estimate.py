@@ -220,6 +220,7 @@ def kept(tmp_path_factory, sim_env):
     return folder, [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.long
 def test_activations_are_what_pytorch_keeps_for_backward(estimate, kept):
     """Within half a percent: the allocator's rounding, and norms' weights as float32."""
     folder, cases = kept

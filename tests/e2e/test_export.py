@@ -19,7 +19,7 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=[pytest.param(case, marks=[pytest.mark.long] * (case == "python stacks")) for case in CASES])
+@pytest.fixture(scope="module", params=[pytest.param(case, marks=[pytest.mark.long] * (case in ("python stacks", "a ring that lost its start"))) for case in CASES])
 def exported(request, sim_env, run, run_gpumem, tmp_path_factory):
     """The snapshot, and a function that exports it and gives the file."""
     stacks, entries, settings = CASES[request.param]

@@ -396,7 +396,7 @@ def change(allocator):
 
 @pytest.mark.parametrize(
     "name, change",
-    [("allocator", LETS_GO), ("allocator", GIVEN_BACK), pytest.param("words", LARGER_PIECES, marks=pytest.mark.long)],
+    [pytest.param("allocator", LETS_GO, marks=pytest.mark.long), ("allocator", GIVEN_BACK), pytest.param("words", LARGER_PIECES, marks=pytest.mark.long)],
     ids=[
         "a thread lets go of memory while the probe looks",
         "blocks that were given back lie behind others",
@@ -450,6 +450,7 @@ def same_on_heaps(seeds, layouts, tmp_path, run_gpumem):
         assert of_torch(learned_on_a_heap(seed, tmp_path, run_gpumem)) == known, seed
 
 
+@pytest.mark.long  # test_what_chance_does_to_the_probe_changes_nothing has what lies behind blocks
 def test_what_the_heap_has_beside_an_object_changes_nothing(layouts, tmp_path, run_gpumem):
     same_on_heaps(range(1), layouts, tmp_path, run_gpumem)
 

@@ -325,7 +325,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("pair", [*(pytest.param(pair, marks=pytest.mark.long) for pair in PAIRS[:2]), PAIRS[2]])
 def test_what_two_shared_is_freed_with_the_second(ask, changing, pair):
     loss = root(ask(changing), "global 'loss'")["bytes"]
     assert changing.let_go("loss") >= loss  # its graph has the model's parameters too

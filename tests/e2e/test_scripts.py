@@ -28,7 +28,7 @@ def run_script(run_gpumem, tmp_path, name, *arguments, needs=(), timeout=600):
 
 @pytest.mark.parametrize(
     ("name", "last"),
-    [pytest.param("unet", "steps 3", marks=pytest.mark.long), ("lstm", "length 20"), ("cuda_graphs", "replays 5")],
+    [pytest.param("unet", "steps 3", marks=pytest.mark.long), pytest.param("lstm", "length 20", marks=pytest.mark.long), ("cuda_graphs", "replays 5")],
 )
 def test_a_script_over_torch_alone_runs_to_its_end(run_gpumem, tmp_path, name, last):
     finished, _ = run_script(run_gpumem, tmp_path, name)

@@ -141,7 +141,7 @@ def core(target, make_core, tmp_path_factory):
     path.unlink()
 
 
-@pytest.fixture(scope="module", params=["live", "core"])
+@pytest.fixture(scope="module", params=["live", pytest.param("core", marks=pytest.mark.long)])  # cores: see DEVICE_WAYS
 def ask(request, target, run_gpumem):
     if request.param == "live":
         where = ["--pid", str(target.pid)]
@@ -283,8 +283,9 @@ def test_no_such_process_is_refused(run_gpumem):
 
 # --- cores
 
-DEVICE_WAYS = """two_names twice_in_list set slot closure generator traceback two_views saved_by_mm context_saved hook
-buffer parameter grad optimizer_state garbage thread_local rebound cell keyword_argument""".split()
+DEVICE_WAYS = """two_names closure generator saved_by_mm hook grad optimizer_state thread_local rebound""".split()
+# All of them are asked about in test_ways.py, of a core too.
+MORE_WAYS = """twice_in_list set slot traceback two_views context_saved buffer parameter garbage cell keyword_argument""".split()
 
 
 @pytest.fixture(scope="module")
@@ -301,7 +302,7 @@ def device_core(python, sim_env, make_core, tmp_path_factory):
     path.unlink()
 
 
-@pytest.mark.parametrize("way", DEVICE_WAYS)
+@pytest.mark.parametrize("way", [*DEVICE_WAYS, *(pytest.param(way, marks=pytest.mark.long) for way in MORE_WAYS)])
 def test_a_core_without_device_memory_names_every_holder(device_core, run_gpumem, way):
     target, core = device_core
     answer = run_gpumem("who-holds", "--core", core, target.address(way), "--json").check().json()
@@ -629,7 +630,7 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize("way", ["hidden", "plain"])
+@pytest.mark.parametrize("way", ["hidden", pytest.param("plain", marks=pytest.mark.long)])
 def test_a_guess_does_not_stand_for_a_reference_that_is_missing(spawn, python, run_gpumem, tmp_path, way):
     program = tmp_path / "guessed.py"
     program.write_text(GUESSED)
