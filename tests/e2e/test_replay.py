@@ -18,7 +18,7 @@ ONE_DEVICE = [
 EXPANDABLE = ["random_sizes", "transformer_autocast"]
 CASES = [*ONE_DEVICE, "two_devices two", *(f"{name} expandable" for name in EXPANDABLE)]
 # These allocate as the others do: many blocks of few sizes.
-LONG = ["convolutions", "recurrent", "checkpointed", "decoding", "transformer_autocast expandable"]
+LONG = ["mlp", "transformer_autocast", "convolutions", "recurrent", "checkpointed", "decoding", "transformer_autocast expandable"]
 RANDOM_EVENTS = 50
 
 

@@ -60,7 +60,7 @@ def test_what_operators_make_is_told_with_dtype_shape_and_strides(run_gpumem, tm
     compare_with_operators(run_gpumem, log, made)
 
 
-@pytest.mark.parametrize("device", ["cuda", "cpu"])
+@pytest.mark.parametrize("device", ["cuda", pytest.param("cpu", marks=pytest.mark.long)])
 def test_breakpoints_tell_it_too(run_gdb, run_gpumem, tmp_path, device):
     log, made = tmp_path / "run.gpumem", tmp_path / "made.json"
     commands = [f"gpumem record --devices {device}", "run", f"gpumem record save {log}"]
@@ -123,10 +123,16 @@ def random_condition(choose, blocks, depth=2):
     return f"({left}) {word} ({right})", of
 
 
-def test_where_selects_the_blocks_of_which_a_condition_holds(run_gpumem, tmp_path):
-    log = tmp_path / "run.gpumem"
-    program = PROGRAMS / "tensor_shapes.py"
-    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program, "5", tmp_path / "made.json").check()
+@pytest.fixture(scope="module")
+def shapes(run_gpumem, tmp_path_factory):
+    """A recording that only questions are asked of."""
+    folder = tmp_path_factory.mktemp("shapes")
+    run_gpumem("run", "--sim", "-o", folder / "run.gpumem", "--", PYTHON, PROGRAMS / "tensor_shapes.py", "5", folder / "made.json").check()
+    return folder / "run.gpumem"
+
+
+def test_where_selects_the_blocks_of_which_a_condition_holds(run_gpumem, shapes):
+    log = shapes
     everything = run_gpumem("blocks", log, "--at-peak", "--json").check().json()
     blocks = everything["blocks"]
     assert len(blocks) > 20
@@ -146,10 +152,8 @@ def test_where_selects_the_blocks_of_which_a_condition_holds(run_gpumem, tmp_pat
     assert selected > 100
 
 
-def test_blocks_are_sorted_and_cut_as_asked(run_gpumem, tmp_path):
-    log = tmp_path / "run.gpumem"
-    program = PROGRAMS / "tensor_shapes.py"
-    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program, "6", tmp_path / "made.json").check()
+def test_blocks_are_sorted_and_cut_as_asked(run_gpumem, shapes):
+    log = shapes
 
     def blocks(*options):
         return run_gpumem("blocks", log, "--at-peak", "--json", *options).check().json()["blocks"]
@@ -164,10 +168,8 @@ def test_blocks_are_sorted_and_cut_as_asked(run_gpumem, tmp_path):
 
 
 @pytest.mark.parametrize("by", ["shape", "dtype"])
-def test_groups_of_shapes_and_dtypes_add_up(run_gpumem, tmp_path, by):
-    log = tmp_path / "run.gpumem"
-    program = PROGRAMS / "tensor_shapes.py"
-    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program, "7", tmp_path / "made.json").check()
+def test_groups_of_shapes_and_dtypes_add_up(run_gpumem, shapes, by):
+    log = shapes
     wanted = collections.Counter()
     for block in run_gpumem("blocks", log, "--at-peak", "--json").check().json()["blocks"]:
         shape = f" [{', '.join(map(str, block['shape']))}]" if by == "shape" and "shape" in block else ""
