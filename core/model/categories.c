@@ -160,6 +160,24 @@ static bool is_workspace_size(uint64_t size)
 	       size == GM_TORCH_LT_WORKSPACE || size == GM_TORCH_LT_WORKSPACE_LARGE;
 }
 
+/* Is its size one, and could a library have asked for it? It gets its workspace from the allocator
+ * while it is called, or as bytes in one dimension. */
+static bool may_be_workspace(
+        const struct working *working, const struct gm_block *block, const struct origin *origin)
+{
+	enum { BYTE = 0 }; /* c10::ScalarType */
+	struct gm_event event;
+	struct gm_log_tensor tensor;
+	if (!is_workspace_size(block->requested ? block->requested : block->size) ||
+	        (origin->flags & GM_FROM_ATEN && !(origin->flags & GM_FROM_BLAS)))
+		return false;
+	if (block->alloc == GM_NO_EVENT || !gm_log_has_tensors(working->model->log))
+		return true;
+	gm_log_event(working->model->log, block->alloc, &event);
+	return !gm_log_tensor(working->model->log, event.tensor, &tensor) ||
+	       (tensor.type == BYTE && tensor.dimensions == 1);
+}
+
 static bool has_size(const uint64_t *sizes, size_t count, uint64_t size)
 {
 	return count && bsearch(&size, sizes, count, sizeof(size), compare_sizes) != NULL;
@@ -177,13 +195,13 @@ static bool is_parameter_size(const struct working *working, uint64_t requested)
  * sizes of parameters are left out.
  */
 static bool is_workspace_of_one_call(const struct working *working, const struct gm_block *block,
-        const struct gm_site *site, enum gm_phase phase)
+        const struct gm_site *site, const struct origin *origin, enum gm_phase phase)
 {
 	uint64_t size = block->requested ? block->requested : block->size;
 	bool computes = phase == GM_PHASE_FORWARD || phase == GM_PHASE_RECOMPUTE ||
 	                phase == GM_PHASE_BACKWARD || phase == GM_PHASE_EVALUATION ||
 	                phase == GM_PHASE_PREFILL || phase == GM_PHASE_DECODE;
-	return computes && !site->native_stack && is_workspace_size(size) &&
+	return computes && !site->native_stack && may_be_workspace(working, block, origin) &&
 	       size > GM_TORCH_LT_WORKSPACE_LARGE && block->free_requested == block->alloc + 1 &&
 	       !is_parameter_size(working, size);
 }
@@ -236,7 +254,7 @@ static enum gm_category_reason in_backward(const struct working *working,
 	if (origin->flags & GM_FROM_REDUCE)
 		return GM_REASON_GRADIENT_REDUCED;
 	bool fits = is_parameter_size(working, block->requested ? block->requested : block->size);
-	if (!died && !fits && is_workspace_size(block->requested ? block->requested : block->size))
+	if (!died && !fits && may_be_workspace(working, block, origin))
 		return GM_REASON_WORKSPACE_SIZED;
 	if (fits || (died && died->phase == GM_PHASE_ZERO_GRAD) || !working->parameter_count)
 		return GM_REASON_GRADIENT_KEPT;
@@ -263,8 +281,7 @@ static enum gm_category_reason in_forward(const struct working *working,
         const struct gm_block *block, const struct origin *origin, struct gm_model_run born,
         const struct gm_model_run *died, bool in_pass)
 {
-	if (!died && is_workspace_size(block->requested ? block->requested : block->size) &&
-	        born.step <= 1)
+	if (!died && born.step <= 1 && may_be_workspace(working, block, origin))
 		return GM_REASON_WORKSPACE_SIZED;
 	if (origin->flags & GM_FROM_CACHE)
 		return GM_REASON_CACHE;
@@ -293,7 +310,7 @@ static enum gm_category_reason in_evaluation(const struct working *working,
 	if (origin->flags & GM_FROM_CACHE)
 		return GM_REASON_CACHE;
 	if (end == GM_NO_EVENT && origin->flags & GM_FROM_MODULE_CALL &&
-	        is_workspace_size(block->requested ? block->requested : block->size))
+	        may_be_workspace(working, block, origin))
 		return GM_REASON_WORKSPACE_SIZED;
 	if (!(origin->flags & GM_FROM_MODULE_CALL) && modules_ran(working, block->alloc, end))
 		return GM_REASON_EVALUATION_INPUT;
@@ -313,7 +330,7 @@ static enum gm_category_reason judge(const struct working *working, const struct
 		return GM_REASON_WORKSPACE_NAMED;
 	if (origin->flags & GM_FROM_COLLECTIVE)
 		return GM_REASON_COLLECTIVE;
-	if (is_workspace_of_one_call(working, block, site, born.phase))
+	if (is_workspace_of_one_call(working, block, site, origin, born.phase))
 		return GM_REASON_WORKSPACE_AT_ONCE;
 	if (!site->python_stack && !site->native_stack)
 		return GM_REASON_NO_STACK;

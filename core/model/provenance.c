@@ -114,11 +114,14 @@ static uint32_t of_function(const char *name)
 	        strstr(name, "getUserDefinedWorkspace") || strstr(name, "CuDNNWorkspace") ||
 	        strstr(name, "cudnn::Workspace"))
 		return GM_FROM_WORKSPACE;
+	if (strstr(name, "cuda::blas::") || strstr(name, "Blas") || strstr(name, "cublas") ||
+	        strstr(name, "cudnn"))
+		return GM_FROM_BLAS;
 	if (strstr(name, "autocast::cached_cast"))
 		return GM_FROM_AUTOCAST;
 	if (strstr(name, "c10d::Reducer") || strstr(name, "c10d::ProcessGroup"))
 		return GM_FROM_COLLECTIVE;
-	return 0;
+	return strncmp(name, "at::", 4) == 0 ? GM_FROM_ATEN : 0;
 }
 
 uint32_t gm_provenance_native(const struct gm_log *log, uint32_t stack)

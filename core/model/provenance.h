@@ -22,6 +22,8 @@ enum gm_provenance {
 	GM_FROM_REDUCE = 1 << 10,      /* FSDP's reduce-scatter: what it leaves is a gradient */
 	GM_FROM_MODULE_CALL = 1 << 11, /* a module is being called */
 	GM_FROM_AUTOCAST = 1 << 12,    /* autocast converts a tensor, which it may keep */
+	GM_FROM_ATEN = 1 << 13,        /* an operator of PyTorch is running */
+	GM_FROM_BLAS = 1 << 14,        /* it calls cuBLAS, cuBLASLt or cuDNN */
 };
 
 /* The flags of a Python stack; *ret_apply_line: the line of Module._apply that called, 0: none. */

@@ -61,6 +61,16 @@ def test_a_gdb_of_the_environment_is_taken_where_the_path_has_none(package, tmp_
     assert run_process(words, env={**nothing, "PATH": str(with_gdb)}).check().out == "none\n"
 
 
+def test_the_plugin_for_pytest_is_that_of_the_folder(package):
+    folder = package("")
+    words = [sys.executable, "-c", "import gpumem_debugger.pytest_plugin as plugin; print(hasattr(plugin, 'pytest_addoption'))"]
+    environment = {**ONLY_THE_SYSTEM, "PYTHONPATH": os.pathsep.join([str(folder), sysconfig.get_path("purelib")])}
+    without = run_process(words, env=environment).check()
+    assert without.out == "False\n" and "install gpumem-debugger again" in without.err
+    shutil.copytree(BUILD / "lib" / "gpumem-python", folder / "gpumem_debugger" / "lib64" / "gpumem-python")
+    assert run_process(words, env=environment).check().out == "True\n"
+
+
 def test_a_program_that_is_gone_is_one_line(package):
     folder = package("")
     (folder / "gpumem_debugger" / "bin" / "gpumem").unlink()
@@ -163,6 +173,16 @@ def test_each_library_of_the_wheel_finds_what_it_needs_in_it(environment):
                 continue
             path = path.split(" (")[0]
             assert path.startswith(str(environment)) or system.match(path), f"{library.name}: {line}"
+
+
+@pytest.mark.long
+def test_pytest_finds_the_plugin_of_the_wheel(environment, tmp_path):
+    (tmp_path / "test_memory.py").write_text(
+        "import pytest, torch\nkept = []\n\n"
+        "@pytest.mark.gpu_memory(leaks=False, sim='8GiB')\ndef test_leak():\n    kept.append(torch.ones(1 << 20, device='cuda'))\n"
+    )
+    done = run_process([environment / "bin" / "python", "-m", "pytest", "-rA"], cwd=tmp_path, env=ONLY_THE_SYSTEM)
+    assert done.status == 1 and "item 0 of list: global 'kept' of module test_memory" in done.out, done.out
 
 
 @pytest.mark.long
