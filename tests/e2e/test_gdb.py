@@ -268,10 +268,16 @@ def test_a_program_that_replaces_itself_is_recorded_anew(run_gdb, tmp_path):
     assert "exited normally" in gdb["run"]
 
 
-@pytest.mark.every_debugger
-def test_each_debugger_sees_what_the_agent_sees(run_gdb, run_gpumem, python, tmp_path):
-    log = tmp_path / "run.gpumem"
+@pytest.fixture(scope="module")
+def recorded_by_the_agent(run_gpumem, python, tmp_path_factory):
+    log = tmp_path_factory.mktemp("agent") / "run.gpumem"
     run_gpumem("run", "--sim", "-o", log, "--", python, LOOP).check()
+    return log
+
+
+@pytest.mark.every_debugger
+def test_each_debugger_sees_what_the_agent_sees(run_gdb, run_gpumem, recorded_by_the_agent):
+    log = recorded_by_the_agent
     gdb = run_gdb(["gpumem record", "run", "gpumem events --json"], LOOP)
     theirs, ours = (
         [(event["action"], event["size"], event.get("requested"), event["step"]) for event in events]
