@@ -51,7 +51,7 @@ def in_fish(line, folder):
 def in_zsh(line, folder):
     out = folder / f"found{time.monotonic_ns()}"
     text = ZSH.format(files=FILES, scratch=folder / "dump", out=out, line=f"'{line}'")
-    run_process(["zsh", "-f", "-c", text], env={**os.environ, "PATH": PATH, "TERM": "dumb", "ZDOTDIR": str(folder)}, cwd=folder, timeout=300).check()
+    run_process(["zsh", "-f", "-c", text], env={**os.environ, "PATH": PATH, "TERM": "dumb", "ZDOTDIR": str(folder)}, cwd=folder, timeout=600).check()
     return out.read_text() if out.exists() else ""
 
 

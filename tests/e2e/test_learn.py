@@ -58,7 +58,7 @@ def cache(tmp_path_factory):
 @pytest.fixture(scope="module")
 def first_answer(program, cache, run_gpumem):
     pid, kept, _ = program
-    return run_gpumem("who-holds", kept, "--pid", pid, env=environment(cache), timeout=400).check()
+    return run_gpumem("who-holds", kept, "--pid", pid, env=environment(cache), timeout=600).check()
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def layouts(first_answer, cache):
 @pytest.fixture(scope="module")
 def core(program, tmp_path_factory, run_gpumem):
     file = tmp_path_factory.mktemp("core") / "core"
-    run_gpumem("core", program[0], "-o", file, timeout=200).check()
+    run_gpumem("core", program[0], "-o", file, timeout=600).check()
     return file
 
 
@@ -98,7 +98,7 @@ def test_what_an_older_gpumem_kept_is_learned_again(layouts, program, tmp_path, 
     folder.mkdir(parents=True, mode=0o700)
     text = re.sub(r"field hooks\..*\n", "", re.sub(r"fields \d+\n", "fields 60\n", layouts.read_text()))
     (folder / layouts.name).write_text(sealed(text))
-    done = run_gpumem("who-holds", program[1], "--pid", program[0], env=environment(tmp_path), timeout=400).check()
+    done = run_gpumem("who-holds", program[1], "--pid", program[0], env=environment(tmp_path), timeout=600).check()
     assert re.match(r"gpumem: learned PyTorch ", done.err)
     assert (folder / layouts.name).read_text() == layouts.read_text()
 
@@ -114,7 +114,7 @@ def test_no_learn_keeps_the_refusal(switch, program, tmp_path, run_gpumem):
 
 def test_where_nothing_can_be_kept_the_question_is_answered_all_the_same(program, run_gpumem):
     nowhere = environment("/dev/null/nowhere")
-    done = run_gpumem("who-holds", program[2], "--pid", program[0], env=nowhere, timeout=400).check()
+    done = run_gpumem("who-holds", program[2], "--pid", program[0], env=nowhere, timeout=600).check()
     assert "loss" in done.out
     assert re.match(r"gpumem: learned PyTorch \S+ in \d+\.\d s, for this question only: the layout could not be saved", done.err)
 
@@ -179,7 +179,7 @@ def own_torch(sim_env, tmp_path):
 def test_of_a_pytorch_that_was_deleted_while_it_runs_nothing_is_learned(own_torch, tmp_path, run_gpumem):
     pid, kept, library = own_torch
     library.unlink()
-    err = run_gpumem("who-holds", kept, "--pid", pid, env=environment(tmp_path), timeout=400).check(4).err
+    err = run_gpumem("who-holds", kept, "--pid", pid, env=environment(tmp_path), timeout=600).check(4).err
     assert f"learn: process {pid} has a PyTorch loaded that was deleted or replaced on disk" in err
     assert not list(tmp_path.glob("gpumem/layouts/torch-*"))
 
@@ -191,7 +191,7 @@ def test_a_row_of_what_replaced_a_pytorch_on_disk_is_not_believed(own_torch, tmp
     beside = library.with_name("new")
     beside.write_bytes(code[:note] + bytes(byte ^ 0xFF for byte in code[note : note + 20]) + code[note + 20 :])
     beside.rename(library)
-    err = run_gpumem("who-holds", kept, "--pid", pid, env=environment(tmp_path), timeout=400).check(4).err
+    err = run_gpumem("who-holds", kept, "--pid", pid, env=environment(tmp_path), timeout=600).check(4).err
     assert f"learn: process {pid} has a PyTorch loaded that was deleted or replaced on disk" in err
     assert not list(tmp_path.glob("gpumem/layouts/torch-*"))
 
@@ -307,7 +307,7 @@ def test_a_probe_that_comes_to_no_good_end_is_ended_and_named(kind, tmp_path, ru
     assert time.monotonic() - begin < 60
     assert not list(tmp_path.glob("gpumem/layouts/torch-*"))
     # a child of the probe's that was killed with it is gone when init has taken note
-    wait_for(lambda: subprocess.run(["pgrep", "-f", str(python)], capture_output=True).stdout == b"", timeout=60)
+    wait_for(lambda: subprocess.run(["pgrep", "-f", str(python)], capture_output=True).stdout == b"", timeout=600)
 
 
 def test_a_pytorch_without_cuda_is_named(tmp_path, run_gpumem):
@@ -406,7 +406,7 @@ def change(allocator):
 def test_what_chance_does_to_the_probe_changes_nothing(name, change, layouts, tmp_path, run_gpumem):
     (tmp_path / "sitecustomize.py").write_text(CHANGED.format(name=name, change=change))
     told = environment(tmp_path, PYTHONPATH=str(tmp_path))
-    done = run_gpumem("learn", PYTHON, "-o", tmp_path / "told", env=told, timeout=400).check()
+    done = run_gpumem("learn", PYTHON, "-o", tmp_path / "told", env=told, timeout=600).check()
     assert "verified on the live objects of a probe" in done.out
     both = [re.search(r"\[torch\]\n(?:(?!end|\[).*\n)+", file.read_text())[0] for file in (tmp_path / "told", layouts)]
     assert both[0] == both[1] and both[0].count("field ") > 100
@@ -435,7 +435,7 @@ def learned_on_a_heap(seed, tmp_path, run_gpumem):
         "GPUMEM_TEST_SEED": str(seed),
     }
     out = tmp_path / f"told-{seed}"
-    done = run_gpumem("learn", PYTHON, "-o", out, env=environment(tmp_path, **more), timeout=400)
+    done = run_gpumem("learn", PYTHON, "-o", out, env=environment(tmp_path, **more), timeout=600)
     assert done.status == 0, (seed, more, done.out, done.err)
     return out.read_text()
 

@@ -36,7 +36,7 @@ NOT_LEARNED = {
 
 def probe(program):
     done = subprocess.run([program, "-I", "-S", "-B", PROBE, "1"], stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=120)  # fmt: skip
+                          text=True, timeout=600)  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "gpumem-python-probe 1" and lines[-1] == "end", done.stdout[-500:]
@@ -113,7 +113,7 @@ UNSEEN = {
 @pytest.mark.parametrize("entry", most_long())
 def test_a_row_with_any_field_moved_is_not_believed(entry):
     _, program = entry
-    done = subprocess.run([LEARN, "--moved", program], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([LEARN, "--moved", program], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("end\n")
     believed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("believed ")}
@@ -148,7 +148,7 @@ def test_a_probe_that_has_answered_and_still_runs_is_waited_for(entry, tmp_path)
     python = tmp_path / "python"  # called with -I -S -B
     python.write_text(f'#!/bin/sh\nexec {program} "$1" "$2" "$3" {tmp_path}/late.py "$4" "$5"\n')
     python.chmod(0o755)
-    done = subprocess.run([LEARN, python], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([LEARN, python], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
 
 
@@ -179,7 +179,7 @@ def test_a_hidden_version_is_learned_once_and_then_read_as_with_the_shipped_row(
 
         def ask(environment):
             return subprocess.run([ROOT / "build/bin/gpumem", "info", "--pid", str(process.pid)], env=environment,
-                                  capture_output=True, text=True, timeout=120)  # fmt: skip
+                                  capture_output=True, text=True, timeout=600)  # fmt: skip
 
         refused = ask({**hidden, "GPUMEM_NO_LEARN": "1"})
         assert "its struct layouts are not known here" in refused.stderr
@@ -189,7 +189,7 @@ def test_a_hidden_version_is_learned_once_and_then_read_as_with_the_shipped_row(
         (kept,) = (tmp_path / "gpumem/layouts").glob("python-*.layouts")
         for what in ("threads", "tracked-references", "modules"):
             shipped, learned = (
-                subprocess.run([read, str(process.pid), what], env=env, capture_output=True, text=True, timeout=120)
+                subprocess.run([read, str(process.pid), what], env=env, capture_output=True, text=True, timeout=600)
                 for env in (cache, hidden)
             )
             assert shipped.returncode == learned.returncode == 0, learned.stderr

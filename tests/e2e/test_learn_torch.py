@@ -21,7 +21,7 @@ def fields(text):
 @pytest.fixture(scope="module")
 def learned(run_gpumem):
     command = ["run", "--no-record", "--sim=8GiBx3", "--", PYTHON, "-B", "-W", "ignore", PROBE, "1", "", "--moved"]
-    done = run_gpumem(*command, timeout=200, stdin=subprocess.DEVNULL).check()
+    done = run_gpumem(*command, timeout=600, stdin=subprocess.DEVNULL).check()
     lines = done.out.splitlines()
     assert lines[0] == "gpumem-torch-probe 1" and lines[-1] == "end", done.out[-500:] + done.err[-2000:]
     return done.out

@@ -235,7 +235,7 @@ def loads(tmp_path_factory):
 def test_a_process_that_is_stopped_while_attach_waits_is_said_to_be_stopped(spawn, run_gpumem, loads, tmp_path):
     process = spawn(loads, stdout=subprocess.PIPE)
     assert process.stdout.readline() == "begun\n"
-    told = run_gpumem("attach", process.pid, "-o", tmp_path / "run.gpumem", "--timeout", "3000", timeout=300).check(4)
+    told = run_gpumem("attach", process.pid, "-o", tmp_path / "run.gpumem", "--timeout", "3000", timeout=600).check(4)
     assert f"process {process.pid}: it is stopped (SIGSTOP or Ctrl-Z)" in told.err
     assert f"`kill -CONT {process.pid}`" in told.err
     process.send_signal(signal.SIGCONT)

@@ -30,12 +30,12 @@ def recorded(run_gpumem, tmp_path, *program):
 
 def replayed(run_gpumem, recording, settings, *words, status=0):
     given = [word for setting in settings for word in ("--alloc-conf", setting)]
-    return run_gpumem("replay", recording, *given, *words, "--json", timeout=300).check(status).json()
+    return run_gpumem("replay", recording, *given, *words, "--json", timeout=600).check(status).json()
 
 
 def ran(sim_env, device, seed, settings):
     done = subprocess.run(
-        [PYTHON, PROGRAM, str(seed), *settings], env=sim_env(device), capture_output=True, text=True, timeout=300, check=True
+        [PYTHON, PROGRAM, str(seed), *settings], env=sim_env(device), capture_output=True, text=True, timeout=600, check=True
     )
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -43,7 +43,7 @@ def ran(sim_env, device, seed, settings):
 def compare(seed, device, settings, recording, run_gpumem, sim_env):
     truth = ran(sim_env, device, seed, settings)
     given = [word for setting in settings for word in ("--alloc-conf", setting)]
-    done = run_gpumem("replay", recording, *given, "--sim", device, "--json", timeout=300)
+    done = run_gpumem("replay", recording, *given, "--sim", device, "--json", timeout=600)
     assert done.status in (0, 1), done.err
     found = json.loads(done.out)
     assert len(truth) == len(settings) == len(found["settings"])
@@ -86,7 +86,7 @@ def compare_with_runs(name, settings, run_gpumem, tmp_path):
         account.unlink(missing_ok=True)
         env = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": one["setting"], "GPUMEM_SIM_JSON": str(account)}
         words = ("run", "--sim", "--no-record", "--", PYTHON, MOMENTS, tmp_path, name)
-        run_gpumem(*words, env=env, timeout=300).check()
+        run_gpumem(*words, env=env, timeout=600).check()
         own = json.loads(account.read_text())["devices"][0]
         assert (one["peak_allocated"], one["peak_reserved"]) == (own["peak_allocated"], own["peak_reserved"]), (name, one)
 

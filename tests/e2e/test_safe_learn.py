@@ -41,7 +41,7 @@ def fill(folder, mark):
 
 def learn(run_gpumem, python, folder, tmp_path, **more):
     env = {"PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path), "GPUMEM_LEARN_LIMIT": "300", **more}
-    return run_gpumem("learn", python, env=env, cwd=folder, timeout=400)
+    return run_gpumem("learn", python, env=env, cwd=folder, timeout=600)
 
 
 @pytest.mark.parametrize("path", ["", ":/nowhere", "/nowhere:", ".", "../{name}", "/nowhere::/nowhere"])
@@ -98,7 +98,7 @@ def test_root_keeps_and_believes_no_layouts_in_another_users_folder(run_gpumem, 
     assert process.stdout.readline() == "begun\n"
     env = {key: value for key, value in os.environ.items() if key != "XDG_CACHE_HOME"}
     env.update({"GPUMEM_HIDE_ROWS": "1", "GPUMEM_LEARN_LIMIT": "300", variable: str(home)})
-    told = run_gpumem("info", "--pid", process.pid, env=env, timeout=400)
+    told = run_gpumem("info", "--pid", process.pid, env=env, timeout=600)
     assert "learned CPython" in told.err and "another user's folder" in told.err, told.err
     assert not list(elsewhere.iterdir())
 
@@ -134,7 +134,7 @@ def test_root_learns_by_no_link_of_another_users(hostile, run_gpumem, spawn, sim
     fill(packages, mark)
     (packages / "torch.py").unlink()
     env = {**os.environ, "GPUMEM_HIDE_ROWS": "torch", "XDG_CACHE_HOME": str(tmp_path), "GPUMEM_LEARN_LIMIT": "300"}
-    learned = run_gpumem("who-holds", address, "--pid", process.pid, env=env, timeout=400)
+    learned = run_gpumem("who-holds", address, "--pid", process.pid, env=env, timeout=600)
     assert not mark.exists(), mark.read_text()
     assert "learned PyTorch" in learned.check().err
     assert "'kept'" in learned.out

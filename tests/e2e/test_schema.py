@@ -107,15 +107,15 @@ def ask_others(ask, lines_of, files, folder, run_gpumem):
     fitted.write_text(run_gpumem("fit", *words).check().out)
     lines_of("fit", fitted)
     tight = ("--sim=1GiB", "--alloc-conf", "", "--alloc-conf", "no_such:1")
-    ask("replay", files["leak"], *tight, timeout=400)
+    ask("replay", files["leak"], *tight, timeout=600)
     config = EXAMPLES / "qwen2_config.json"
     ask("estimate", config, "--autocast=bfloat16", "--budget=24GiB")
     ask("estimate", config, "--inference", "--offload=parameters")
     small = folder / "config.json"
     small.write_text(json.dumps({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 100}))
-    ask("estimate", small, "--method=simulate", "--python", PYTHON, "--sequence=64", timeout=400)
+    ask("estimate", small, "--method=simulate", "--python", PYTHON, "--sequence=64", timeout=600)
     ask("estimate", "--parameters=7e9", "--world=8", "--zero=3")
-    ask("learn", PYTHON, "-o", folder / "layouts", timeout=400)
+    ask("learn", PYTHON, "-o", folder / "layouts", timeout=600)
 
 
 @pytest.fixture(scope="module")

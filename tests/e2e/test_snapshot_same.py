@@ -28,7 +28,7 @@ def both(request, gpumem, tmp_path_factory):
     program.write_text(subprocess.run([sys.executable, MAKER, str(seed)], capture_output=True, text=True, check=True).stdout)
     ours, theirs = folder / "run.gpumem", folder / "run.pickle"
     env = {name: value for name, value in os.environ.items() if name != "GPUMEM_NO_RECORD"}
-    run_process([gpumem, "run", "--sim", "-o", ours, "--", PYTHON, program, theirs, stacks], env=env, timeout=400).check()
+    run_process([gpumem, "run", "--sim", "-o", ours, "--", PYTHON, program, theirs, stacks], env=env, timeout=600).check()
     return SimpleNamespace(ours=ours, theirs=theirs, program=program, stacks=stacks)
 
 

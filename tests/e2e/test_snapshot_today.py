@@ -222,7 +222,7 @@ REAL = ROOT / "tests" / "e2e" / "programs" / "recorder_settings.py"
 def real(sim_env, run, tmp_path_factory):
     """A snapshot of each way to call the recorder that this PyTorch has, with torch's own statistics beside it."""
     folder = tmp_path_factory.mktemp("settings")
-    run([PYTHON, REAL, folder], env=sim_env(), timeout=300).check()
+    run([PYTHON, REAL, folder], env=sim_env(), timeout=600).check()
     return folder
 
 

@@ -131,7 +131,7 @@ def environment(wheel, tmp_path_factory):
     """A Python with the wheel; PyTorch it sees where the tests' Python has it."""
     folder = tmp_path_factory.mktemp("environment") / "python"
     run_process([PYTHON, "-m", "venv", folder]).check()
-    run_process([folder / "bin" / "pip", "install", "-q", "--no-index", wheel], timeout=300).check()
+    run_process([folder / "bin" / "pip", "install", "-q", "--no-index", wheel], timeout=600).check()
     own = subprocess.run([PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], capture_output=True, text=True, check=True)
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "torch_of_the_tests.pth").write_text(own.stdout)
