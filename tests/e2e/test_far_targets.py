@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from conftest import ROOT, run_process
+from conftest import ROOT, run_process, spawning
 
 PROGRAM = ROOT / "tests" / "e2e" / "programs" / "held.py"
 PLUGIN = ROOT / "gdb" / "gpumem-gdb.py"
@@ -182,18 +182,24 @@ def outer_pid(name, parent):
     raise AssertionError(f"no {name} below {parent}")
 
 
-def test_a_process_in_another_pid_namespace_is_asked_by_our_number(spawn, python, unshare, run_gpumem):
-    process = start_held(spawn, python, *unshare)
-    pid = outer_pid("python", process.pid)
+@pytest.fixture(scope="module")
+def in_namespace(python, unshare):
+    """(the process, its number outside of its namespace)"""
+    with spawning() as spawn:
+        process = start_held(spawn, python, *unshare)
+        yield process, outer_pid("python", process.pid)
+
+
+def test_a_process_in_another_pid_namespace_is_asked_by_our_number(in_namespace, run_gpumem):
+    process, pid = in_namespace
     assert process.said_pid != pid, "it is in no other namespace"
     answer = run_gpumem("who-holds", "--pid", pid, process.address, "--json").check().json()
     assert answer["complete"] is True
     assert [holder["text"] for holder in answer["holders"]] == [HELD]
 
 
-def test_a_variable_in_another_pid_namespace_is_found_by_its_thread(spawn, python, unshare, run_gpumem):
-    process = start_held(spawn, python, *unshare)
-    pid = outer_pid("python", process.pid)
+def test_a_variable_in_another_pid_namespace_is_found_by_its_thread(in_namespace, run_gpumem):
+    _, pid = in_namespace
     assert HELD in run_gpumem("who-holds", "--pid", pid, "kept").check().out
 
 
@@ -247,9 +253,8 @@ def test_a_process_that_changed_its_root_is_asked_and_attached_to(spawn, python,
     run_gpumem("detach", "--timeout", "600", pid).check()
 
 
-def test_a_core_of_a_process_in_a_namespace_answers_too(spawn, python, unshare, run_gpumem, tmp_path):
-    process = start_held(spawn, python, *unshare)
-    pid = outer_pid("python", process.pid)
+def test_a_core_of_a_process_in_a_namespace_answers_too(in_namespace, run_gpumem, tmp_path):
+    _, pid = in_namespace
     core = tmp_path / "core"
     run_gpumem("core", pid, "-o", core).check()
     assert HELD in run_gpumem("who-holds", "--core", core, "kept").check().out
@@ -292,7 +297,7 @@ def test_a_process_that_is_not_dumpable_is_told_so_to_its_own_user(spawn, gpumem
     assert run.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("moment", [1, 3, 10, 30])
+@pytest.mark.parametrize("moment", [1, 10, *(pytest.param(moment, marks=pytest.mark.long) for moment in (3, 30))])
 def test_a_process_that_dies_while_it_is_read_is_told_in_time(spawn, python, run_gpumem, build_dir, moment):
     """Killed as its memory is read for the n-th time."""
     process = start_held(spawn, python)

@@ -59,16 +59,17 @@ def with_symbols(run_gdb, tmp_path_factory):
     shown = ["frame 4", REGISTERS, "frame 16", REGISTERS]
 
     @functools.cache
-    def of(engine):
-        return run_gdb([f"gpumem record --engine {engine}", FIRST, *shown, *BY_GDB, *shown, *WALK], path)
+    def of(engine, walk=()):
+        return run_gdb([f"gpumem record --engine {engine}", FIRST, *shown, *BY_GDB, *shown, "bt", *walk], path)
 
     return path, of
 
 
-@pytest.mark.parametrize("engine", ["breakpoint", pytest.param("agent", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["breakpoint", "agent"])
 def test_bt_at_20_stops_is_as_with_all_symbols(run_gdb, with_symbols, engine):
     program, of = with_symbols
-    runs = run_gdb([f"gpumem record --engine {engine}", FIRST, *WALK], program), of(engine)
+    runs = run_gdb([f"gpumem record --engine {engine}", FIRST, *WALK], program), of(engine, tuple(WALK))
     (ours, gdbs), compared = (run.sections[-len(WALK) :] for run in runs), 0
     for index in range(1, len(WALK), 2):
         own, other = frames(ours[index]), frames(gdbs[index])
@@ -86,8 +87,11 @@ def test_bt_at_20_stops_is_as_with_all_symbols(run_gdb, with_symbols, engine):
     assert {"forward", "backward", "optimizer"} <= set(stops.split()), stops
 
 
-def test_callers_have_the_registers_that_gdb_finds_with_symbols(with_symbols):
-    gdb = with_symbols[1]("breakpoint")
+def test_callers_have_the_registers_and_names_that_gdb_finds_with_symbols(run_gdb, with_symbols):
+    program, of = with_symbols
+    gdb = of("breakpoint")
+    own = frames(run_gdb(["gpumem record", FIRST, "bt"], program)["bt"])
+    assert own == frames(gdb["bt"]) and len(own) >= 8
     printed = [gdb.sections[index] for index, command in enumerate(gdb.commands) if command == REGISTERS]
     registers = [re.findall(r"^(r\w+) (0x[0-9a-f]+)$", text, re.M) for text in printed]
     assert len(registers) == 4 and registers[0] != registers[1]

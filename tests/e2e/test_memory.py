@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from conftest import spawning
+
 PROGRAM = Path(__file__).parent / "programs" / "holes.py"
 MIB = 1 << 20
 
@@ -26,14 +28,29 @@ class Program:
         return json.loads(self.process.stdout.readline())
 
 
+def start_with(spawn, python, sim_env, *words, env=None):
+    environment = {**sim_env("8GiB"), **(env or {})}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return Program(spawn([python, "-W", "ignore", PROGRAM, *words], env=environment, **pipes))
+
+
 @pytest.fixture
 def start(spawn, python, sim_env):
-    def call(*words, env=None):
-        environment = {**sim_env("8GiB"), **(env or {})}
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        return Program(spawn([python, "-W", "ignore", PROGRAM, *words], env=environment, **pipes))
+    return lambda *words, **keys: start_with(spawn, python, sim_env, *words, **keys)
 
-    return call
+
+@pytest.fixture(scope="module")
+def plain(python, sim_env):
+    """Nothing changes in it."""
+    with spawning() as spawn:
+        yield start_with(spawn, python, sim_env)
+
+
+@pytest.fixture(scope="module")
+def pool(python, sim_env):
+    """Nothing changes in it."""
+    with spawning() as spawn:
+        yield start_with(spawn, python, sim_env, "pool")
 
 
 def test_info_of_a_process_is_what_pytorch_counts(start, run_gpumem):
@@ -50,8 +67,8 @@ def test_info_of_a_process_is_what_pytorch_counts(start, run_gpumem):
     assert device["device_total"] == 8192 * MIB
 
 
-def test_without_a_limit_there_is_none(start, run_gpumem):
-    program = start()
+def test_without_a_limit_there_is_none(plain, run_gpumem):
+    program = plain
     device = run_gpumem("info", "--pid", program.pid, "--json").check().json()["devices"][0]
     assert device["limit"] is None and device["max_split_size"] is None
     text = run_gpumem("info", "--pid", program.pid).check().out
@@ -60,8 +77,8 @@ def test_without_a_limit_there_is_none(start, run_gpumem):
 
 
 @pytest.mark.parametrize("settings", ["", "expandable_segments:True"])
-def test_segments_of_a_process_are_pytorchs(start, run_gpumem, settings):
-    program = start("pool", env={"PYTORCH_CUDA_ALLOC_CONF": settings} if settings else None)
+def test_segments_of_a_process_are_pytorchs(pool, start, run_gpumem, settings):
+    program = start("pool", env={"PYTORCH_CUDA_ALLOC_CONF": settings}) if settings else pool
     ours = run_gpumem("segments", "--pid", program.pid, "--json").check().json()
     theirs = program.said["segments"]
     # PyTorch tells the mapped stretches of an expandable segment one by one, we the segment
@@ -119,8 +136,8 @@ def test_a_request_gets_the_hole_that_was_told(start, run_gpumem, settings):
     assert outcomes == {True, False}
 
 
-def test_a_request_that_fits_nowhere_is_told_why(start, run_gpumem):
-    program = start("pool")
+def test_a_request_that_fits_nowhere_is_told_why(pool, run_gpumem):
+    program = pool
     text = run_gpumem("segments", "--pid", program.pid, "--request", "45MiB").check().out
     assert "fits in no free part" in text
     assert "the largest 50.00 MiB: in a private pool" in text
@@ -130,8 +147,8 @@ def test_a_request_that_fits_nowhere_is_told_why(start, run_gpumem):
     assert "refused, the device has" in text
 
 
-def test_blocks_of_a_process_add_up_and_tell_their_tensors(start, run_gpumem):
-    program = start()
+def test_blocks_of_a_process_add_up_and_tell_their_tensors(plain, run_gpumem):
+    program = plain
     blocks = run_gpumem("blocks", "--pid", program.pid, "--json").check().json()
     assert blocks["allocated"] == program.said["stats"]["allocated_bytes.all.current"]
     assert sum(one["size"] for one in blocks["blocks"]) == blocks["allocated"]
@@ -141,8 +158,8 @@ def test_blocks_of_a_process_add_up_and_tell_their_tensors(start, run_gpumem):
     assert biggest["size"] == 64 * MIB and biggest["tensor"]["dtype"] == "uint8" and biggest["tensor"]["shape"] == [64 * MIB]
 
 
-def test_what_was_not_recorded_is_said(start, run_gpumem):
-    program = start()
+def test_what_was_not_recorded_is_said(plain, run_gpumem):
+    program = plain
     run = run_gpumem("blocks", "--pid", program.pid, "--by", "line").check(4)
     assert "the places of allocation were not recorded" in run.err
     run = run_gpumem("segments", "--pid", program.pid, "--at-peak").check(4)

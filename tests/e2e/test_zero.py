@@ -310,7 +310,7 @@ def wrong_of(run_gpumem, truths, wrong_in=wrong_in):
     return wrong
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_each_byte_of_random_models_is_the_ideal_and_what_is_named(run_gpumem, shared_ranks, world):
     wrong = wrong_of(run_gpumem, shared_ranks(world, 0, 8, PROGRAM))
     assert not wrong, wrong
@@ -352,7 +352,7 @@ def test_each_byte_of_fsdp1s_random_models_is_the_ideal_and_what_is_named(run_gp
 
 
 def test_a_core_and_gdb_tell_what_the_process_does(run_gpumem, run_gdb, shared_ranks, tmp_path):
-    truth = shared_ranks(2, 0, 8, PROGRAM)[1]
+    truth = shared_ranks(3, 0, 8, PROGRAM)[1]
     live = run_gpumem("zero", f"--pid={truth['pid']}", "--json").check().json()
     core = tmp_path / "core"
     run_gpumem("core", truth["pid"], "-o", core).check()
@@ -360,7 +360,7 @@ def test_a_core_and_gdb_tell_what_the_process_does(run_gpumem, run_gdb, shared_r
     in_gdb = run_gdb(["gpumem zero --json", "gpumem zero"], pid=truth["pid"], symbols=False)
     assert live["shardings"] == stored["shardings"] == in_gdb[0].json()["shardings"]
     assert live["devices"] == stored["devices"] and wrong_of_rank(truth, stored) == []
-    assert "ZeRO stage 1, rank 1 of 2" in in_gdb[1]
+    assert "ZeRO stage 1, rank 1 of 3" in in_gdb[1]
     text = run_gpumem("zero", f"--pid={truth['pid']}").check().out
     assert text.splitlines()[1:] == run_gpumem("zero", core).check().out.splitlines()[1:]
 
@@ -385,7 +385,7 @@ def test_damaged_objects_give_an_answer_or_an_error(run_gpumem, shared_ranks, tm
     """Words of the optimizers, parameters and buckets, and those that they point to, are overwritten in a core."""
     if program is DEEPSPEED3:
         needs_deepspeed()
-    truth, core, some = shared_ranks(2, 0, 8, program)[0], tmp_path / "core", random.Random(0)
+    truth, core, some = shared_ranks(3 if program is PROGRAM else 2, 0, 8, program)[0], tmp_path / "core", random.Random(0)
     run_gpumem("core", truth["pid"], "-o", core).check()
     answer = run_gpumem("zero", core, "--json").check().json()
     objects = [sharding["address"] for sharding in answer["shardings"]]
