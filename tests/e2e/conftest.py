@@ -183,13 +183,29 @@ def run_once(command, timeout, merge, **keys):
         try:
             out, err = process.communicate(timeout=timeout)
         except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
+            kill_family(process.pid)
             out, err = process.communicate()
             raise
         finally:
             if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+                kill_family(process.pid)
     return Run(process.returncode, out or "", err or "")
+
+
+def kill_family(pid):
+    """Kills a process, its group, and all that they started: launchers of ranks give each a session of its own."""
+    children = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            children.setdefault(int(stat.read_text().rpartition(")")[2].split()[1]), []).append(int(stat.parent.name))
+    family = [pid]
+    for one in family:
+        family += children.get(one, [])
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    for one in family:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
 
 
 def can_trace():
@@ -413,10 +429,10 @@ def spawning():
         yield start
     finally:
         for process in started:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            if process.poll() is None:
+                kill_family(process.pid)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # what a program that has ended left behind
             process.wait()
 
 

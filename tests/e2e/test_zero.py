@@ -50,15 +50,18 @@ def ranks(spawn, sim_env, tmp_path):
 @pytest.fixture(scope="module")
 def shared_ranks(sim_env, tmp_path_factory):
     """As ranks, of tests that only look: the same ones stand still for all of them."""
-    known = {}
+    known, folders = {}, []
     with spawning() as spawn:
 
         def shared(*arguments):
             if arguments not in known:
-                known[arguments] = start_ranks(spawn, sim_env, tmp_path_factory.mktemp("ranks"), *arguments)
+                folders.append(tmp_path_factory.mktemp("ranks"))
+                known[arguments] = start_ranks(spawn, sim_env, folders[-1], *arguments)
             return known[arguments]
 
         yield shared
+        for folder in folders:
+            (folder / "done").touch()
 
 
 def comparison(given):
