@@ -55,6 +55,10 @@ static char *measure_text(const struct gm_candidate *of)
 	                                "(foreach=False)",
 	        [GM_MEASURE_FUSED] = "the fused optimizer (fused=True)",
 	        [GM_MEASURE_STATES_8BIT] = "optimizer state in 8 bits (bitsandbytes)",
+	        [GM_MEASURE_AUTOCAST] = "autocast: multiplications in half precision",
+	        [GM_MEASURE_CHECKPOINT] = "checkpoint modules",
+	        [GM_MEASURE_ATTENTION] =
+	                "attention that keeps no scores (scaled_dot_product_attention)",
 	        [GM_MEASURE_OFFLOAD_OPTIMIZER] = "optimizer state and update in the host's memory",
 	};
 	static const char *const sharded[] = {"optimizer state is shared",

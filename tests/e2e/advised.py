@@ -43,6 +43,7 @@ class Case:
     edits: tuple
     name: str = ""  # of several pieces of advice of the measure
     claim: str = ""  # what texts say of it
+    within: bool = True  # the prediction is within 5 %; else only its range is
     long: bool = False
 
 
@@ -77,6 +78,7 @@ CASES = [
     Case("techniques", "accumulate", (("BATCH, LENGTH = 512, 8, 8, 16,", "BATCH, LENGTH = 512, 8, 8, 8,"), ("parts = 4 if way == \"accumulate\" else 1", "parts = 2"))),
     Case("techniques", "checkpoint", (('else "plain"', 'else "checkpoint"'),), "Block.forward", "activations fall to 10 % or less; a third more compute"),
     Case("techniques", "attention_without_scores", (("torch.softmax(q @ k.transpose(-2, -1), dim=-1) @ v", "nn.functional.scaled_dot_product_attention(q, k, v, scale=1.0)"),), claim="O(n²) becomes O(n)"),
+    Case("techniques", "autocast", (('else "plain"', 'else "autocast"'),), claim="about half of model and activations", within=False),
     Case("gpt", "chunked_loss", (("return self.head(x)", "return x"), ("loss = F.cross_entropy(logits.flatten(0, 1), tokens.flatten())", CHUNKED))),
     Case("deep", "zero1", ((ADAMW, "__import__('sharded_training').stage1(model.parameters())"),), claim="the state is divided by N (here 4)"),
     Case("deep", "zero2", ((ADAMW, "__import__('sharded_training').Stage2(model.parameters())"),), claim="the gradients too"),

@@ -18,6 +18,7 @@ const char *gm_measure_name(enum gm_measure measure)
 	        [GM_MEASURE_CHECKPOINT] = "checkpoint",
 	        [GM_MEASURE_CHUNKED_LOSS] = "chunked_loss",
 	        [GM_MEASURE_ATTENTION] = "attention_without_scores",
+	        [GM_MEASURE_AUTOCAST] = "autocast",
 	        [GM_MEASURE_ZERO1] = "zero1",
 	        [GM_MEASURE_ZERO2] = "zero2",
 	        [GM_MEASURE_ZERO3] = "zero3",

@@ -18,6 +18,7 @@ enum gm_measure {
 	GM_MEASURE_CHECKPOINT, /* a class of modules */
 	GM_MEASURE_CHUNKED_LOSS,
 	GM_MEASURE_ATTENTION, /* that keeps no scores */
+	GM_MEASURE_AUTOCAST,
 	GM_MEASURE_ZERO1,
 	GM_MEASURE_ZERO2,
 	GM_MEASURE_ZERO3,

@@ -92,6 +92,10 @@ struct gm_error *gm_measure_chunked_loss(const struct gm_advise_facts *facts,
 struct gm_error *gm_measure_attention(const struct gm_advise_facts *facts,
         const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
 
+/* autocast.c */
+struct gm_error *gm_measure_autocast(const struct gm_advise_facts *facts,
+        const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
+
 /* sharding.c: the stage is that of the candidate's measure */
 struct gm_error *gm_measure_zero(const struct gm_advise_facts *facts,
         const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);

@@ -19,6 +19,13 @@ static uint8_t look(const struct gm_log *log, uint32_t native_stack)
 	        "softmax", "softmax_int", "_softmax", "_safe_softmax", NULL};
 	static const char *const matmul[] = {
 	        "matmul", "linear", "mm", "bmm", "addmm", "baddbmm", NULL};
+	static const char *const follows[] = {"gelu", "gelu_backward", "relu", "threshold_backward",
+	        "silu", "silu_backward", "dropout", "native_dropout", "flatten",
+	        "flatten_using_ints", "reshape", "contiguous", "clone",
+	        "scaled_dot_product_attention", "conv1d", "conv2d", "conv3d",
+	        "convolution_backward", NULL};
+	static const char *const norm[] = {
+	        "layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm", NULL};
 	char name[GM_OPERATOR_MAX];
 	const struct gm_event event = {.native_stack = native_stack};
 	uint8_t signs = GM_SIGN_LOOKED_AT;
@@ -26,6 +33,8 @@ static uint8_t look(const struct gm_log *log, uint32_t native_stack)
 		return signs;
 	signs |= is_one_of(name, softmax) ? GM_SIGN_SOFTMAX : 0;
 	signs |= is_one_of(name, matmul) ? GM_SIGN_MATMUL : 0;
+	signs |= is_one_of(name, follows) ? GM_SIGN_FOLLOWS : 0;
+	signs |= is_one_of(name, norm) ? GM_SIGN_NORM : 0;
 	signs |= gm_operator_is_loss(log, &event) ? GM_SIGN_LOSS : 0;
 	size_t count;
 	const uint64_t *addresses = gm_log_native_stack(log, native_stack, &count);

@@ -12,6 +12,9 @@ enum gm_advise_sign {
 	GM_SIGN_SOFTMAX = 4, /* the program called a softmax */
 	GM_SIGN_MATMUL = 8,  /* it called a multiplication of matrices */
 	GM_SIGN_COPIES = 16, /* within that call a tensor is copied */
+	GM_SIGN_FOLLOWS =
+	        32, /* the result has the dtype of what it is computed of, element by element */
+	GM_SIGN_NORM = 64, /* a normalization of each sample */
 };
 struct gm_advise_signs {
 	GM_ARRAY(uint8_t) items; /* by native stack */
