@@ -1,6 +1,7 @@
 """What becomes of a recording whose name `gpumem run -o` is given once more: it stays until the new one has begun."""
 
 import os
+import shutil
 
 import pytest
 
@@ -16,11 +17,16 @@ kept = [torch.zeros(1 << 20, device="cuda") for _ in range(int(sys.argv[1]))]
 """
 
 
-@pytest.fixture
-def old(run_gpumem, tmp_path):
-    file = tmp_path / "run.gpumem"
+@pytest.fixture(scope="module")
+def made(run_gpumem, tmp_path_factory):
+    file = tmp_path_factory.mktemp("made") / "run.gpumem"
     run_gpumem("run", "--sim", "-o", file, "--", PYTHON, "-c", BLOCKS.format(4)).check()
     return file
+
+
+@pytest.fixture
+def old(made, tmp_path):
+    return shutil.copy(made, tmp_path / "run.gpumem")
 
 
 def allocations(run_gpumem, file):

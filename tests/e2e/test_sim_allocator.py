@@ -35,6 +35,7 @@ SETTINGS = [
     "backend:cudaMallocAsync",
 ]
 SHORT = {"expandable_segments:True", "max_split_size_mb:64,garbage_collection_threshold:0.6"}
+DAILY = "expandable_segments:True"  # test_replay_settings.py runs programs under other settings every day
 COMMON = {"alloc", "free_requested", "free_completed", "oom", "snapshot"}
 
 
@@ -47,7 +48,7 @@ def run_random(run_gpumem, setting, steps):
 
 
 @pytest.mark.parametrize(
-    "setting", [pytest.param(one, marks=() if one in SHORT else pytest.mark.long, id=one or "none") for one in SETTINGS]
+    "setting", [pytest.param(one, marks=() if one == DAILY else pytest.mark.long, id=one or "none") for one in SETTINGS]
 )
 def test_the_device_counts_what_pytorch_reserves(run_gpumem, setting):
     facts = run_random(run_gpumem, setting, 120 if setting in SHORT else 250)
