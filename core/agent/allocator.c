@@ -1,7 +1,7 @@
 /*
- * Which allocator PyTorch has. Its own caching one reports its blocks; `backend:cudaMallocAsync`
- * and pluggable ones do not: then the blocks are what they take from CUDA, which is the truth for
- * some and less than that for others, so it is told.
+ * Which allocator PyTorch uses. Its own caching allocator reports its blocks;
+ * `backend:cudaMallocAsync` and pluggable ones do not. For these the recording has their requests
+ * to CUDA, which may be less than their blocks, so a gap reports it.
  */
 #include "agent/allocator.h"
 

@@ -1,9 +1,8 @@
 /*
- * What GradScaler and autocast do.
+ * Records GradScaler and autocast.
  *
  * GradScaler (torch/amp/grad_scaler.py): its decision to skip an optimizer's step allocates
- * nothing, so no event is_outcome of it. It calls three operators, and a hook stands in front of
- * each:
+ * nothing, so no event shows it. It calls three operators, and each has a hook:
  *
  *   _amp_foreach_non_finite_check_and_unscale_
  *                       unscale_(): the gradients are checked, and a tensor, found_inf, gets the
@@ -12,13 +11,13 @@
  *                       not 0; get_scale() reads the scale
  *   _amp_update_scale_  update()
  *
- * What item() returns is the value itself, so it is known on any device, and nothing waits that did
- * not wait before. A fused optimizer reads found_inf on the device: then nobody on the host knows,
- * unless the device is the simulated one, whose memory is the host's.
+ * item() returns the value itself, so it is known on any device, without an additional wait. A
+ * fused optimizer reads found_inf on the device: then the value is not known on the host, unless
+ * the device is simulated, because its memory is host memory.
  *
- * Tensors are told by their TensorImpl. Its memory may become another tensor's after the check; the
- * Python stack, which each record has, is_outcome a read by step() itself from others, the
- * optimizer's among them.
+ * Tensors are identified by their TensorImpl. After the check its memory may belong to another
+ * tensor; the Python stack of each record distinguishes a read by step() itself from others, such
+ * as those of the optimizer.
  *
  * autocast: cached_cast() converts an argument of an operator, and keeps the copies of parameters
  * (ATen/autocast_mode.cpp). A hook notes whose copy it makes; the allocator's report comes from

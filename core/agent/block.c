@@ -1,12 +1,12 @@
 /*
- * The caching allocator's own Block of an allocation: it tells what the program asked for, the
- * stream, and whether a free waits for one.
+ * The caching allocator's Block of an allocation. It has the requested size, the stream, and
+ * whether a free waits for a stream.
  *
  * When the allocator reports a block, the function that reports holds the Block's address in a
- * register or on its stack: at a given return address always in the same place. The place is sought
- * once, and what is there is checked at every event. Words of a stack may be anything, addresses of
- * what was unmapped since among them: what they say is copied by the kernel, and read where it lies
- * only in a place that has held a Block many times in a row.
+ * register or on its stack, always in the same place for a given return address. The place is
+ * searched once, and its content is checked at every event. Words of a stack may be anything, for
+ * example addresses that were unmapped since. So the kernel copies the memory that they point to;
+ * it is read directly only after the place has held a Block many times in a row.
  */
 #include "agent/block.h"
 

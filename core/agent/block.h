@@ -9,8 +9,8 @@ struct gm_agent_block {
 };
 /* Forgets all. */
 void gm_agent_blocks_begin(void);
-/* The allocator's record of a block that is being handed out. False: not found (told once). `at`:
- * the registers of the function that reports. */
+/* The allocator's record of a block that is being handed out. False: not found (reported once).
+ * `at`: the registers of the function that reports. */
 bool gm_agent_block_new(int device, uint64_t address, uint64_t size,
         const struct gm_agent_registers *at, struct gm_agent_block *ret);
 /* A block is released: true where its free waits for a stream, and is told by

@@ -1,9 +1,9 @@
 /*
- * The time of an event. Where the kernel itself keeps time by the processor's counter (its clock
+ * The time of an event. If the kernel itself keeps time by the processor's counter (its clock
  * source is "tsc": it has found that the counter is steady and the same on all processors), the
- * counter is read here too, and the kernel asked once a millisecond and thread: half the price of
- * clock_gettime(2). Its error is what the clock is slewed by in a millisecond, less than a
- * microsecond. Elsewhere the kernel is asked each time.
+ * agent reads the counter too, and the kernel's clock once per millisecond and thread: half the
+ * cost of clock_gettime(2). The error is the clock's adjustment within a millisecond, less than a
+ * microsecond. Otherwise the agent calls clock_gettime() each time.
  */
 
 #include "agent/clock.h"

@@ -1,11 +1,11 @@
 /*
  * Collectives. PyTorch's process groups call NCCL (torch/csrc/distributed/c10d/
- * ProcessGroupNCCL.cpp), and a hook stands in front of each function that moves data. It notes what
- * the call says, before the call. NCCL has the GPU do the work later, in the order of the stream:
- * when that happens is not known here.
+ * ProcessGroupNCCL.cpp), and each function that moves data has a hook, which records the arguments
+ * before the call. The GPU does the work later, in the order of the stream; that time is not known
+ * here.
  *
- * A communicator has a number of its own, in the order in which they are first used. How many ranks
- * it has, and which of them this process is, NCCL is asked once for each.
+ * Communicators are numbered in the order of their first use. NCCL is asked once for each: the
+ * number of its ranks, and the rank of this process.
  */
 #include "agent/collectives.h"
 

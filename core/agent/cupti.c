@@ -1,13 +1,13 @@
 /*
- * CUPTI's callbacks at the driver's memory calls: what libraries get that have the CUDA runtime
- * linked in statically (NCCL, cuDNN, cuSOLVER) or speak to the driver themselves. The runtime's own
- * functions end in these calls too; where a hook in an import table has seen one already, the
- * thread is within the agent and the callback is nobody's.
+ * CUPTI's callbacks at the driver's memory calls: for libraries that link the CUDA runtime
+ * statically (NCCL, cuDNN, cuSOLVER) or call the driver themselves. The runtime's own functions
+ * make these calls too; if a hook in an import table has already recorded one, the thread is inside
+ * the agent, and the callback is ignored.
  *
- * CUPTI has space for one subscriber. Where another is first (a profiler, cuda-gdb, Nsight)
- * recording continues without; where one comes later, it gets the place. Either is told in the
- * record. CUPTI's headers are not needed: of its structures only what is said below is used, which
- * has been the same since CUDA 10 (cupti_callbacks.h, generated_cuda_meta.h).
+ * CUPTI accepts one subscriber. If another one is first (a profiler, cuda-gdb, Nsight), recording
+ * continues without CUPTI; if one comes later, the agent makes way for it. Both are reported as
+ * gaps. CUPTI's headers are not needed: only the structure fields below are used, which have not
+ * changed since CUDA 10 (cupti_callbacks.h, generated_cuda_meta.h).
  */
 #include "agent/cupti.h"
 

@@ -4,7 +4,7 @@
 
 #include "agent/agent.h"
 
-/* A hole in the recording and why, told once for each text. Between enter and leave or not. */
+/* A hole in the recording and why, reported once for each text. Between enter and leave or not. */
 void gm_agent_gap(const char *text);
 /* A file begins: nothing has been told in it. */
 void gm_agent_gaps_begin(void);

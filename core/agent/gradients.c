@@ -1,17 +1,17 @@
 /*
- * The gradients that a check of GradScaler was given. The check says of all of them together
- * whether one was not finite. Which ones that are, their values say, and the check leaves inf and
- * NaN what they are. So where the host can read the values and the check has found something, each
- * gradient is examined: of CPU tensors, and on the simulated device of those that it has computed.
- * Of a real GPU nothing is copied.
+ * The gradients of a GradScaler's check. The check has one result for all of them: whether any is
+ * not finite. It does not change inf and NaN, so the gradients' own values show which ones they
+ * are. If the check has found something, the agent examines each gradient that the host can read:
+ * those of CPU tensors, and on the simulated device those that were computed. Nothing is copied
+ * from a real GPU.
  *
- * A gradient has no name, but a place: the scaler gives those of an optimizer in the same order in
- * each step. While names of tensors are to be read (names.h), the addresses of all gradients are
- * noted, so that the names that are then found at these addresses say which parameter a place is
- * of.
+ * A gradient has no name, but an index: the scaler passes an optimizer's gradients in the same
+ * order in each step. While names of tensors are to be read (names.h), the addresses of all
+ * gradients are noted; the names that are then found at these addresses show which parameter an
+ * index belongs to.
  *
- * A tensor's fields are read with the layouts that there are, and believed where dtype, sizes,
- * storage and device agree.
+ * A tensor's fields are read with the known layouts, and accepted if dtype, sizes, storage and
+ * device agree.
  */
 #include "agent/gradients.h"
 

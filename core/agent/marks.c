@@ -161,7 +161,7 @@ static int range_pop(void)
 	return --depth;
 }
 
-/* Domains are not told apart: their ranges nest in the order of the calls. */
+/* Domains are not distinguished: their ranges nest in the order of the calls. */
 static int domain_push(void *domain, const struct nvtx_attributes *attributes)
 {
 	return range_push_attributes(attributes);

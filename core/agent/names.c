@@ -1,10 +1,10 @@
 /*
- * Names of tensors are read by a process of gpumem's next to this one (`gpumem run --names`). The
- * agent has only to say when: as the optimizer's second step ends. Gradients are there then, as
- * zero_grad() comes later, and so is what the optimizer keeps.
+ * A gpumem process next to this one reads the names of tensors (`gpumem run --names`). The agent
+ * only chooses the moment: the end of the optimizer's second step. Then the gradients exist,
+ * because zero_grad() comes later, and so does the optimizer's state.
  *
- * The thread that steps waits there until its process has been stopped and copied, for some tenths
- * of a second, once. It continues by itself where nobody reads, or the reader has ended.
+ * The stepping thread waits there until its process has been stopped and copied: once, for some
+ * tenths of a second. It continues by itself if nobody reads, or the reader has ended.
  */
 #include "agent/names.h"
 

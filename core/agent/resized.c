@@ -1,8 +1,8 @@
 /*
- * What a storage is resized for.
+ * The tensor for which a storage is resized.
  *
- * resize_bytes_cuda() and resize_bytes_cpu() get the storage and the new size. Its tensor is told
- * by the caller, if it is one that has all the bytes (torch/filling_tensor.h):
+ * resize_bytes_cuda() and resize_bytes_cpu() get the storage and the new size. The tensor is found
+ * through the caller, if it covers all the bytes (torch/filling_tensor.h):
  *
  *   - Tensor.resize_() and operators with an empty output call it for a TensorImpl, which they
  *     have in a register or on their stack;
@@ -10,8 +10,8 @@
  *     (`tensor.untyped_storage().resize_(size)`), and the tensor is a local variable of that
  *     function or of one that called it.
  *
- * Two that differ tell nothing. What is found is noted as the tensor of a call in progress, which
- * the allocator's report takes (tensors.c).
+ * If two different ones are found, neither is used. The result is noted as the tensor of a call in
+ * progress, for the allocator's report (tensors.c).
  */
 #include "agent/resized.h"
 

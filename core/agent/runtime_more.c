@@ -1,12 +1,12 @@
 /*
- * The CUDA runtime's other ways to memory than cudaMalloc: what libraries beside PyTorch's
- * allocator use, what is the host's, what is mapped piece by piece. Put into import tables
- * (patch.c) in every case: none of these names is exported, so that no program takes the agent for
- * a CUDA runtime.
+ * The CUDA runtime's allocation functions other than cudaMalloc: those that other libraries use,
+ * for host memory, and for memory that is mapped in parts. They are always hooked in import tables
+ * (patch.c): none of these names is exported, so that no program mistakes the agent for a CUDA
+ * runtime.
  *
- * An allocation is told when the call has come back, a release before it is made: after it another
- * thread may have the address. Calls that the runtime makes in turn are nobody's, as the thread is
- * within the agent until then.
+ * An allocation is recorded when the call has returned, a release before the call, because
+ * afterwards another thread may have the address. Calls that the runtime makes inside are ignored,
+ * because the thread is within the agent.
  */
 #include "agent/runtime_more.h"
 

@@ -1,12 +1,12 @@
 /*
- * Where a debugger walks: gdb's `gpumem next-event`, `until` and `watch`.
+ * Stops at events, for gdb's `gpumem next-event`, `until` and `watch`.
  *
- * The debugger writes the number from which on events are told into gpumem_agent_stops, and puts a
- * breakpoint on gpumem_agent_at_event(). Each such event is a call of it, or, where there is a
- * filter (stop_filter.h), those that the filter lets through. Judging takes no memory, no lock and
- * no call of the system.
+ * The debugger writes the first event number that is of interest into gpumem_agent_stops, and sets
+ * a breakpoint on gpumem_agent_at_event(). The agent calls this function at each such event or, if
+ * there is a filter (stop_filter.h), at those that pass the filter. The evaluation needs no memory,
+ * no lock and no system call.
  *
- * Of a program that the debugger starts it writes these variables before the program's first
+ * In a program that the debugger starts, it writes these variables before the program's first
  * instruction, when the dynamic linker has loaded the agent. They are kept when the recording
  * begins.
  */

@@ -7,7 +7,7 @@
 
 /* Of a recording that begins. */
 void gm_agent_stops_begin(void);
-/* Events with this number or a later one are told to the next function. */
+/* Events with this number or a later one are reported to the next function. */
 GM_AGENT_EXPORT extern _Atomic uint64_t gpumem_agent_stops;
 /* An event that has just been written, by its thread. */
 void gm_agent_stops_see(const struct gm_agent_event *event, const struct gm_agent_stacks *stacks,

@@ -1,18 +1,18 @@
 /*
- * What a block is allocated for: dtype, sizes and strides of the tensor.
+ * The tensor for which a block is allocated: dtype, sizes and strides.
  *
- * at::detail::empty_generic() and empty_strided_generic() make nearly every tensor that has memory
- * of its own; the others (resize_(), workspaces, storages without a tensor) stay unknown. A hook at
+ * at::detail::empty_generic() and empty_strided_generic() make nearly every tensor with its
+ * own memory; the others (resize_(), workspaces, storages without a tensor) stay unknown. A hook at
  * each notes the arguments in its thread. The allocator's report comes from within that call and
  * takes the note, if two things hold:
  *
- *   - the call is still in progress: its return address stands where the call has put it, a little
+ *   - the call is still in progress: its return address is where the call has put it, a little
  *     above the report's own place on the stack;
  *   - the bytes that follow from sizes, strides and dtype are those that the allocator was asked
  *     for.
  *
- * A note that is not taken (the tensor was empty, or of another device) fails the one or the other,
- * and is never believed.
+ * A note that was not taken (the tensor was empty, or on another device) fails one of these checks
+ * and is never used.
  *
  * A description is interned as a chain: dtype, each size, each stride, in the same kind of table as
  * stacks. Equal ones have one number, and those of the same dtype and first sizes share their

@@ -49,7 +49,7 @@ static struct gm_level steps_level(const struct gm_model *model, size_t device)
 	return level;
 }
 
-/* Is a loop seen to go round until its end? In a snapshot one may be told by a line that allocates
+/* Is a loop seen to iterate until its end? In a snapshot one may be told by a line that allocates
  * at first only: all that follows is then in its last iteration. */
 static bool goes_on(const struct gm_model_iterations *iterations)
 {

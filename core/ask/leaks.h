@@ -17,7 +17,7 @@
 
 struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_leaks);
 /* The same of given blocks of the main device, which are allocated now: costs as many as there are.
- * Categories are not told. */
+ * Categories are not shown. */
 struct gm_error *gm_leaks_among(const struct gm_model *model, const uint32_t *blocks, size_t count,
         struct gm_leaks *ret_leaks);
 /* Asks the context's process or core who holds each line's oldest block (the latest may be in a

@@ -78,7 +78,7 @@ static struct gm_error *read_variables(
 {
 	struct reading reading = {.locals = locals, .all = all};
 	gm_try(gm_context_python(context, &reading.python));
-	/* of another program the variables are told all the same */
+	/* of another program the variables are shown anyway */
 	struct gm_error *error = gm_context_torch(context, &reading.torch);
 	if (error) {
 		reading.torch = NULL;

@@ -150,7 +150,7 @@ static int by_bytes(const void *a, const void *b)
 	return order ? order : compare_nodes(left->part, right->part);
 }
 
-/* Biggest first; what is beyond the last row is told as one. */
+/* Biggest first; what is beyond the last row is shown as one. */
 static struct gm_error *keep_top(struct top *top, struct gm_oom *oom)
 {
 	if (top->rows.count)

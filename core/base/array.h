@@ -1,5 +1,5 @@
 /*
- * Growable arrays. A caller keeps `items`, `count` and `capacity` in a struct of its own; the macro
+ * Growable arrays. The caller has `items`, `count` and `capacity` in its own struct; the macro
  * GM_ARRAY(type) declares it and gm_array_reserve() grows it. Growth doubles, so that N appends
  * cost O(N).
  */
@@ -17,7 +17,8 @@
 		size_t capacity; \
 	}
 
-/* Makes room for `more` further items of `item_size` bytes. False: no memory, nothing changed. */
+/* Reserves capacity for `more` further items of `item_size` bytes. False: no memory, nothing
+ * changed. */
 bool gm_array_grow(void **items, size_t *capacity, size_t count, size_t more, size_t item_size);
 
 #define gm_array_reserve(array, more)                                                       \
@@ -25,10 +26,10 @@ bool gm_array_grow(void **items, size_t *capacity, size_t count, size_t more, si
 	        gm_array_grow((void **)&(array)->items, &(array)->capacity, (array)->count, \
 	                (more), sizeof(*(array)->items)))
 
-/* Tells the kernel that an array got otherwise, which is large, is filled from end to end. */
+/* Advises the kernel that a large array, allocated elsewhere, will be filled completely. */
 void gm_array_advise(void *items, size_t bytes);
 
-/* Appends a value; false where there is no memory. */
+/* Appends a value; false if there is no memory. */
 #define gm_array_push(array, value) \
 	(gm_array_reserve((array), 1) ? ((array)->items[(array)->count++] = (value), true) : false)
 

@@ -1,5 +1,5 @@
 /*
- * Scope guards: what a variable owns is released where its scope ends. Prefer these to `goto`.
+ * Scope guards: a variable's resource is released at the end of its scope. Prefer these to `goto`.
  */
 #ifndef GM_BASE_CLEANUP_H
 #define GM_BASE_CLEANUP_H
@@ -32,14 +32,14 @@ static inline void gm_cleanup_error(struct gm_error **error)
 	gm_error_destroy(*error);
 }
 
-/* Marked unused as well: clang calls a variable unused that is only released. */
+/* Also marked unused, because clang warns about a variable that is only released. */
 #define _cleanup_(function) __attribute__((cleanup(function), unused))
 #define _cleanup_free_ _cleanup_(gm_cleanup_free)
 #define _cleanup_close_ _cleanup_(gm_cleanup_close)
 #define _cleanup_fclose_ _cleanup_(gm_cleanup_fclose)
 #define _cleanup_error_ _cleanup_(gm_cleanup_error)
 
-/* Hands over what a guarded variable owns: the guard then finds NULL. */
+/* Transfers the ownership from a guarded variable, which becomes NULL. */
 #define gm_take(variable)                                    \
 	__extension__({                                      \
 		__typeof__(variable) gm_taken_ = (variable); \

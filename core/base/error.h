@@ -18,19 +18,19 @@
 /* Exit statuses of the shell command; also what a question returns to the gdb plugin. */
 enum gm_status {
 	GM_OK = 0,       /* answered */
-	GM_NEGATIVE = 1, /* a negative answer, where that is a question's outcome */
+	GM_NEGATIVE = 1, /* a negative answer, if the question can have one */
 	GM_USAGE = 2,    /* wrong usage */
 	GM_CORRUPT = 3,  /* unreadable or corrupt input: the message names file, offset, reason */
-	GM_TARGET = 4,   /* the target (process, core) cannot be read or lacks what is asked */
-	GM_INTERNAL = 5, /* our own fault, out of memory included */
+	GM_TARGET = 4,   /* the target (process, core) cannot be read or lacks the data */
+	GM_INTERNAL = 5, /* an error of gpumem itself, or out of memory */
 };
 
 struct gm_error {
 	enum gm_status status;
-	int os_error; /* errno where a system call failed, else 0 */
+	int os_error; /* errno if a system call failed, else 0 */
 	char *message;
-	/* The facts that the message tells in words, for programs. */
-	char *path; /* the file that the error is about; NULL: none is known */
+	/* The data of the message, for programs. */
+	char *path; /* the file that the error concerns; NULL: none */
 	bool has_offset, has_address;
 	uint64_t offset;  /* in that file, in bytes */
 	uint64_t address; /* in the process or core that was read */
@@ -39,7 +39,7 @@ struct gm_error {
 /* The one error that is never allocated and never freed. */
 extern struct gm_error gm_error_no_memory;
 
-/* A new error with a printf-formatted message; &gm_error_no_memory where there is no memory. */
+/* A new error with a printf-formatted message; &gm_error_no_memory if there is no memory. */
 struct gm_error *gm_error_create(enum gm_status status, const char *format, ...)
         __attribute__((format(printf, 2, 3), returns_nonnull, warn_unused_result));
 
@@ -48,9 +48,9 @@ struct gm_error *gm_error_os(enum gm_status status, int os_error, const char *fo
         __attribute__((format(printf, 3, 4), returns_nonnull, warn_unused_result));
 
 /*
- * Add a fact to an error that was just made, and return it. `path` may be NULL. Without memory for
- * the path the error stays without it. Of a fact that is there already the first one stays: it was
- * added where the error was found.
+ * Add data to a new error, and return it. `path` may be NULL. If there is no memory for the path,
+ * the error stays without it. Data that is already set is not replaced, because it was set closest
+ * to the cause.
  */
 struct gm_error *gm_error_in_file(struct gm_error *error /* NULL: then NULL */, const char *path);
 struct gm_error *gm_error_at_offset(struct gm_error *error, const char *path, uint64_t offset)
@@ -62,7 +62,7 @@ struct gm_error *gm_error_at_address(struct gm_error *error, const char *path, u
 struct gm_error *gm_error_prefix(struct gm_error *error, const char *format, ...)
         __attribute__((format(printf, 2, 3), warn_unused_result));
 
-/* Frees an error; NULL and the static one are taken. */
+/* Frees an error; NULL and the static error are allowed. */
 void gm_error_destroy(struct gm_error *error);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * What people read is printed by gm_put(): printf, except that what comes by `%s` or `%c` is shown
- * as base/visible.h says, each within its own bound. What stands in the format is ours: newlines
- * and colours are put there.
+ * gm_put() prints all text for users. It is printf(), except that arguments of `%s` and `%c` are
+ * escaped as in base/visible.h, each with its own length limit. The format itself is trusted and
+ * contains newlines and colours.
  *
- * The compiler takes no format that is no literal, and tests/checks lets the rooms that print use
- * nothing else: so a new view cannot forget it.
+ * The compiler accepts only literals as the format, and tests/checks allows no other printing
+ * function in the rooms that print, so new code cannot forget the escaping.
  */
 #ifndef GM_BASE_PUT_H
 #define GM_BASE_PUT_H
@@ -16,7 +16,7 @@
 void gm_put(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void gm_vput(FILE *out, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
-/* The same as a string of its own; NULL: no memory. The caller frees it. */
+/* The same as a new string; NULL: no memory. The caller frees it. */
 char *gm_put_string(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *gm_vput_string(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 

@@ -95,8 +95,8 @@ static struct gm_error *read_all(const char *path, char **ret_text, size_t *ret_
 	return NULL;
 }
 
-/* A failing call of CUDA itself has no figures: told apart, as a search for "out of memory" finds
- * both. */
+/* A failing call of CUDA itself has no figures: distinguished, as a search for "out of memory"
+ * finds both. */
 static struct gm_error *no_message(const char *path, const char *text, size_t length)
 {
 	static const char *const others[] = {

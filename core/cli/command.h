@@ -1,6 +1,6 @@
 /*
- * Commands: what can be typed after `gpumem`, in a shell and in gdb. A command parses its
- * arguments, asks a question and renders the answer; it decides nothing itself.
+ * Commands of the shell and of gdb: `gpumem NAME`. A command parses its arguments, asks a question
+ * and renders the answer; it contains no analysis.
  *
  * This room (cli) may include every other one; none includes it. One file per command, cmd_NAME.c,
  * which defines `const struct gm_command gm_command_NAME`; the table is in commands.c.
@@ -16,17 +16,17 @@
 struct gm_command {
 	const char *name;
 	const char *summary; /* one line, lower case, without a full stop */
-	/* What follows the name, then help text, then an example: "[FILE] [--json]\nWhat it
-	 * does.\n\n Example: gpumem info run.gpumem". The first line is the usage. */
+	/* The usage after the name, the help text and an example: "[FILE] [--json]\nDescription.
+	 * \n\n Example: gpumem info run.gpumem". The first line is the usage. */
 	const char *usage;
 	bool shell, gdb; /* where it can be typed */
-	bool streams; /* it prints while a program runs: what it prints is no answer that could be
-	                 withdrawn */
+	bool streams;    /* it prints while a program runs, so its output cannot be withdrawn after
+	                    a failed allocation */
 	/*
 	 * argv[0] is the name. Answers go to `out`, notes to `err`; in a shell these are the real
 	 * standard output and error, so that a command may stream, or exec another program after
-	 * fflush(NULL). An error that is returned becomes a "gpumem: ..." line and its status the
-	 * exit status; else *ret_status, which is 0 when the command is called.
+	 * fflush(NULL). A returned error becomes a "gpumem: ..." line, and its status the exit
+	 * status; otherwise the exit status is *ret_status, initially 0.
 	 */
 	struct gm_error *(*run)(struct gm_context *context, int argc, char **argv, FILE *out,
 	        FILE *err, int *ret_status);
@@ -36,7 +36,7 @@ struct gm_command {
 extern const struct gm_command *const gm_commands[];
 
 const struct gm_command *gm_command_find(const char *name); /* NULL: none */
-/* The command whose name is nearest to what was typed; NULL: none is near. */
+/* The command with the most similar name; NULL: none is similar. */
 const struct gm_command *gm_command_nearest(const char *name, bool shell);
 
 void gm_command_help(const struct gm_command *command, FILE *out);

@@ -1,4 +1,4 @@
-/* Questions of several FILEs, which are told side by side. */
+/* Questions of several FILEs, which are shown side by side. */
 #ifndef GM_CLI_COMPARE_H
 #define GM_CLI_COMPARE_H
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-struct gm_run_names; /* what became of it; shared with that process */
+struct gm_run_names; /* the result of it; shared with that process */
 
 /* Begins to wait for the processes of a list (cli/packing.h). NULL: it cannot. */
 struct gm_run_names *gm_run_names_begin(const char *list);

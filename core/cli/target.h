@@ -38,7 +38,7 @@ enum {
 struct gm_error *gm_target_option(void *context, int key, const char *argument);
 /*
  * For questions that a recording answers as well as a process: FILE, the first positional argument,
- * if there is one beside `others`, is a recording, a snapshot, or a core dump (told apart by
+ * if there is one beside `others`, is a recording, a snapshot, or a core dump (distinguished by
  * content). *ret_target: the question is about a process or a core: one was named, or (in gdb)
  * nothing is recorded and there is a process. GM_USAGE: both a FILE and a process, or neither.
  */

@@ -14,8 +14,8 @@
 struct gm_python;
 
 /*
- * What an instruction does to names, across versions and specialised or combined opcodes. Only what
- * the questions need is told apart.
+ * The effect of an instruction on names, for all versions and for specialised or combined opcodes.
+ * Only effects that the questions need are distinguished.
  */
 enum gm_op {
 	GM_OP_OTHER = 0,
@@ -33,10 +33,10 @@ enum gm_op {
 	GM_OP_DELETE_SUBSCR,
 	GM_OP_CALL, /* also: a call's cache units, i.e. the callee has just returned */
 	GM_OP_RETURN,
-	GM_OP_POP_TOP, /* a result nobody took */
+	GM_OP_POP_TOP, /* an unused result */
 	GM_OP_FOR_ITER,
 	GM_OP_END_FOR,
-	GM_OP_POP_EXCEPT, /* an exception's end */
+	GM_OP_POP_EXCEPT, /* the end of an exception */
 	GM_OP_YIELD,
 	GM_OP_COUNT,
 };
@@ -72,7 +72,7 @@ struct gm_python_frame {
 	 * _PyEval_EvalFrameDefault() may run several Python frames (3.11+). */
 	uint32_t evaluation;
 	/* An address on the thread's stack in the native frame of that call; 0: not known
-	 * (before 3.12). It tells the native frame where nothing is left of its name. */
+	 * (before 3.12). It identifies a native frame without a name. */
 	uint64_t evaluation_stack;
 };
 
@@ -104,14 +104,14 @@ struct gm_error *gm_python_open(
 /* The same, with a file of learned layouts that may have the row of this build (NULL: none). */
 struct gm_error *gm_python_open_with(struct gm_image *image, struct gm_symbols *symbols,
         const char *layouts, struct gm_python **ret_python);
-/* By this row and no other: for whoever proves it. `tables` stay while the handle is open. */
+/* With this row only, for its verification. `tables` must exist while the handle is open. */
 struct gm_python_tables;
 struct gm_error *gm_python_open_row(struct gm_image *image, struct gm_symbols *symbols,
         const struct gm_python_tables *tables, struct gm_python **ret_python);
 void gm_python_close(struct gm_python *python);
 
-/* Which CPython it is, and whether its layout is known here: shipped, in `layouts`, or kept.
- * GM_TARGET as gm_python_open(). */
+/* The CPython version, and whether its layout is known: shipped, in `layouts`, or saved. GM_TARGET
+ * as in gm_python_open(). */
 struct gm_python_build {
 	const struct gm_module *module; /* that has the interpreter */
 	char version[48];               /* "3.16.1" */
@@ -120,7 +120,7 @@ struct gm_python_build {
 struct gm_error *gm_python_build(struct gm_image *image, struct gm_symbols *symbols,
         const char *layouts, struct gm_python_build *ret_build);
 
-/* "3.11.2" and which way the interpreter was found ("symbol _PyRuntime", ...), for `doctor`. */
+/* "3.11.2", and how the interpreter was found ("symbol _PyRuntime", ...), for `doctor`. */
 const char *gm_python_version(const struct gm_python *python);
 int gm_python_version_hex(const struct gm_python *python); /* PY_VERSION_HEX >> 16, e.g. 0x030b */
 const char *gm_python_found_by(const struct gm_python *python);
@@ -137,22 +137,22 @@ struct gm_error *gm_python_threads(
  * Python. Hot path: few system calls, nothing allocated for code objects seen before. */
 size_t gm_python_stack(
         struct gm_python *python, pid_t thread, struct gm_python_frame *ret_frames, size_t max);
-/* The same of one of gm_python_threads(): a thread that called into a subinterpreter has a state in
- * each, with the frames of its own there. */
+/* The same for one of gm_python_threads(): a thread that called into a subinterpreter has a state
+ * in each interpreter, with its frames there. */
 size_t gm_python_thread_stack(struct gm_python *python, const struct gm_python_thread *thread,
         struct gm_python_frame *ret_frames, size_t max);
 
 /*
- * The frame that is being torn down just now, if any: a function has returned and its locals die.
- * `frame` is the innermost live frame. ret_slot is the index of the local whose object is dying
- * (its reference count is 0), or -1.
+ * The frame that is being destroyed now, if any: a function has returned and its locals are
+ * released. `frame` is the innermost live frame. ret_slot is the index of the local whose object is
+ * dying (its reference count is 0), or -1.
  */
 bool gm_python_dying_frame(struct gm_python *python, pid_t thread,
         const struct gm_python_frame *frame, struct gm_python_frame *ret_dying, int *ret_slot);
 
 /*
  * A frame's variables by name: a function's arguments and locals in the order of its code object,
- * cells looked through; of a module's or a class body's frame what its dict has. `object` 0: it is
+ * through their cells; for a module's or a class body's frame the entries of its dict. `object` 0:
  * not bound. Return false to stop. Strings are valid during the call.
  */
 typedef bool (*gm_python_variable_visit)(void *context, const char *name, uint64_t object);
@@ -174,9 +174,9 @@ void gm_python_frame_instruction(struct gm_python *python, const struct gm_pytho
         struct gm_instruction *ret_instruction);
 
 /*
- * How far a `for` loop of a frame of a stopped thread has come: a number that changes with each
- * pass, by the loop's iterator. False: no `for`, or an iterator that does not count (a generator).
- * `frame` stands in it.
+ * The position of a `for` loop in a frame of a stopped thread: a number that changes with each
+ * iteration, from the loop's iterator. False: not a `for`, or an iterator without a position (a
+ * generator). `frame` must be inside the loop.
  */
 bool gm_python_loop_position(struct gm_python *python, const struct gm_python_frame *frame,
         uint32_t loop, uint64_t *ret_position);
@@ -188,8 +188,8 @@ uint64_t gm_python_frame_globals(struct gm_python *python, const struct gm_pytho
 
 /* The type's name of an object ("dict"), false where the address holds no plausible object. */
 bool gm_python_type_name(struct gm_python *python, uint64_t object, const char **ret_name);
-/* Whether the object's type or a base of it is named so: tp_name ("collections.deque") or its last
- * part. */
+/* Whether the object's type or one of its bases has this name: tp_name ("collections.deque") or its
+ * last part. */
 bool gm_python_is_instance(struct gm_python *python, uint64_t object, const char *type_name);
 /* Is it a str, a number, code: an object that holds nothing? True where no object is. */
 bool gm_python_is_atom(struct gm_python *python, uint64_t object);
@@ -197,9 +197,9 @@ bool gm_python_is_atom(struct gm_python *python, uint64_t object);
  * NULL): from which on it is a C type's own part whose layout is not known; 0: there is none. What
  * a ctypes object has is data; a module's is its state, from md_state on. */
 size_t gm_python_size(struct gm_python *python, uint64_t object, size_t *ret_own);
-/* May items stand behind its fixed part, as a tuple's do? */
+/* May items follow its fixed part, as in a tuple? */
 bool gm_python_has_items(struct gm_python *python, uint64_t object);
-/* The value of a float, an int (of at most 63 bits) or a bool; false: it is none. */
+/* The value of a float, an int (of at most 63 bits) or a bool; false: another type. */
 bool gm_python_number(struct gm_python *python, uint64_t object, double *ret_value);
 /* A str object's value (UTF-8, at most `max` characters); caller frees. */
 bool gm_python_str(struct gm_python *python, uint64_t object, size_t max, char **ret_string);
@@ -223,7 +223,7 @@ uint64_t gm_python_local(
 struct gm_error *gm_python_evaluate(struct gm_python *python, pid_t thread, size_t first,
         const char *expression, uint64_t *ret_object);
 
-/* What an edge from one Python object to another is called. */
+/* The kind of an edge from one Python object to another. */
 enum gm_edge_kind {
 	GM_EDGE_ITEM,      /* index: list, tuple, deque, set ... */
 	GM_EDGE_KEY,       /* a dict's value under a key (`name`: str key or repr of an int key) */
@@ -267,8 +267,8 @@ bool gm_python_references(
 bool gm_python_frame_references(struct gm_python *python, const struct gm_python_frame *frame,
         gm_python_visit visit, void *context);
 
-/* What thread states hold beside their frames: exceptions being raised or handled, contexts, thread
- * dicts. */
+/* References of thread states in addition to their frames: exceptions being raised or handled,
+ * contexts, thread dicts. */
 void gm_python_thread_references(struct gm_python *python, gm_python_visit visit, void *context);
 
 /* Visits every object that the garbage collector tracks. */
@@ -289,28 +289,28 @@ bool gm_python_refcount(struct gm_python *python, uint64_t object, uint64_t *ret
  */
 size_t gm_python_traceback(struct gm_python *python, uint64_t exception,
         struct gm_python_frame *ret_frames, size_t max);
-/* The first of an exception's arguments, where it is a str (what str() of it tells mostly). Caller
- * frees. */
+/* The first of an exception's arguments, if it is a str (usually the result of str()). The caller
+ * frees it. */
 bool gm_python_exception_text(
         struct gm_python *python, uint64_t exception, size_t max, char **ret_text);
 
-/* A place in a code object, as a frame without an address. False: no code object is there. */
+/* A position in a code object, as a frame without an address. False: not a code object. */
 bool gm_python_code_frame(
         struct gm_python *python, uint64_t code, uint32_t lasti, struct gm_python_frame *ret_frame);
 
 /* ---- script.c ---- */
 
 /*
- * Where the main thread takes a script to be run, at the next place where it looks for signals (PEP
- * 768: CPython 3.14 and later). Addresses in the process, of the interpreter's own memory, which
- * lasts as long as the process: the thread's state may be written though the thread runs.
+ * Where a debugger puts a script that the main thread runs when it next checks for signals (PEP
+ * 768: CPython 3.14 and later). The addresses are in the interpreter's own memory, which exists as
+ * long as the process, so they may be written while the thread runs.
  */
 struct gm_python_script_place {
-	uint64_t pending;   /* int32_t: 1 asks for it; the thread puts it back to 0 */
+	uint64_t pending;   /* int32_t: 1 requests it; the thread resets it to 0 */
 	uint64_t path;      /* of the script, with a NUL */
-	uint64_t path_size; /* bytes that there are for it */
+	uint64_t path_size; /* capacity for it, in bytes */
 	uint64_t breaker;   /* the lowest byte of the thread's eval breaker */
-	uint8_t stop;       /* the bit in it that makes the thread look */
+	uint8_t stop;       /* the bit in it that makes the thread check */
 	uint8_t harmless;   /* bits that may be set without a reason */
 };
 
@@ -319,7 +319,7 @@ enum gm_python_takes {
 	GM_TAKES_NONE,     /* a version before 3.14 */
 	GM_TAKES_NONE_OFF, /* PYTHON_DISABLE_REMOTE_DEBUG, -X disable-remote-debug, or built without
 	                    */
-	GM_TAKES_UNKNOWN,  /* what it says of itself does not agree with its version */
+	GM_TAKES_UNKNOWN,  /* its published data does not agree with its version */
 };
 
 enum gm_python_takes gm_python_takes_script(

@@ -74,13 +74,13 @@ struct heard {
 	char refused[256];
 };
 
-static void take_number(const json_t *told, const char *name, uint64_t *ret)
+static void take_number(const json_t *result, const char *name, uint64_t *ret)
 {
-	json_int_t number = json_integer_value(json_object_get(told, name));
+	json_int_t number = json_integer_value(json_object_get(result, name));
 	*ret = number > 0 ? (uint64_t)number : 0;
 }
 
-static void take_result(const json_t *told, struct heard *heard)
+static void take_result(const json_t *result, struct heard *heard)
 {
 	struct gm_estimate_simulated *found = &heard->simulated;
 	const struct {
@@ -98,14 +98,14 @@ static void take_result(const json_t *told, struct heard *heard)
 	        {"inference_peak", &found->inference},
 	        {"reserved", &found->reserved},
 	};
-	const char *torch = json_string_value(json_object_get(told, "torch")),
-	           *transformers = json_string_value(json_object_get(told, "transformers"));
+	const char *torch = json_string_value(json_object_get(result, "torch")),
+	           *transformers = json_string_value(json_object_get(result, "transformers"));
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
-		take_number(told, numbers[i].name, numbers[i].at);
+		take_number(result, numbers[i].name, numbers[i].at);
 	snprintf(found->torch, sizeof(found->torch), "%.63s", torch ? torch : "");
 	snprintf(found->transformers, sizeof(found->transformers), "%.63s",
 	        transformers ? transformers : "");
-	found->seconds = json_number_value(json_object_get(told, "seconds"));
+	found->seconds = json_number_value(json_object_get(result, "seconds"));
 	found->total = gm_most(gm_most(found->backward, found->optimizer), found->inference);
 	heard->whole = found->parameters > 0 && found->total > 0;
 }
@@ -117,9 +117,9 @@ static void take_line(void *data, const char *line)
 	if (strncmp(line, "refused ", 8) == 0) {
 		snprintf(heard->refused, sizeof(heard->refused), "%.255s", line + 8);
 	} else if (strncmp(line, "result ", 7) == 0) {
-		json_t *told = json_loads(line + 7, 0, NULL);
-		take_result(told, heard);
-		json_decref(told);
+		json_t *result = json_loads(line + 7, 0, NULL);
+		take_result(result, heard);
+		json_decref(result);
 	}
 }
 

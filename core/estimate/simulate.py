@@ -54,7 +54,7 @@ def tokens_of(model, asked):
     return torch.zeros((asked["batch"], asked["sequence"]), dtype=torch.long, device="cuda")
 
 
-def train(model, asked, told):
+def train(model, asked, result):
     """Two steps: in the second the optimizer's state is there from the beginning."""
     model.train()
     optimizer = OPTIMIZERS[asked["optimizer"]](model.parameters())
@@ -66,15 +66,15 @@ def train(model, asked, told):
             before = allocated()
             with context:
                 output = model(input_ids=tokens, labels=tokens, use_cache=False)
-            told["activations"] = allocated() - before
+            result["activations"] = allocated() - before
             output.loss.backward()
             del output
-        told["backward_peak"] = peak_since_reset()
-        told["gradients"] = sum(p.grad.numel() * p.grad.element_size() for p in model.parameters() if p.grad is not None)
+        result["backward_peak"] = peak_since_reset()
+        result["gradients"] = sum(p.grad.numel() * p.grad.element_size() for p in model.parameters() if p.grad is not None)
         optimizer.step()
-        told["optimizer_peak"] = peak_since_reset()
+        result["optimizer_peak"] = peak_since_reset()
         optimizer.zero_grad()
-    told["state"] = sum(
+    result["state"] = sum(
         value.numel() * value.element_size()
         for state in optimizer.state.values()
         for value in state.values()
@@ -82,37 +82,37 @@ def train(model, asked, told):
     )
 
 
-def infer(model, asked, told):
+def infer(model, asked, result):
     model.eval()
     tokens = tokens_of(model, asked)
     peak_since_reset()
     with torch.no_grad():
         output = model(input_ids=tokens, use_cache=True, logits_to_keep=1)
-        told["kv_cache"] = sum(
+        result["kv_cache"] = sum(
             tensor.numel() * tensor.element_size() for layer in output.past_key_values.layers for tensor in (layer.keys, layer.values)
         )
-    told["inference_peak"] = peak_since_reset()
+    result["inference_peak"] = peak_since_reset()
 
 
 def main():
     asked = json.load(sys.stdin)
     started = time.monotonic()
-    told = {"torch": torch.__version__, "transformers": transformers.__version__}
+    result = {"torch": torch.__version__, "transformers": transformers.__version__}
     torch.cuda.init()
     try:
         model = build(asked)
-        told["parameters"] = sum(p.numel() for p in model.parameters())
-        told["parameter_bytes"] = sum(p.numel() * p.element_size() for p in model.parameters())
-        (infer if asked["inference"] else train)(model, asked, told)
+        result["parameters"] = sum(p.numel() for p in model.parameters())
+        result["parameter_bytes"] = sum(p.numel() * p.element_size() for p in model.parameters())
+        (infer if asked["inference"] else train)(model, asked, result)
     except torch.OutOfMemoryError:
         print("refused the model does not fit the simulated device", flush=True)
         return
     except Exception as error:  # of transformers, for a config that it cannot build
         print("refused", " ".join(f"{type(error).__name__}: {error}".split())[:300], flush=True)
         return
-    told["reserved"] = torch.cuda.max_memory_reserved()
-    told["seconds"] = time.monotonic() - started
-    print("result", json.dumps(told), flush=True)
+    result["reserved"] = torch.cuda.max_memory_reserved()
+    result["seconds"] = time.monotonic() - started
+    print("result", json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

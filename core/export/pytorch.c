@@ -449,7 +449,7 @@ static void put_traces(struct writing *writing)
 }
 
 /* What PyTorch writes beside: of torch.xpu its own variable's name and no annotations, by which it
- * is told from CUDA. */
+ * is distinguished from CUDA. */
 static void put_rest(struct writing *writing)
 {
 	enum { XPU = 12 };

@@ -24,7 +24,7 @@
 #include "symbols/symbols.h"
 #include "torch/torch.h"
 
-/* The references of one moment, as a graph. Throw it away when the target has run. */
+/* The references of one moment, as a graph. Destroy it when the target has run. */
 struct gm_holders;
 
 enum gm_reference_class {
@@ -33,29 +33,29 @@ enum gm_reference_class {
 	GM_STALE,     /* spare capacity, freed memory, a dead part of a stack */
 };
 
-/* How a step keeps the one before it: which sentence a renderer makes of it, and of which of its
- * operands. In the order in which holders of one rank are listed. */
+/* How a step keeps the previous one: this selects the renderer's sentence and its operands. Holders
+ * of equal rank are listed in this order. */
 enum gm_step_form {
-	GM_STEP_PLAIN,      /* nothing to say: the storage, a tensor on it, a node within a graph */
-	GM_STEP_GRAPH,      /* the graph of autograd in which the step before is */
-	GM_STEP_GRAD,       /* .grad of a tensor; of: "Parameter" */
-	GM_STEP_CELL,       /* a closure's cell that nothing names */
-	GM_STEP_KEY_ITSELF, /* the key of an entry; type */
-	GM_STEP_OPERAND,    /* on the value stack of a running frame; function, file, line */
-	GM_STEP_ATTRIBUTE,  /* name, type */
-	GM_STEP_VIEW_BASE,  /* the tensor of which a view is made */
-	GM_STEP_BUFFER,     /* of a module; name, type */
-	GM_STEP_CLASS,      /* the class of an instance; type */
-	GM_STEP_CLOSURE,    /* a function's free variable; name, function */
+	GM_STEP_PLAIN,           /* not shown: the storage, a tensor on it, a node within a graph */
+	GM_STEP_GRAPH,           /* the autograd graph that contains the previous step */
+	GM_STEP_GRAD,            /* .grad of a tensor; of: "Parameter" */
+	GM_STEP_CELL,            /* a closure's cell without a name */
+	GM_STEP_KEY_ITSELF,      /* the key of an entry; type */
+	GM_STEP_OPERAND,         /* on the value stack of a running frame; function, file, line */
+	GM_STEP_ATTRIBUTE,       /* name, type */
+	GM_STEP_VIEW_BASE,       /* the tensor of which a view is made */
+	GM_STEP_BUFFER,          /* of a module; name, type */
+	GM_STEP_CLASS,           /* the class of an instance; type */
+	GM_STEP_CLOSURE,         /* a function's free variable; name, function */
 	GM_STEP_CLOSURE_LOCAL,   /* the same for a running frame; name, function, file, line */
-	GM_STEP_DEFAULT,         /* of an argument, by its place; function */
-	GM_STEP_KEYWORD_DEFAULT, /* of an argument, by its name; name, function */
+	GM_STEP_DEFAULT,         /* of a positional argument; function */
+	GM_STEP_KEYWORD_DEFAULT, /* of a keyword argument; name, function */
 	GM_STEP_GLOBAL,          /* name; function: the module; file, line: of the main script */
 	GM_STEP_HOOK,            /* of: the node, NULL: a tensor's */
 	GM_STEP_ITEM,            /* type; index, -1: it has no order */
 	GM_STEP_KEY,             /* an entry's value; name, NULL: the key is not text; type */
 	GM_STEP_LEAF,            /* the node that adds to a tensor's gradient */
-	GM_STEP_MEMORY_OWNER,    /* whose memory a tensor uses */
+	GM_STEP_MEMORY_OWNER,    /* the external owner of a tensor's memory */
 	GM_STEP_LOCAL,           /* of a running frame; name, function, file, line */
 	GM_STEP_FRAME_LOCAL, /* of a frame that a traceback keeps; name, NULL: an operand; function
 	                      */
@@ -71,21 +71,21 @@ enum gm_step_form {
 	GM_STEP_TRACEBACK,       /* of an exception; type */
 	GM_STEP_FIELD,  /* of a Python object; name, NULL: not known; of: the object's type */
 	GM_STEP_PART,   /* of a C++ object; name, NULL: not known; of: its class */
-	GM_STEP_OBJECT, /* it refers in a way that could not be read again; type */
+	GM_STEP_OBJECT, /* its reference could not be read again; type */
 	GM_STEP_THREAD, /* what a thread keeps; name; function, NULL: no frame's */
-	GM_STEP_NATIVE, /* native: what is known of a word of native memory; NULL: nothing */
+	GM_STEP_NATIVE, /* a word of native memory; native: its owner, NULL: unknown */
 	GM_STEP_FORM_COUNT,
 };
 
-/* One step of a chain. Strings are the answer's; NULL, 0 or -1 where a step has no such fact. */
+/* One step of a chain. Strings belong to the answer; NULL, 0 or -1 if a step has no such value. */
 struct gm_holder_step {
 	enum gm_step_form form;
-	const char *kind; /* the JSON contract's: "local", "global", "item", "tensor", ... */
+	const char *kind; /* as in JSON: "local", "global", "item", "tensor", ... */
 	char *name;
 	char *function;
 	char *file;
 	char *type;      /* of a Python object, or the class of a node */
-	char *of, *slot; /* operands of the sentence alone */
+	char *of, *slot; /* operands of the sentence only */
 	struct gm_native_owner *native;
 	uint32_t line;
 	int64_t index; /* of an item */
@@ -93,7 +93,7 @@ struct gm_holder_step {
 	bool unlisted; /* one of too many nodes: it is in the sentence, not in the path */
 };
 
-/* What a chain's outermost step is kept by. */
+/* What keeps a chain's outermost step. */
 enum gm_chain_end {
 	GM_CHAIN_ROOTED,  /* a frame, a thread, a module; or a word of memory that the last step
 	                     tells */
@@ -101,7 +101,7 @@ enum gm_chain_end {
 	GM_CHAIN_UNKNOWN, /* nothing that was found */
 };
 
-/* Has a step something to say? */
+/* Is the step shown? */
 static inline bool gm_step_speaks(const struct gm_holder_step *step)
 {
 	return step->form != GM_STEP_PLAIN && !(step->form == GM_STEP_NATIVE && !step->native);
@@ -119,12 +119,12 @@ struct gm_holder {
 	uint32_t root;     /* which variable (a name in a module, a slot of a frame) it begins with,
 	                      from 1; 0: none */
 	bool further;      /* an earlier holder begins with the same one */
-	uint32_t ways; /* in how many ways this one keeps the block, listed or not; GM_WAYS_MOST: at
-	                  least */
+	uint32_t ways;     /* the number of paths by which it keeps the block, listed or not;
+	                      GM_WAYS_MOST: at least so many */
 };
 
 void gm_holder_deinit(struct gm_holder *holder);
-/* The step right at the tensor, the first of the sentence; NULL: no step has anything to say. */
+/* The step next to the tensor, the first of the sentence; NULL: no step is shown. */
 const struct gm_holder_step *gm_holder_first(const struct gm_holder *holder);
 
 struct gm_held_storage {
@@ -133,7 +133,7 @@ struct gm_held_storage {
 	uint32_t refcount, found;
 };
 
-/* What live tensors tell of a block, for lists of blocks. */
+/* The live tensors in a block, for lists of blocks. */
 struct gm_block_note {
 	uint64_t address, size; /* in: the block */
 	bool known;             /* out: a storage uses it; `tensors` of them are on it */
@@ -149,7 +149,7 @@ struct gm_block_note {
 	bool workspace;               /* cuBLAS's */
 };
 
-/* What an address is, where no storage uses it. */
+/* The kind of memory at an address that no storage uses. */
 enum gm_place {
 	GM_PLACE_UNKNOWN,
 	GM_PLACE_STORAGE,    /* memory of a storage */
@@ -164,12 +164,12 @@ enum gm_place {
 
 enum gm_holders_note_kind {
 	GM_NOTE_CUT_SHORT, /* the search reached its bound */
-	GM_NOTE_NO_PYTHON, /* Python's objects were not looked at */
-	GM_NOTE_GUESSED,   /* an object's count is met, in part by words that may not own it */
+	GM_NOTE_NO_PYTHON, /* Python's objects were not examined */
+	GM_NOTE_GUESSED,   /* an object's count is reached only with words that may not own it */
 	GM_NOTE_MISSING,   /* an object counts more references than were found */
 };
 
-/* What the count of a note is of. */
+/* The kind of object whose count a note is about. */
 enum gm_counted {
 	GM_COUNTED_OBJECT, /* type: a Python object's; NULL: not known */
 	GM_COUNTED_STORAGE,
@@ -203,15 +203,15 @@ struct gm_holders_answer {
 	size_t roots, omitted_roots;   /* roots' references that keep it; those of which no chain is
 	                                  listed */
 	bool complete;                 /* all references found, at each level: no root is missing */
-	struct gm_holders_note *notes; /* what is missing, and where it was not looked for */
+	struct gm_holders_note *notes; /* what is missing, and where the search did not look */
 	size_t note_count;
-	struct gm_block_note tensor; /* what the largest tensor on it tells */
-	char *part; /* the model's parameter or buffer that it is of: "layers.0.weight"; NULL: none
-	             */
+	struct gm_block_note tensor; /* the largest tensor on it */
+	char *part; /* the model's parameter or buffer that it belongs to: "layers.0.weight"; NULL:
+	             none */
 };
 
-/* With objects that refer to nothing, which are left out else: C++ may hold something for them. For
- * questions about everything. */
+/* Includes objects that refer to nothing, which are otherwise left out, because C++ may hold
+ * something for them. For questions about all memory. */
 struct gm_error *gm_holders_create_whole(struct gm_image *image, struct gm_symbols *symbols,
         struct gm_python *python, struct gm_torch *torch, struct gm_holders **ret_holders);
 struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *symbols,
@@ -220,21 +220,22 @@ struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *sy
 void gm_holders_destroy(struct gm_holders *holders);
 
 /*
- * Who holds the memory at `address`. Any address within a block or storage will do. GM_TARGET only
- * where the image cannot be read; an address of nothing is an answer (`place`). Deinit frees what
- * the answer owns.
+ * Finds the holders of the memory at `address`, which may be anywhere within a block or storage.
+ * GM_TARGET only if the image cannot be read; for an address without a storage there is an answer
+ * too
+ * (`place`). Deinit frees the answer's memory.
  */
 struct gm_error *gm_holders_find(
         struct gm_holders *holders, uint64_t address, struct gm_holders_answer *ret_answer);
 void gm_holders_answer_deinit(struct gm_holders_answer *answer);
 
 void gm_holders_annotate(struct gm_holders *holders, struct gm_block_note *notes, size_t count);
-/* kept.c: what keeps them, of notes that were annotated. Of the blocks' addresses; costs what
- * gm_holders_retained() does. */
+/* kept.c: adds what keeps the blocks to annotated notes, by the blocks' addresses; takes as long as
+ * gm_holders_retained(). */
 struct gm_error *gm_holders_annotate_kept(
         struct gm_holders *holders, struct gm_block_note *notes, size_t count);
 
-/* What the scan cost: for the benchmark and `--verbose`. */
+/* The cost of the scan, for the benchmark and `--verbose`. */
 struct gm_holders_cost {
 	uint64_t bytes_scanned, bytes_unread;
 	double scan_seconds, python_seconds;

@@ -26,66 +26,66 @@
 
 struct gm_image;
 
-/* Opens a live process. GM_TARGET: no such process, or permission refused (says what to do). */
+/* Opens a live process. GM_TARGET: no such process, or no permission (the message has the remedy).
+ */
 struct gm_error *gm_image_open_pid(pid_t pid, struct gm_image **ret_image);
 /*
- * Opens an ELF core dump, gcore's or the kernel's. What the core left out of a mapped file is read
- * from that file on disk, if it is still the same one. GM_TARGET: it cannot be opened; GM_CORRUPT:
- * no core of x86-64. A core that was cut short opens as long as its headers and notes are there. A
- * compressed one (.zst, .xz, .gz) is decompressed into a file that goes away with us: `progress`,
- * which may be NULL, is told of that.
+ * Opens an ELF core dump by gcore, the kernel or gpumem. Parts of mapped files that are not in the
+ * core are read from the files on disk, if they are the same. GM_TARGET: it cannot be opened;
+ * GM_CORRUPT: not a core of x86-64. A truncated core can be opened if its headers and notes are
+ * complete. A compressed one (.zst, .xz, .gz) is decompressed into an unnamed temporary file;
+ * `progress`, which may be NULL, shows that.
  */
 struct gm_error *gm_image_open_core(const char *path, struct gm_image **ret_image);
 struct gm_error *gm_image_open_core_showing(
         const char *path, const struct gm_progress *progress, struct gm_image **ret_image);
 void gm_image_close(struct gm_image *image);
 
-pid_t gm_image_pid(const struct gm_image *image);         /* 0 where there is no process after it */
+pid_t gm_image_pid(const struct gm_image *image);         /* 0: not a process */
 pid_t gm_image_main_thread(const struct gm_image *image); /* 0: not known */
-/* GM_CORRUPT where the image is a core that ends before all of its memory: says how much is
- * missing. What is there can be read all the same. */
+/* GM_CORRUPT if the image is a truncated core; the message has the number of missing bytes. The
+ * rest can still be read. */
 struct gm_error *gm_image_check_whole(const struct gm_image *image);
 
-/* GM_TARGET where the image is a process that has ended since: then what was read last need not
- * hold. */
+/* GM_TARGET if the image is a process that has ended: then the data read last may be invalid. */
 struct gm_error *gm_image_check_there(const struct gm_image *image);
 
-/* A path that opens `path` as the target sees it (through /proc/PID/root when its mount namespace
- * differs). Caller frees. */
+/* A path that opens the target's file `path` (through /proc/PID/root if its mount namespace
+ * differs). The caller frees it. */
 struct gm_error *gm_image_file_path(
         const struct gm_image *image, const char *path, char **ret_path);
 
 /*
- * Where the target's files are on our disk: each is searched for in this folder first, at its own
- * path below it (a core's also by its name alone). NULL: none. A core's library counts only if it
- * is the same build.
+ * The folder with the target's files on the local disk: each file is first searched for in this
+ * folder, at its own path below it (for a core also by its file name). NULL: none. A core's library
+ * is used only if it is the same build.
  */
 struct gm_error *gm_image_set_sysroot(struct gm_image *image, const char *folder);
 
-/* A core's libraries; none for other images. The caller frees the array; the strings are the
- * image's, until its sysroot changes. */
+/* A core's libraries; none for other images. The caller frees the array; the strings
+ * belong to the image and are valid until its sysroot changes. */
 struct gm_error *gm_image_files(
         struct gm_image *image, struct gm_image_file **ret_files, size_t *ret_count);
 
-/* Whether any thread may read it. Not a process behind a debugger: whoever reads it must do so in
- * the thread that asks, as debuggers answer only there. */
+/* Whether any thread may read it. A process behind a debugger may be read only in the calling
+ * thread, because debuggers answer only there. */
 bool gm_image_reads_anywhere(const struct gm_image *image);
 
-/* Whether the target may run on, and load libraries: a core does not. */
+/* Whether the target may run and load libraries: false for a core. */
 bool gm_image_goes_on(const struct gm_image *image);
 
-/* Reads /proc/PID/maps again, for libraries that came since. */
+/* Reads /proc/PID/maps again, for newly loaded libraries. */
 struct gm_error *gm_image_refresh(struct gm_image *image);
-/* Forgets cached pages: call it whenever the target may have run since the last read. */
+/* Drops cached pages: call it whenever the target may have run since the last read. */
 void gm_image_invalidate(struct gm_image *image);
 
-/* Bytes that gm_image_touched() leaves out as they were found to have no address in them; a search
- * need not read them. */
+/* Bytes that gm_image_touched() leaves out because they contain no address; a search need not read
+ * them. */
 uint64_t gm_image_pointer_free(const struct gm_image *image);
 
 /*
- * Begins to keep what is read of the program's memory (kept.h), for one question that goes through
- * much of it; end it before the target may run. NULL from gm_image_read_cache(): nothing is kept.
+ * Begins to cache the program's memory (kept.h), for one question that reads much of it; end it
+ * before the target may run. NULL from gm_image_read_cache(): no cache.
  */
 struct gm_kept;
 void gm_image_read_cache_begin(struct gm_image *image);
@@ -97,11 +97,10 @@ const struct gm_mapping *gm_image_mappings(const struct gm_image *image, size_t 
 /* The mapping that contains `address`, or NULL. */
 const struct gm_mapping *gm_image_find_mapping(const struct gm_image *image, uint64_t address);
 
-/* All of the bytes or an error that names the first address which could not be read and why. Small
- * reads (up to a page) go through a page cache. */
+/* Reads all of the bytes, or returns an error with the first unreadable address and the reason.
+ * Small reads (up to a page) go through a page cache. */
 struct gm_error *gm_image_read(struct gm_image *image, uint64_t address, void *buffer, size_t size);
-/* The same without making an error object, for the hot path and for probing: true where all was
- * read. */
+/* The same without an error object, for hot paths and for probing: true if everything was read. */
 bool gm_image_try_read(struct gm_image *image, uint64_t address, void *buffer, size_t size);
 /* As many bytes as can be read from `address` on, never past the mapping's end; returns their
  * number. */
@@ -121,19 +120,19 @@ static inline bool gm_image_try_u32(struct gm_image *image, uint64_t address, ui
 	return gm_image_try_read(image, address, ret_value, sizeof(*ret_value));
 }
 
-/* Thread ids as our own /proc shows them (in a container the target itself may see others); the
- * caller frees the array. */
+/* Thread ids in gpumem's own /proc (inside a container the target may have others); the caller
+ * frees the array. */
 struct gm_error *gm_image_threads(struct gm_image *image, pid_t **ret_threads, size_t *ret_count);
 
-/* The number, as gm_image_threads() has it, of the thread that the target itself knows by the
- * number `inside`: in a container they differ. 0: it has none such. */
+/* The id, as in gm_image_threads(), of the thread whose id inside the target is `inside`: in a
+ * container they differ. 0: there is no such thread. */
 pid_t gm_image_thread_of(struct gm_image *image, pid_t inside);
 
 /*
  * The registers of a stopped thread. On a live process this is a ptrace request, so it works only
  * in the thread that traces the target: inside gdb, its main thread (where gdb runs Python). That
- * costs 1 µs where gdb's own register access costs 50. GM_TARGET where we are not the tracer: then
- * the caller passes registers got otherwise.
+ * takes 1 µs, gdb's own register access 50. GM_TARGET if gpumem is not the tracer: then the caller
+ * must get the registers elsewhere.
  */
 struct gm_error *gm_image_registers(
         struct gm_image *image, pid_t thread, struct gm_registers *ret_registers);

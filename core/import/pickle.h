@@ -135,7 +135,7 @@ struct gm_frame_record {
 	uint32_t result; /* for whoever reads it */
 };
 
-/* A list of frames, told from others by the bytes that the file has of it. */
+/* A list of frames, distinguished from others by the bytes that the file has of it. */
 struct gm_raw_stack {
 	uint32_t first, count; /* in stack_frames */
 	uint32_t next;         /* number of the stack that came after it the last time */

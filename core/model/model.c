@@ -86,7 +86,7 @@ static void raise(uint64_t *peak, uint64_t now)
 		*peak = now;
 }
 
-/* The cases are told apart here, so that each is compiled by itself. */
+/* The cases are distinguished here, so that each is compiled by itself. */
 static void count_usage(struct gm_model_device *owner, const struct gm_event *event,
         const struct gm_block *block, uint32_t number)
 {

@@ -1,10 +1,10 @@
 /*
- * The model: what a log's events mean. Every block's life, the state at any event, the peak,
- * segments, steps of the training loop and phases.
+ * The model: the state derived from a log's events. It has the lifetime of every block, the state
+ * at any event, the peak, segments, steps of the training loop and phases.
  *
  * A block costs 40 bytes and an event 8; the rest stays in the log, which must outlive the model.
- * This room may include base and log. It knows no process: shapes, holders and names of live things
- * are asked elsewhere.
+ * This room may include base and log. It knows no process: shapes, holders and names of live
+ * objects come from elsewhere.
  */
 #ifndef GM_MODEL_MODEL_H
 #define GM_MODEL_MODEL_H
@@ -20,16 +20,16 @@
 struct gm_model;
 
 struct gm_error *gm_model_create(const struct gm_log *log, struct gm_model **ret_model);
-/* The same for a log that may grow: what was appended since (gm_log_refresh()) is taken in by
- * gm_model_read_on(), which costs what came and not what was there. Where it fails the model is not
- * whole: it is to be destroyed. */
+/* The same for a log that may grow: gm_model_read_on() adds the events that were appended since
+ * (gm_log_refresh()); its cost depends only on the new events. After a failure the model is
+ * incomplete and must be destroyed. */
 struct gm_error *gm_model_follow(const struct gm_log *log, struct gm_model **ret_model);
 bool gm_model_follows(const struct gm_model *model);
 struct gm_error *gm_model_read_on(struct gm_model *model);
-/* How many events were gone through so far: an account of the work, for tests. */
+/* The number of events processed so far, for tests. */
 uint64_t gm_model_events_read(const struct gm_model *model);
-/* For a model that follows: the blocks that are allocated now, in no order; costs as many as there
- * are. The caller frees the array. */
+/* For a model that follows a log: the currently allocated blocks, in no order; the cost is
+ * proportional to their number. The caller frees the array. */
 struct gm_error *gm_model_live_blocks(
         const struct gm_model *model, size_t device, uint32_t **ret_blocks, size_t *ret_count);
 void gm_model_destroy(struct gm_model *model);
@@ -38,7 +38,7 @@ const struct gm_log *gm_model_log(const struct gm_model *model);
 size_t gm_model_device_count(const struct gm_model *model);
 /* Owned by the model. */
 const struct gm_model_device *gm_model_device(const struct gm_model *model, size_t index);
-/* The device that questions mean when none is named: the first CUDA one with events, else another
+/* The default device of questions: the first CUDA one with events, else another
  * accelerator, else the first. SIZE_MAX: there is none. */
 size_t gm_model_main_device(const struct gm_model *model);
 
@@ -54,14 +54,14 @@ uint32_t gm_model_event_block(const struct gm_model *model, uint64_t event);
 void gm_model_stacks(
         const struct gm_model *model, uint64_t event, uint32_t *ret_python, uint32_t *ret_native);
 
-/* The names of a block, in the order in which they were read and each once. The return value is how
- * many there are; at most `max` are told. */
+/* The names of a block, in the order in which they were read and each once. Returns their
+ * number; at most `max` are stored. */
 size_t gm_model_names(
         const struct gm_model *model, size_t block, struct gm_block_name *ret_names, size_t max);
 /* All of them. False: no memory. Freed by gm_all_names_deinit() in either case. */
 bool gm_model_all_names(const struct gm_model *model, size_t block, struct gm_all_names *ret_names);
 void gm_all_names_deinit(struct gm_all_names *names);
-/* Were names read? Blocks of other iterations have none all the same. */
+/* Were names read? Even then blocks of other iterations have none. */
 bool gm_model_has_names(const struct gm_model *model);
 /* The loops around those, the innermost first; at most `max`. */
 size_t gm_model_loops_around(
@@ -72,12 +72,12 @@ struct gm_model_iterations {
 	uint32_t count;
 	uint32_t end; /* after the last event in any of them */
 };
-/* Costs a reading of all events. */
+/* Reads all events. */
 struct gm_error *gm_model_iterations(const struct gm_model *model, const struct gm_step_loop *loop,
         struct gm_model_iterations *ret_iterations);
-/* From now on the steps are the iterations of the innermost loop at this line of this file (the end
- * of its path is enough), as the user wants it; `file` NULL: those that are found, again. False: no
- * loop is there, nothing changes. Else *ret_error is NULL or why the steps cannot be numbered. */
+/* Makes the iterations of the innermost loop at this line of this file (the end of its path is
+ * enough) the steps; `file` NULL: the steps found automatically. False: there is no loop, and
+ * nothing changes. Otherwise *ret_error is NULL, or the reason why the steps cannot be numbered. */
 bool gm_model_choose_loop(
         struct gm_model *model, const char *file, uint32_t line, struct gm_error **ret_error);
 #endif

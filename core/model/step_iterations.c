@@ -130,7 +130,8 @@ static bool reserve(struct gm_steps *steps, struct step_thread *thread)
 bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
         const struct summary *summary, const struct gm_step_event *event, bool made, bool last)
 {
-	/* Without a native stack two allocations of one call cannot be told from two calls. */
+	/* Without a native stack two allocations of one call cannot be distinguished from two
+	 * calls. */
 	uint64_t site = (uint64_t)event->python_stack << 32 | event->native_stack;
 	uint64_t before = thread->fed++;
 	if (!reserve(steps, thread))

@@ -13,7 +13,7 @@
  *   3. A loop around those has them instead, if what is in it and not in them covers the work too:
  *      its iterations train further than by them (the generator of a GAN, behind an inner loop
  *      that trains the critic).
- *   4. A loop that goes round about once each time it is entered
+ *   4. A loop that iterates about once each time it is entered
  *      (`for attempt in range(3): try: ...; break`) repeats a step, and is none.
  *   5. Where only modules are called, a library's loops count only if there is none of the
  *      program's own.

@@ -73,7 +73,7 @@ struct gm_step_plan {
 	 * outermost frame. */
 	uint64_t thread;
 	uint32_t outermost;
-	uint32_t task;   /* of those that take turns in the thread; 0: they are not told apart */
+	uint32_t task;   /* of those that take turns in the thread; 0: they are not distinguished */
 	uint32_t others; /* threads that have steps of their own, which are not counted */
 	uint32_t other_tasks;                            /* of the same thread, that have too */
 	struct gm_step_loop loops[GM_STEP_LOOPS_CHOSEN]; /* none is within another */

@@ -203,7 +203,7 @@ struct gm_recorder {
 	size_t fed_address_count;
 	uint32_t last_step;
 
-	/* each of these gaps is told once */
+	/* each of these gaps is reported once */
 	bool reported_no_record, reported_expandable, reported_python, reported_torch,
 	        reported_waiting;
 

@@ -1,4 +1,4 @@
-/* What a live tensor tells of a block, in a word: for the lists of blocks. */
+/* A short note about the live tensor in a block, for lists of blocks. */
 #ifndef GM_RENDER_NOTE_H
 #define GM_RENDER_NOTE_H
 

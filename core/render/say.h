@@ -1,5 +1,5 @@
-/* For the makers of sentences. What the target named is written as it is: whoever prints it makes
- * it visible (base/put.h). */
+/* Helpers that make sentences. Names from the target are not escaped here: the code that prints the
+ * sentence does that (base/put.h). */
 #ifndef GM_RENDER_SAY_H
 #define GM_RENDER_SAY_H
 
@@ -7,7 +7,7 @@
 
 #include "base/size.h"
 
-/* A new text, the caller's to free; NULL: no memory. */
+/* A new text, which the caller frees; NULL: no memory. */
 char *gm_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The buffers of the sizes in one sentence: eight at most. */

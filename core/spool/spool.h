@@ -21,11 +21,11 @@
 struct gm_log;
 
 struct gm_spool_options {
-	/* The caller has seen the process exit by itself: nothing is missing at the end, though the
-	 * agent may not have seen it (os._exit). */
+	/* The caller has seen the process exit: nothing is missing at the end, even if the agent
+	 * did not see the exit (os._exit). */
 	bool exited;
-	bool packed; /* the log's events are packed: it is to be kept */
-	int signal;  /* by which the process ended, as the caller has seen; 0: not, or not known */
+	bool packed; /* compress the log's events, because the log is kept */
+	int signal;  /* the signal that ended the process, if the caller has seen it; else 0 */
 };
 
 struct gm_spool_summary {
@@ -37,59 +37,60 @@ struct gm_spool_summary {
 	uint32_t state; /* enum gm_agent_end */
 };
 
-/* Does the file begin as the agent's files do? False too where it cannot be read. */
+/* Does the file begin like a file of the agent? Also false if it cannot be read. */
 bool gm_spool_is(const char *path);
 
-/* Reads the agent's file at `path` into a log without a file, whose path reads as `path`. */
+/* Converts the agent's file at `path` to a log in memory, whose path is `path`. */
 struct gm_error *gm_spool_import(const char *path, struct gm_log **ret_log);
 
 /*
- * The same for a file whose process still writes it, to be read on: an update appends what came
- * since to the log, which sees it with gm_log_refresh(). *ret_live is NULL, and *ret_log is not
- * set, where this is not possible: the process has ended, or the file is of limited size and uses
- * its space again. Then it is imported.
+ * The same for a growing file: an update appends the new events to the log, which shows them after
+ * gm_log_refresh(). *ret_live is NULL, and *ret_log is not set, if this is not possible: the
+ * process has ended, or the file has a limited size and reuses its space. Then import the file.
  */
 struct gm_spool_live;
 struct gm_error *gm_spool_live_open(
         const char *path, struct gm_spool_live **ret_live, struct gm_log **ret_log);
-/* The same, and seeks an event (gm_spool_live_seek()) as it opens. */
+/* The same, and seeks an event (gm_spool_live_seek()) when opening. */
 struct gm_error *gm_spool_live_open_at(const char *path, uint64_t sequence,
         struct gm_spool_live **ret_live, struct gm_log **ret_log);
-/* *ret_ended: nothing was read, the file is to be opened again: the process has ended, or what came
- * is about events that were read. */
+/* *ret_ended: nothing was read, and the file must be opened again: the process has ended, or the
+ * new data changes events that were already read. */
 struct gm_error *gm_spool_live_update(struct gm_spool_live *live, bool *ret_ended);
-/* Whether an update looks up the names of native functions; those left out are looked up by the
- * next one that does. At first it does. */
+/* Whether updates look up the names of native functions; the next update that does also looks up
+ * those left out. On by default. */
 void gm_spool_live_name(struct gm_spool_live *live, bool names);
-/* Updates look for the event to which the agent gave this number, until another is sought; 0: for
- * none. Found: it is these of the log, [*ret_from, *ret_to), with what waited for it. */
+/* Updates look for the event to which the agent gave this number, until another one is sought; 0:
+ * none. If it was found, it is [*ret_from, *ret_to) in the log, including events that waited for
+ * it. */
 void gm_spool_live_seek(struct gm_spool_live *live, uint64_t sequence);
 bool gm_spool_live_found(const struct gm_spool_live *live, uint64_t *ret_from, uint64_t *ret_to);
 void gm_spool_live_close(struct gm_spool_live *live);
-/* Whether the file will not change any more, as it says itself. */
+/* Whether the file is marked as final. */
 bool gm_spool_is_final(const char *path);
 
 /*
- * Packs what is finished of a file while its process writes on, in the same file: to be called now
- * and then by another process, which may be killed at any moment. *ret_packer is NULL where it is
- * of no use: the file keeps the newest, is of an older agent, another process packs it, or the file
- * system cannot release pages.
+ * Packs the finished parts of a file, in place, while its process keeps writing. Another process
+ * calls it periodically, and may be killed at any moment. *ret_packer is NULL if packing is not
+ * possible: the file keeps the newest events, comes from an older agent, is packed by another
+ * process, or the file system cannot release pages.
  */
 struct gm_spool_packer;
 struct gm_error *gm_spool_packer_open(const char *path, struct gm_spool_packer **ret_packer);
-/* False: no room on the disk for what is packed, say; it may be tried again later. */
+/* False: it failed, for example because the disk is full; it may be tried again later. */
 bool gm_spool_packer_step(struct gm_spool_packer *packer);
-/* How many extents it has packed, and how many bytes it released for them. */
+/* The number of packed extents, and of the bytes released for them. */
 void gm_spool_packer_count(
         const struct gm_spool_packer *packer, uint64_t *ret_extents, uint64_t *ret_bytes);
-/* Whether it is recorded into yet, and the file is where it was. */
+/* Whether the file is still being written, under its name. */
 bool gm_spool_packer_runs(const struct gm_spool_packer *packer);
 void gm_spool_packer_close(struct gm_spool_packer *packer);
 
 /*
- * The names of tensors are read by a process beside the one that records, at a moment that the
- * agent chooses (agent/names.h), and written into the same file. *ret_asked is NULL where the file
- * cannot take names: of an older agent, of one that keeps the newest, or its process has ended.
+ * Another process than the recorded one reads the names of tensors, at a moment that the agent
+ * chooses (agent/names.h), and writes them into the same file. *ret_asked is NULL if the file
+ * cannot contain names: it comes from an older agent, keeps the newest events, or its process has
+ * ended.
  */
 struct gm_spool_asked;
 struct gm_error *gm_spool_asked_open(const char *path, struct gm_spool_asked **ret_asked);
@@ -98,9 +99,9 @@ enum gm_spool_asked_state {
 	GM_SPOOL_ASKED,     /* a thread of the program waits, until gm_spool_asked_go_on() */
 	GM_SPOOL_ASKED_OVER,
 };
-/* Waits for so long at most. */
+/* Waits at most so long. */
 enum gm_spool_asked_state gm_spool_asked_wait(struct gm_spool_asked *asked, unsigned milliseconds);
-/* Where the process has the number of its next event. */
+/* The address of the number of the process's next event. */
 uint64_t gm_spool_asked_sequence_at(const struct gm_spool_asked *asked);
 void gm_spool_asked_go_on(struct gm_spool_asked *asked);
 struct gm_spool_name {
@@ -110,13 +111,13 @@ struct gm_spool_name {
 	uint64_t address, offset, size; /* as in struct gm_log_name */
 	const char *name;               /* not empty, at most GM_LOG_NAME_MAX bytes */
 };
-/* sequence: the number of the first event after the moment. GM_TARGET: no room on the disk. */
+/* sequence: the number of the first event after the moment. GM_TARGET: the disk is full. */
 struct gm_error *gm_spool_asked_write(struct gm_spool_asked *asked, uint64_t sequence,
         const struct gm_spool_name *names, size_t count);
-/* The program continues, and does not ask. May be NULL. */
+/* The program continues and requests no names any more. May be NULL. */
 void gm_spool_asked_close(struct gm_spool_asked *asked);
 
-/* The same into a log file at `to`. */
+/* Converts the agent's file to a log file at `to`. */
 struct gm_error *gm_spool_convert(const char *path, const char *to,
         const struct gm_spool_options *options, struct gm_spool_summary *ret_summary);
 

@@ -19,7 +19,7 @@ struct gm_new_tensor {
 	int64_t sizes[GM_NEW_TENSOR_DIMENSIONS], strides[GM_NEW_TENSOR_DIMENSIONS]; /* elements */
 };
 
-/* Sets type, dimensions, and no bytes. False: of such a tensor nothing is told. */
+/* Sets type, dimensions, and no bytes. False: of such a tensor nothing is reported. */
 bool gm_new_tensor_init(struct gm_new_tensor *tensor, unsigned type, uint64_t dimensions);
 /* Once `sizes` are set: strides where there are no others, and bytes. `format`: c10::MemoryFormat,
  * -1: none was given. */

@@ -1,10 +1,10 @@
 /*
  * Backward of CUDA tensors runs on the autograd engine's own threads, which have no Python frames:
  * such an event borrows the stack of the thread that waits in backward() for it, and is marked so.
- * Where several wait, waiter.c tells whose work it is; where it cannot, none is borrowed. The
- * engine numbers its tasks: who waits for one is found once.
+ * If several wait, waiter.c finds the right one; if it cannot, no stack is borrowed. The engine
+ * numbers its tasks, so the search is made once for each.
  *
- * Another thread's frames stand still only while it waits. So candidates are examined through the
+ * Another thread's frames do not change only while it waits. So candidates are examined through the
  * kernel, and the one that is found to wait is walked as if it were this one: it continues only
  * when the engine is done, which this thread is part of. Only threads that Python itself has
  * started are looked at, since their thread state lives until they end, and one that ends waits for

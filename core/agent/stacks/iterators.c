@@ -1,11 +1,11 @@
 /*
- * How far the loops of the program have come, by their iterators: of the outermost few that the
- * program's own frames stand in, written when one is in another pass than at the event before.
- * Stacks alone do not tell the passes of a loop whose allocations all come from one line.
+ * Positions of the program's loops, by their iterators: for the outermost few loops of the
+ * program's own frames, written when one is in another iteration than at the previous event. Stacks
+ * alone do not show the iterations of a loop whose allocations all come from one line.
  *
- * Where a loop's iterator is on the value stack is worked out from the bytecode when the code is
- * met, by the decoders of core/cpython. What is read of an iterator is the word behind its head
- * (core/cpython/decode/loop_position.c).
+ * The place of a loop's iterator on the value stack is derived from the bytecode when the code is
+ * first seen, by the decoders of core/cpython. The word after the iterator's object head is its
+ * position (core/cpython/decode/loop_position.c).
  */
 #include "agent/stacks/decoding.h"
 #include "agent/stacks/inside.h"

@@ -1,17 +1,17 @@
 /*
- * Native stacks that a thread had before: a program does the same again and again, and a walk that
- * was made need only be checked.
+ * Native stacks that a thread had before: programs repeat themselves, and an earlier walk need only
+ * be checked.
  *
- * A walk follows from the innermost frame's registers and the words that it reads on the stack, as
- * the call frame information says. So of each stack these words are kept, where they stand and what
- * they were: all return addresses, and those saved frame pointers and stack pointers from which a
- * frame was found. Where pc and rsp are as they were and all words too, the stack is the one of
- * then. The loads do not wait for each other: a word takes less than a nanosecond, where a step of
- * a walk waits for the one before it and for the row of its address.
+ * A walk depends only on the innermost frame's registers and the words that it reads on the stack,
+ * according to the call frame information. So for each stack these words are kept, with their
+ * addresses and values: all return addresses, and the saved frame pointers and stack pointers from
+ * which a frame was found. If pc, rsp and all words are the same, the stack is the same. The loads
+ * are independent, so a word takes less than a nanosecond, while a step of a walk waits for the
+ * previous one and for the row of its address.
  *
- * Words lie in a ring: the newest stacks push out the oldest. A library that is unloaded or another
- * recording makes all of them void (`salt`), and so does a thread's end, as another one's stack may
- * begin elsewhere.
+ * The words are in a ring: the newest stacks replace the oldest. Unloading a library, or another
+ * recording, invalidates all of them (`salt`), and so does a thread's end, because another thread's
+ * stack may begin elsewhere.
  */
 #include "agent/stacks/inside.h"
 

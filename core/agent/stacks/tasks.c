@@ -1,13 +1,13 @@
 /*
- * Which of the coroutines that take turns in a thread (asyncio's tasks, trio's) an event is of:
- * that of the outermost coroutine's frame on the stack. Stacks alone do not tell two tasks that run
- * the same code.
+ * The coroutine to which an event belongs, if several share a thread (asyncio's tasks, trio's):
+ * that of the outermost coroutine's frame on the stack. Stacks alone do not distinguish two tasks
+ * that run the same code.
  *
  * A frame has the same address as long as its coroutine lives, and another coroutine may have that
- * address afterwards. So a coroutine gets a number when it is met, and when a thread turns from one
- * to another, the one that it comes from is examined: where it has ended, its address is new
- * again. Which has ended in between, with no event of its own, is not noticed: then two tasks, one
- * after the other, have one number.
+ * address afterwards. So a coroutine gets a number when it is first seen. When a thread switches to
+ * another one, the previous coroutine is examined: if it has ended, its address counts as new. A
+ * coroutine that ends later, without another event, is not noticed: then two successive tasks get
+ * the same number.
  *
  * The autograd engine's threads borrow the stack of the thread that waits (borrow.c), and so its
  * task too.

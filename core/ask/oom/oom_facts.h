@@ -15,10 +15,10 @@
 
 enum { GM_OOM_PROCESSES_MAX = 16 };
 
-/* Bytes; GM_NOT_KNOWN where nobody told. */
+/* Bytes; GM_NOT_KNOWN if not known. */
 struct gm_oom_facts {
 	char platform[8];   /* "CUDA", "HIP", "XPU", "MPS" */
-	int device;         /* -1: not told */
+	int device;         /* -1: not known */
 	bool rounded;       /* the figures are of a text, with two digits */
 	uint64_t requested; /* as told: the block's size, or (in PyTorch's text) the segment's */
 	uint64_t needed;    /* of the device: the segment that PyTorch would have got */
@@ -40,7 +40,7 @@ struct gm_oom_facts {
 	struct {
 		uint64_t pid, bytes; /* pid 0: several */
 		char name[24];
-	} others[GM_OOM_PROCESSES_MAX]; /* other processes, as far as told */
+	} others[GM_OOM_PROCESSES_MAX]; /* other processes, as far as known */
 	size_t other_count;
 };
 

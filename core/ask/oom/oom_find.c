@@ -1,7 +1,6 @@
 /*
- * Finding the error in a process or core, the surest way first: a thread that stands where the
- * allocator reports; Python's exception objects; and, where neither is there, the text itself in
- * memory.
+ * Finds the error in a process or core, by the most reliable source first: a thread inside the
+ * allocator's report; Python's exception objects; or else the text of the message in memory.
  */
 #include <stdio.h>
 #include <stdlib.h>

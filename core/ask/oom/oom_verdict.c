@@ -1,7 +1,7 @@
 /*
- * The verdict on an out-of-memory error. Each candidate is a sum: what there was if that cause were
- * gone, against what was needed. Several may be true at once; the biggest is named first, and the
- * arithmetic shows them all.
+ * The verdict on an out-of-memory error. Each candidate is a comparison: the memory that would be
+ * available without that cause, and the needed memory. Several may be true at once; the largest is
+ * named first, and the arithmetic shows all of them.
  */
 #include <string.h>
 

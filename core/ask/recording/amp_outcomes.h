@@ -1,4 +1,4 @@
-/* Of each training step, what became of the optimizer's step. */
+/* Of each training step, the result of the optimizer's step. */
 #ifndef GM_ASK_AMP_OUTCOMES_H
 #define GM_ASK_AMP_OUTCOMES_H
 

@@ -30,7 +30,7 @@ static void name_process(struct gm_device_process *process)
 			*at = 0;
 }
 
-/* Kept in order, biggest first; what is beyond the last place is told as one. */
+/* Kept in order, biggest first; what is beyond the last place is shown as one. */
 static void add_other(struct gm_device_facts *facts, uint64_t pid, uint64_t bytes)
 {
 	struct gm_device_process *others = facts->others;

@@ -1,8 +1,8 @@
 /*
  * What NVIDIA's management library tells of a device: how much is in use, and by which processes.
  * It is opened when it is first needed (libnvidia-ml.so.1 comes with the driver) and never linked
- * against; where it is not there, nothing is told. It is asked about live processes of this machine
- * only: what it says is of now.
+ * against; where it is not there, nothing is reported. It is asked about live processes of this
+ * machine only: what it says is of now.
  */
 #ifndef GM_ASK_NVML_H
 #define GM_ASK_NVML_H

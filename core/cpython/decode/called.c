@@ -1,7 +1,7 @@
 /*
- * What a call calls, as far as the bytecode names it: `clear` of `kept.clear()`, `collect` of
- * `gc.collect()`. Only names of functions of C that release what something holds are told; which
- * object it was is not looked at.
+ * The called function, if the bytecode names it: `clear` of `kept.clear()`, `collect` of
+ * `gc.collect()`. Only names of C functions that release references are returned; the object is not
+ * examined.
  */
 #include <string.h>
 

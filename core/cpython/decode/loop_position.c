@@ -1,17 +1,17 @@
 /*
- * How far a `for` loop has come, from its iterator on the frame's value stack. FOR_ITER leaves the
- * iterator there while the body runs, right where the stack ends at the loop's head.
+ * The position of a `for` loop, from its iterator on the frame's value stack. FOR_ITER leaves the
+ * iterator there while the body runs, at the stack depth of the loop's head.
  *
- * What is read of the iterator is the word behind its PyObject head. In each version that has a
- * table it changes with every pass:
+ * The word after the iterator's PyObject head is used. In each version with a table it changes with
+ * every iteration:
  *   range_iterator   Objects/rangeobject.c: 3.9-3.11 `index`, 3.12 and 3.13 `start`, which
  *                    moves by the step
  *   list_iterator    Objects/listobject.c: it_index
  *   tuple_iterator   Objects/tupleobject.c: it_index
  *   enumerate        Objects/enumobject.c: en_index
- * 3.15 makes no iterator of a list or a tuple: the container is on the stack, and above it how far
- * the loop has come, a tagged int (FOR_ITER_VIRTUAL, Python/bytecodes.c). Generators and iterators
- * written in Python tell nothing.
+ * 3.15 makes no iterator of a list or a tuple: the container is on the stack, and above it the
+ * position, a tagged int (FOR_ITER_VIRTUAL, Python/bytecodes.c). Generators and iterators
+ * written in Python have no position.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * Type objects: told from other memory, named, and sorted into the layouts that are known.
+ * Type objects: distinguished from other memory, named, and sorted into the layouts that are known.
  *
  * A pointer is taken for a type where it is ready, has a printable name, and the chain of its types
  * ends in PyType_Type, which is its own type. Facts are copied once and checked against the target

@@ -1,6 +1,6 @@
 /*
  * What the heap itself tells of a chunk of memory. glibc's malloc and CPython's: another one's
- * words do not fit, and then nothing is told.
+ * words do not fit, and then nothing is reported.
  */
 #include "holders/heap/heap.h"
 

@@ -1,7 +1,7 @@
 /*
- * Where a word is no reference, whatever it says: memory that was released; what is behind the
- * text in a std::string's own buffer; the rest of a chunk behind the Python object that it was
- * handed out for. All of these keep what lay there before.
+ * Memory in which a word is never a reference: freed memory; the rest of a std::string's buffer
+ * after its text; the rest of a chunk after the Python object for which it was allocated. All of
+ * these contain stale data.
  */
 #include "holders/heap/unused.h"
 

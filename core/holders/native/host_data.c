@@ -1,10 +1,9 @@
 /*
- * What host tensors have in their memory: numbers, as device memory has. A word there that looks
- * like an address is none, and where references are searched for, again and again, it need not be
- * read.
+ * The memory of host tensors: like device memory, it contains numbers. A word there that looks like
+ * an address is not one, so repeated searches for references need not read it.
  *
- * Only large ones: they are mappings of their own mostly, and a storage that is told from old bytes
- * has no such.
+ * Only large ones count: these are usually separate mappings, which a storage that was misread from
+ * stale bytes does not have.
  */
 #include "holders/native/host_data.h"
 

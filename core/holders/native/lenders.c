@@ -1,11 +1,10 @@
 /*
- * Memory that is lent: what a storage's deleter keeps until the memory is released, and what
- * DLPack's capsules pass.
+ * External owners of tensor memory: the object that a storage's deleter keeps until the memory is
+ * released, and the tensors in DLPack's capsules.
  *
- * A storage that at::from_blob() made over somebody else's memory has a
- * c10::InefficientStdFunctionContext behind its DataPtr, whose std::function keeps the lender: a
- * numpy array, a DLManagedTensor, a tensor. (2.4 to 2.11: c10/core/Allocator.h; libstdc++
- * <bits/std_function.h>.)
+ * A storage that at::from_blob() made over external memory has a c10::InefficientStdFunctionContext
+ * behind its DataPtr, whose std::function keeps the owner (here called lender): a numpy array, a
+ * DLManagedTensor, a tensor. (2.4 to 2.11: c10/core/Allocator.h; libstdc++ <bits/std_function.h>.)
  */
 #include "holders/native/lenders.h"
 

@@ -27,8 +27,8 @@ static uint32_t extend(
 	return (uint32_t)*slot;
 }
 
-/* What is the same twice in a row is told once: a linked list, a list of lists. Ways through the
- * graph of autograd are told by the node at their end that saved something. */
+/* What is the same twice in a row is reported once: a linked list, a list of lists. Ways through
+ * the graph of autograd are told by the node at their end that saved something. */
 static uint32_t extend_by_edge(
         struct gm_paths *paths, uint32_t before, const struct gm_reach_edge *edge, bool *no_memory)
 {

@@ -1,6 +1,6 @@
 /*
  * The nearest way from the root to each vertex, in a user's words: a list of steps (a variable, an
- * attribute, a module's child), with what is internal_edge left out and what repeats itself told
+ * attribute, a module's child), without internal edges, and with repetitions shown
  * once. Ways that read the same are the same: all items of a list are one. Internal to
  * core/holders.
  */
@@ -9,7 +9,7 @@
 
 #include "holders/retained/reach.h"
 
-enum { GM_PATH_MAX = 64 /* steps of a way; what lies deeper is told as the last one */ };
+enum { GM_PATH_MAX = 64 /* steps of a way; what lies deeper is shown as the last one */ };
 
 /* Parts of the answer's tree beyond those of edges. */
 enum {

@@ -165,7 +165,7 @@ static void add_static(void *context, enum gm_torch_static kind, uint64_t addres
 	gm_reach_add_edge(reach, edge);
 }
 
-/* What C++ holds, each told once: all that autocast has cast is one. */
+/* What C++ holds, each reported once: all that autocast has cast is one. */
 static void add_natives(struct gm_reach *reach)
 {
 	const struct gm_holders *graph = reach->graph;

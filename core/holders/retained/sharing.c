@@ -197,7 +197,7 @@ struct finding {
 	bool *shared; /* by vertex: not held by its dominator alone */
 };
 
-/* What the dominator's part that begins with `branch` is called; internal_edge has no name. */
+/* The name of the dominator's part that begins with `branch`; internal edges have no name. */
 static uint32_t set_of_branch(struct finding *finding, uint32_t top, uint32_t branch)
 {
 	struct gm_step steps[GM_PATH_MAX];

@@ -67,7 +67,7 @@ class Row:
         """What a reader finds in memory if it has the right offset: (field, address, width, value). The objects that a
         field was proved with; those that have changed or gone since are left out."""
         for name, samples in self.samples.items():
-            told = set()
+            seen = set()
             if name.startswith(("thread_", "interpreter_", "runtime_", "frame_")):
                 continue  # threads and interpreters that have ended
             for address, width, mask, value in samples if name in self.fields else ():
@@ -75,8 +75,8 @@ class Row:
                     word = unsigned(address + self.fields[name], width)
                 except Unreadable:
                     continue
-                if (word ^ value) & mask & (1 << 8 * width) - 1 == 0 and word not in told and len(told) < 6:
-                    told.add(word)
+                if (word ^ value) & mask & (1 << 8 * width) - 1 == 0 and word not in seen and len(seen) < 6:
+                    seen.add(word)
                     yield name, address, width, word
 
     def find(self, name, samples, low=0, high=256, width=8, step=None, sign=False, mask=None):

@@ -32,31 +32,31 @@ class Other:
         before = set(all_interpreters())
         self.number = self.module.create()
         (self.state,) = set(all_interpreters()) - before
-        self.told, telling = os.pipe()
+        self.answers, writing = os.pipe()
         self.waits, self.lets = os.pipe()
         source = ("import os, sys, builtins\n"
                   "os.write(%d, b'%%d %%d.' %% (id(sys.modules), id(vars(builtins))))\n"
-                  "os.read(%d, 1)\n" % (telling, self.waits))  # fmt: skip
+                  "os.read(%d, 1)\n" % (writing, self.waits))  # fmt: skip
         self.thread_of = threading.Thread(target=self.run, args=(source,), daemon=True)
         self.thread_of.start()
         text = b""
         while not text.endswith(b"."):
-            more = os.read(self.told, 100)
+            more = os.read(self.answers, 100)
             text += more
         self.modules, self.builtins = map(int, text[:-1].split())
         self.thread = api.address("PyInterpreterState_ThreadHead", self.state)
-        os.close(telling)
+        os.close(writing)
 
     def run(self, source):
         try:
             self.module.run_string(self.number, source)
         except Exception:
-            os.write(self.told, b"0 0.")
+            os.write(self.answers, b"0 0.")
 
     def end(self):
         os.write(self.lets, b"x")
         self.thread_of.join()
-        for fd in (self.told, self.waits, self.lets):
+        for fd in (self.answers, self.waits, self.lets):
             os.close(fd)
         self.module.destroy(self.number)
 
@@ -138,7 +138,7 @@ def initialized(row):
     is_initialized = ctypes.pythonapi.Py_IsInitialized
 
     def ask():
-        told, telling = os.pipe()
+        reading, writing = os.pipe()
         child = os.fork()
         if not child:
             try:
@@ -148,11 +148,11 @@ def initialized(row):
                     answer = is_initialized()
                     cell.value = 1
                     if not answer:
-                        os.write(telling, b"%d " % offset)
+                        os.write(writing, b"%d " % offset)
             finally:
                 os._exit(0)
-        os.close(telling)
-        with os.fdopen(told, "rb") as answers:
+        os.close(writing)
+        with os.fdopen(reading, "rb") as answers:
             found = answers.read().split()
         os.waitpid(child, 0)
         return found

@@ -48,11 +48,11 @@ def main():
 
     row = agree.Row()
     agree.learn_all(row)
-    told = list(lines(row))
+    output = list(lines(row))
     itself = of_self.Self()
-    told += itself.lines(row)
-    told += ["claim %s %d %d %d" % claim for claim in [*row.claims(), *itself.claims(row)]]
-    text = "gpumem-python-probe 1\n" + "".join(line + "\n" for line in told) + "end\n"
+    output += itself.lines(row)
+    output += ["claim %s %d %d %d" % claim for claim in [*row.claims(), *itself.claims(row)]]
+    text = "gpumem-python-probe 1\n" + "".join(line + "\n" for line in output) + "end\n"
     if "--times" in sys.argv:
         print("%.2f s" % (time.monotonic() - started), file=sys.stderr)
     with os.fdopen(int(sys.argv[1]), "w", closefd=False) as out:

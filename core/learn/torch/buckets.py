@@ -130,7 +130,7 @@ def find(row):
     size, storage = row["reducer.bucket_size_of"], row["tensor.storage"]
     for s in (first, second):
         enter(s, size)
-        # told apart by their length: they are gathered in the order in which they are ready
+        # distinguished by their length: they are gathered in the order in which they are ready
         gathered = {t.numel(): (t, result.untyped_storage()._cdata) for t, result in zip(s.gathered, s.results)}
         s.kept, s.stored = zip(*(gathered[sum(p.numel() for p in own(s, i))] for i in range(len(s.buckets))))
 

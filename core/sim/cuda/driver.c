@@ -13,7 +13,7 @@
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
 
-/* A context is a device: handles are told apart by address only. */
+/* A context is a device: handles are distinguished by address only. */
 static char contexts[GM_SIM_DEVICES_MAX];
 
 static CUcontext context_of(int index)

@@ -18,7 +18,7 @@
 #include "sim/cuda/sim.h"
 
 struct foreign {
-	struct gm_sim_device device; /* first: the two are told apart by its `foreign` */
+	struct gm_sim_device device; /* first: the two are distinguished by its `foreign` */
 	struct gm_sim_origin origin;
 	unsigned uses;
 	struct foreign *next;

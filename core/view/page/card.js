@@ -65,7 +65,7 @@ export async function showCard(view, palette) {
   if (view.block < 0 || !view.device.detailed) {
     card.replaceChildren(
       make("h2", {}, "Block"),
-      make("p", { class: "quiet" }, "Click a band of the plot, or a block of the list, for its life and stacks."),
+      make("p", { class: "quiet" }, "Click a band of the plot, or a block in the list, to see its lifetime and stacks."),
     );
     return;
   }
@@ -79,7 +79,7 @@ export async function showCard(view, palette) {
     ["tensor", facts.tensor],
     ["name", facts.name],
     ["category", make("span", {}, swatch(palette.category(facts.category)), `${words(facts.category)}: ${facts.reason}`)],
-    ["size", `${grouped(facts.size)} bytes${facts.requested ? `; ${grouped(facts.requested)} were asked for` : ""}`],
+    ["size", `${grouped(facts.size)} bytes${facts.requested ? `; ${grouped(facts.requested)} requested` : ""}`],
     ["address", facts.address],
     ["allocated", make("span", {}, "event ", go(facts.allocated.event), ` ${facts.allocated.words}`)],
     [

@@ -49,7 +49,7 @@ export class Columns {
 
   async bytes(name) {
     const element = this.elements.get(name);
-    if (!element) throw new Error(`the page has no column ${name}: it was cut`);
+    if (!element) throw new Error(`the page has no column ${name}: it is truncated`);
     const bytes = await inflate(fromBase64(element.textContent));
     element.textContent = ""; // it is read once, and its text takes memory
     return bytes;

@@ -113,10 +113,10 @@ export class Compare {
     const { other } = view.recording;
     if (view.device.facts.number !== view.recording.head.main) return "The line of B is drawn over the main device of A only.";
     const there = other.at(view.moment);
-    if (!there) return "B has ended before this place.";
+    if (!there) return "B ends before this moment.";
     const own = view.device.allocatedAt(view.moment);
     const about = other.facts.bucket > 1 ? `the most of ${other.facts.bucket} events around event #${there.event}` : `event #${there.event}`;
-    return `At this place B is at ${about}, ${other.runs.words(there.event)}: ${size(there.bytes)} allocated (${grouped(there.bytes)} bytes), ${change(own, there.bytes)} against A.`;
+    return `At this moment B is at ${about}, ${other.runs.words(there.event)}: ${size(there.bytes)} allocated (${grouped(there.bytes)} bytes), ${change(own, there.bytes)} against A.`;
   }
 
   alignmentWords() {
@@ -124,8 +124,8 @@ export class Compare {
     if (!other.alignment) return "B has no allocations.";
     const [here, there] = [runs, other.runs].map((one) => new Set(one.steps.map(({ step }) => step)));
     const missing = [...there].filter((step) => !here.has(step)).length;
-    const text = `The line over the plot is what B had allocated, at the same steps and phases: ${plural(other.alignment.pairs.length, "stretch", "stretches")} of one step and one phase are in both.`;
-    return missing ? `${text} ${plural(missing, "step")} of B ${missing === 1 ? "is" : "are"} not in A, and not drawn.` : text;
+    const text = `The line over the plot shows B's allocated bytes, aligned by steps and phases: ${plural(other.alignment.pairs.length, "section")} of one step and one phase are in both.`;
+    return missing ? `${text} ${plural(missing, "step")} of B ${missing === 1 ? "is" : "are"} not in A and not drawn.` : text;
   }
 
   show() {

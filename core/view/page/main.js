@@ -47,7 +47,7 @@ function describe(view) {
   return (
     `Allocated bytes of ${name} over ${plural(recording.head.events, "event")}, by ${view.by}.` +
     (peak === null ? "" : ` The peak is ${size(bytes)} at event ${peak}, ${view.runs.words(peak)}.`) +
-    " Arrows pan and zoom, P goes to the peak, comma and point go by one event, Home shows all."
+    " Arrows pan and zoom, P goes to the peak, comma and period move by one event, Home shows all."
   );
 }
 

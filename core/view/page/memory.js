@@ -54,7 +54,7 @@ export class Memory {
       ? `${size(state.reserved)} reserved in ${plural(state.segments.length, "segment")}: ${size(state.allocated)} used, ` +
         `${state.pending ? `${size(state.pending)} waiting for other streams, ` : ""}${size(state.free)} free in ${plural(state.holes, "part")}` +
         `${state.holes ? `, the largest ${size(state.largestFree)}` : ""}.`
-      : "No segments are known at this moment: the recording has no events of segments before it.";
+      : "No segments are known at this moment: the recording has no earlier events of segments.";
     this.canvas.hidden = !state.segments.length;
     this.canvas.setAttribute("aria-label", byId("memory-sums").textContent);
     byId("memory-all").hidden = this.only === null;
@@ -90,7 +90,7 @@ export class Memory {
       make("li", {}, `${plural(one.count, "part")} with ${size(one.bytes)}, the largest ${size(one.largest)}: ${why}`),
     );
     if (!items.length) items.push(make("li", {}, "there are none"));
-    const needs = `PyTorch would ask CUDA for a segment of ${size(segment)}. Whether the device has it, a recording does not say.`;
+    const needs = `PyTorch would ask CUDA for a segment of ${size(segment)}. A recording does not show whether the device has that much.`;
     return [make("p", {}, `${begin} fits in no free part:`), make("ul", {}, ...items), make("p", {}, needs)];
   }
 

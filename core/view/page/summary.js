@@ -41,7 +41,7 @@ export function showSummary(view) {
     ...(head.oom_text ? [make("h3", {}, "Out of memory"), printed(head.oom_text)] : []),
     make("h3", {}, "The peak"),
     printed(head.peak_text),
-    make("h3", {}, shapes.length ? "The shapes in the plot" : "No shapes are known in the plot"),
+    make("h3", {}, shapes.length ? "The shapes in the plot" : "No known shapes in the plot"),
     make("ul", { class: "shapes" }, ...shapes),
     make("h3", {}, "The recording"),
     printed(head.info_text),

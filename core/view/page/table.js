@@ -147,7 +147,7 @@ export class Table {
     let text = filtered ? `${size(found.bytes)} (${grouped(found.bytes)} bytes) in ${plural(found.blocks.length, "block")} of ` : "";
     text += `${size(found.allBytes)} in ${plural(found.allBlocks, "block")}`;
     text += this.moment === null ? ", each counted once, over the whole recording" : `, after event #${view.moment}`;
-    if (found.unknownBytes) text += `. Of ${size(found.unknownBytes)} the recording does not have what the filter needs`;
+    if (found.unknownBytes) text += `. Of ${size(found.unknownBytes)} the recording does not contain the property that the condition needs`;
     byId("table-sums").textContent = `${text}.`;
     const at = this.moment === null ? "" : ` --at=${view.moment}`;
     const device = view.recording.devices.length > 1 && /^cuda:\d+$/.test(view.device.facts.name) ? ` --device=${view.device.facts.device}` : "";

@@ -1,7 +1,7 @@
-"""What a program may say to gpumem, if it wants to.
+"""Functions by which a program can control gpumem.
 
-Under `gpumem run` this module is found by itself; elsewhere put its folder (gpumem-python, beside
-libgpumem-agent.so) on PYTHONPATH. Where nothing records, every function here does nothing.
+`gpumem run` makes this module importable; otherwise put its folder (gpumem-python, next to
+libgpumem-agent.so) on PYTHONPATH. If nothing records, step() and range() do nothing.
 
     import gpumem
 
@@ -11,7 +11,7 @@ libgpumem-agent.so) on PYTHONPATH. Where nothing records, every function here do
             batch = augment(batch)
         ...
 
-    with gpumem.record("block.gpumem"):   # records this block alone, without `gpumem run`
+    with gpumem.record("block.gpumem"):   # records only this block, without `gpumem run`
         suspect()
 """
 
@@ -25,14 +25,14 @@ _agent = None
 
 
 def _find(load=False):
-    """The agent: the one that is loaded, or with `load` the one beside this module. None: there is none."""
+    """The loaded agent; with `load`, else the one next to this module. None: there is none."""
     global _agent
     if _agent is None:
-        library = _ctypes.CDLL(None)  # what was preloaded
+        library = _ctypes.CDLL(None)  # if it was preloaded
         if not hasattr(library, "gpumem_agent_step"):
             beside = _os.path.dirname(_os.path.dirname(_os.path.dirname(_os.path.abspath(__file__))))
             path = _os.environ.get("GPUMEM_AGENT_LIBRARY") or _os.path.join(beside, "libgpumem-agent.so")
-            try:  # attached to, or loaded before
+            try:  # by `gpumem attach`, or loaded earlier
                 library = _ctypes.CDLL(path, mode=0 if load else _os.RTLD_NOLOAD | _os.RTLD_NOW)
             except OSError as error:
                 if load:
@@ -55,7 +55,7 @@ def recording():
 
 
 def start(out="gpumem.%p.gpumem", devices="cuda", stacks="python,native"):
-    """Begins to record to the file `out` (%p is the process id, %r the rank). False: it records already."""
+    """Starts recording to the file `out` (%p is the process id, %r the rank). Returns False if it records already."""
     for word in (out, devices, stacks):
         if ";" in word:
             raise ValueError(f"gpumem: ';' cannot be in {word!r}")
@@ -67,13 +67,13 @@ def start(out="gpumem.%p.gpumem", devices="cuda", stacks="python,native"):
 
 
 def stop():
-    """Ends recording; the file is whole then. False: it did not record."""
+    """Ends the recording and completes its file. Returns False if nothing was recorded."""
     agent = _find()
     return agent is not None and agent.gpumem_agent_stop() == 0
 
 
 def step():
-    """A step begins. Where a program says so, nothing else is taken for its steps."""
+    """Marks the beginning of a step. If a program marks steps, gpumem looks for no others."""
     agent = _find()
     if agent:
         agent.gpumem_agent_step()
@@ -81,7 +81,7 @@ def step():
 
 @_contextlib.contextmanager
 def range(name):
-    """The events of the block are within a range of this name."""
+    """Puts the events of the block in a range with this name."""
     agent = _find()
     if agent:
         agent.gpumem_agent_push(name.encode("utf-8", "replace"))
@@ -94,7 +94,7 @@ def range(name):
 
 @_contextlib.contextmanager
 def record(out="gpumem.%p.gpumem", devices="cuda", stacks="python,native"):
-    """Records the block alone. Within a recording it is a part of that, in a range named after the file."""
+    """Records only this block. If recording is on already, the block becomes a range named after the file."""
     if start(out, devices, stacks):
         try:
             yield
