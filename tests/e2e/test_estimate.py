@@ -491,7 +491,7 @@ def test_sums_beyond_64_bits_are_refused(run_gpumem, tmp_path):
         (("--parameters=7e9", "--inference"), "name a config.json"),
         (("--parameters=7e9", "--tp=2"), "only the number of parameters is known"),
         (("--parameters=7x9",), "is not a number"),
-        (("--parameters=1e99",), "is out of bounds"),
+        (("--parameters=1e99",), "is out of range"),
         (("--layers=2",), "hidden_size: it is missing"),
         ((CONFIG, "--tp=2", "--world=3"), "--world: it is not a multiple"),
         ((CONFIG, "--tp=16"), "--tp: there are fewer heads"),

@@ -106,7 +106,7 @@ def test_steps_and_phases_stand_over_one_another(shown, recording, longer, run_g
 
 
 def test_steps_that_a_does_not_have_are_not_drawn_and_said(shown, longer, run_gpumem):
-    assert "2 steps of B are not in A, and not drawn." in shown.locator("#compare-words").inner_text()
+    assert "2 steps of B are not in A and not drawn." in shown.locator("#compare-words").inner_text()
     steps = run_gpumem("steps", longer, "--json").check().json()["steps"]
     most = max(step["peak"] for step in steps if step.get("step") and step["step"] <= 3)
     heights = shown.evaluate("[...gpumem.recording.other.heights(0, gpumem.view.events, 700)].filter((one) => one === one)")
