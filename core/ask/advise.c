@@ -157,11 +157,17 @@ static int by_saving(const void *a, const void *b)
 	               : left->of.place.line > right->of.place.line;
 }
 
+static bool is_same(const struct gm_candidate *a, const struct gm_candidate *b)
+{
+	return a->measure == b->measure && a->name == b->name && a->code == b->code &&
+	       a->place.line == b->place.line;
+}
+
 /* What leaves the results and the device as they are, and is not among the best yet. */
 static bool may_join(const struct gm_advise *answer, const struct gm_advice *advice)
 {
 	for (size_t i = 0; i < answer->together_count; i++)
-		if (memcmp(&answer->together[i].of, &advice->of, sizeof(advice->of)) == 0)
+		if (is_same(&answer->together[i].of, &advice->of))
 			return false;
 	return (advice->cost == GM_COST_NOTHING || advice->cost == GM_COST_TIME) &&
 	       advice->verdict != GM_ADVICE_UNKNOWN && advice->verdict != GM_ADVICE_NOTHING_THERE;
