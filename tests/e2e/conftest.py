@@ -74,8 +74,9 @@ def pytest_generate_tests(metafunc):
 
 # Files that take longest (tests/tools/slowest.py) begin first, so that none of them runs alone at the end.
 LONGEST = """
-walk who_holds gdb schema hostile_names retained record zero docs phases oom sim view_programs python_frames linear_loop learn ways
-export agent frames estimate snapshot gdb_agent questions_amp_zero replay learn_torch reworded damaged busy_process attach
+gdb who_holds zero hostile_names schema walk amp learn retained advise names agent_marks oom sim_allocator damaged frames agent growth record
+estimate reworded gdb_agent busy_process ways snapshot agent_ends phases safe_learn docs import oom_cases sim_kernels tensors memory
+call_arguments cpython far_targets linear_loop export sim replay questions_amp_zero attach amp_overflow scripts
 """.split()
 
 
