@@ -406,6 +406,11 @@ class Plugin:
             self.finish(recording, report)
 
     def judge(self, recording, report):
+        now = allocated_now()
+        if not now:  # PyTorch has used no device so far
+            if report.when == "teardown":
+                recording.stop()
+            return
         baseline = None if self.option.gpumem_update else self.baseline.get(recording.item.nodeid)
         if report.when == "call" and recording.running and report.passed:
             recording.judge_peak(baseline, self.tolerance, False)
@@ -414,7 +419,7 @@ class Plugin:
         # the values of function-scoped fixtures, which pytest lets go of after this
         if getattr(recording.item, "funcargs", None):
             recording.item.funcargs.clear()
-        left = allocated_now()
+        left = allocated_now()  # without them
         if not recording.limits.leaks or any(size > recording.before.get(device, 0) for device, size in left.items()):
             gc.collect()
         began = recording.running
