@@ -9,6 +9,7 @@ struct gm_estimate_options {
 	struct gm_estimate_numbers given;
 	struct gm_estimate_settings settings;
 	bool simulate;      /* build the model as well */
+	bool hooks;         /* build it, and count what its modules return */
 	const char *python; /* with PyTorch and transformers; NULL: python3 */
 };
 
@@ -19,6 +20,8 @@ struct gm_estimate_answer {
 	struct gm_estimate estimate;
 	bool has_simulated;
 	struct gm_estimate_simulated simulated;
+	bool has_hooked;
+	struct gm_estimate_hooked hooked;
 	uint64_t total; /* bytes: the simulation's, where there is one */
 	bool fits;
 };

@@ -84,9 +84,11 @@ static const struct argp_option option_table[] = {
                 "operators, paper, text, text-bytes (operators; text if only N is known)", 0},
         {"budget", KEY_BUDGET, "SIZE", 0, "a GPU's memory, such as 24GiB", 0},
         {"method", KEY_METHOD, "METHOD", 0,
-                "formula; simulate: builds the model too, on the simulated device", 0},
+                "formula; hooks: builds the model, and counts what its modules return; simulate: "
+                "builds the model, and runs it on the simulated device",
+                0},
         {"python", KEY_PYTHON, "PYTHON", 0,
-                "for simulate: a Python with PyTorch and transformers "
+                "for hooks and simulate: a Python with PyTorch and transformers "
                 "(python3)",
                 0},
         {0},
@@ -199,8 +201,10 @@ static struct gm_error *handle_word(struct gm_estimate_options *options, int key
 		settings->way = (enum gm_estimate_way)(chosen + 1);
 		return NULL;
 	default:
-		gm_try(CHOOSE(word, "formula or simulate", &chosen, "formula", "simulate"));
-		options->simulate = chosen == 1;
+		gm_try(CHOOSE(word, "formula, hooks or simulate", &chosen, "formula", "hooks",
+		        "simulate"));
+		options->hooks = chosen == 1;
+		options->simulate = chosen == 2;
 		return NULL;
 	}
 }
@@ -305,8 +309,10 @@ const struct gm_command gm_command_estimate = {
                  "qwen3_moe, deepseek_v2,\n"
                  "deepseek_v3, gpt_oss. With --method simulate the model of any config.json that "
                  "transformers knows is built on\n"
-                 "the simulated device, and two steps of it run: no GPU is needed, and no code "
-                 "that a config names is loaded.\n"
+                 "the simulated device, and two steps of it run. With --method hooks it is built "
+                 "without memory, and forward\n"
+                 "hooks add up what its modules return. No GPU is needed, and no code that a "
+                 "config names is loaded.\n"
                  "Exit status: 0 it fits --budget, or there is none; 1 it does not fit.\n"
                  "\n"
                  " Example: gpumem estimate config.json --batch 16 --sequence 256 --budget 24GiB\n"

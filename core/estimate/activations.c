@@ -138,5 +138,9 @@ void gm_estimate_activations(const struct gm_estimate_model *model,
 		by_text(model, settings, way == GM_ESTIMATE_BY_TEXT_BYTES,
 		        &terms[GM_ESTIMATE_ACTIVATIONS]);
 		break;
+	case GM_ESTIMATE_BY_HOOKS:
+		PUT(&terms[GM_ESTIMATE_ACTIVATIONS], GM_FORMULA_HOOKS, GM_SOURCE_TEXT,
+		        settings->hooked, settings->hooked);
+		break;
 	}
 }

@@ -9,8 +9,9 @@
  *
  * All arithmetic is in 64 bits and saturates (amount.h): a sum that does not fit is an error.
  *
- * A model can also be built: by transformers, in a Python on the simulated device, where two steps
- * of it run (simulate.py). No code that a config names is loaded there.
+ * A model can also be built by transformers, in a Python on the simulated device (simulate.py): two
+ * steps of it run there, or hooks count what its modules return. No code that a config names is
+ * loaded.
  *
  * This room may include base, and the simulated device's header for starting a program.
  */
@@ -133,6 +134,7 @@ enum gm_estimate_way {
 	GM_ESTIMATE_BY_PAPER,         /* Korthikanti et al.: 34 s b h + 5 a s^2 b a layer */
 	GM_ESTIMATE_BY_TEXT,          /* A x B x L x P, A from the number of parameters */
 	GM_ESTIMATE_BY_TEXT_BYTES,    /* the same where A is bytes already, and there is no P */
+	GM_ESTIMATE_BY_HOOKS,         /* the outputs of all modules (gm_estimate_hooks()) */
 };
 
 enum {
@@ -156,6 +158,7 @@ struct gm_estimate_settings {
 	unsigned offload; /* GM_ESTIMATE_OFFLOAD_ */
 	bool inference;
 	enum gm_estimate_way way; /* 0: by operators where the shape is known, else the text's */
+	uint64_t hooked;          /* bytes that hooks counted for this batch; 0: not asked */
 	uint64_t budget;          /* bytes; 0: none */
 };
 
@@ -190,6 +193,7 @@ enum gm_estimate_formula {
 	GM_FORMULA_PAPER_FULL, /* F M s b h: 2 bytes a value */
 	GM_FORMULA_TEXT,       /* N B L P */
 	GM_FORMULA_TEXT_BYTES, /* N B L */
+	GM_FORMULA_HOOKS,      /* A: counted */
 	GM_FORMULA_LOSS,       /* T V: two of them, 4 bytes a value */
 	GM_FORMULA_COPIES,     /* W: 2 bytes each */
 	GM_FORMULA_KV,         /* B M C X W k P: M layers keep C tokens, X keep W */
@@ -233,6 +237,7 @@ enum gm_estimate_note {
 	GM_NOTE_NO_ACTIVATIONS_EXACT, /* only N is known: the text's line was fitted to others */
 	GM_NOTE_INDEX_ALONE,
 	GM_NOTE_PAPER_ARCHITECTURE, /* the paper's layer is GPT's; this one is another */
+	GM_NOTE_HOOKS_OUTPUTS,      /* hooks see outputs, and no autocast or checkpointing */
 	GM_ESTIMATE_NOTES,
 };
 
@@ -252,7 +257,7 @@ struct gm_estimate {
 	uint64_t total, host;
 	enum gm_estimate_peak peak;
 	uint64_t text_summary; /* the total by the text's last formula */
-	struct gm_estimate_other others[4];
+	struct gm_estimate_other others[5];
 	size_t other_count;
 	bool notes[GM_ESTIMATE_NOTES];
 };
@@ -281,6 +286,21 @@ struct gm_estimate_simulated {
 	uint64_t reserved;
 	double seconds;
 };
+
+/* What the text's forward hooks add up: the bytes of the tensors that modules return, each
+ * module's, also of those within others, in evaluation. The model is built on PyTorch's meta
+ * device, without memory. */
+struct gm_estimate_hooked {
+	char torch[64], transformers[64]; /* versions */
+	uint64_t parameters, modules;     /* how many */
+	uint64_t token;                   /* bytes for one token: the text's A */
+	uint64_t bytes;                   /* for the batch and sequence of the settings */
+	double seconds;
+};
+
+/* The errors are those of gm_estimate_simulate(). */
+struct gm_error *gm_estimate_hooks(const char *config, const char *python,
+        const struct gm_estimate_settings *settings, struct gm_estimate_hooked *ret_hooked);
 
 /* GM_USAGE: settings that one GPU of PyTorch alone has not; GM_TARGET: the Python cannot do it;
  * GM_CORRUPT: transformers refuses the config. */

@@ -274,13 +274,15 @@ static void sum_up(const struct work *work, struct gm_estimate *estimate)
 static void compare_ways(const struct work *work, struct gm_estimate *estimate)
 {
 	static const enum gm_estimate_way ways[] = {GM_ESTIMATE_BY_OPERATORS, GM_ESTIMATE_BY_PAPER,
-	        GM_ESTIMATE_BY_TEXT, GM_ESTIMATE_BY_TEXT_BYTES};
+	        GM_ESTIMATE_BY_TEXT, GM_ESTIMATE_BY_TEXT_BYTES, GM_ESTIMATE_BY_HOOKS};
 	const bool split = work->settings->tp * work->settings->pp * work->settings->cp > 1;
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
 		const bool needs_shape = ways[i] <= GM_ESTIMATE_BY_PAPER;
 		struct gm_estimate other = {.settings = estimate->settings};
 		/* The text's line knows one GPU. */
 		if (needs_shape ? !work->model->has_shape : split)
+			continue;
+		if (ways[i] == GM_ESTIMATE_BY_HOOKS && !work->settings->hooked)
 			continue;
 		put_terms(work, ways[i], other.terms);
 		sum_up(work, &other);
@@ -309,7 +311,9 @@ static void put_notes(const struct gm_estimate_model *model, struct gm_estimate 
 	        training && settings->way == GM_ESTIMATE_BY_OPERATORS &&
 	        (!model->shape.architecture->measured ||
 	                (model->shape.experts && terms[GM_ESTIMATE_COPIES].there));
-	notes[GM_NOTE_NO_ACTIVATIONS_EXACT] = training && !model->has_shape;
+	notes[GM_NOTE_NO_ACTIVATIONS_EXACT] =
+	        training && !model->has_shape && settings->way != GM_ESTIMATE_BY_HOOKS;
+	notes[GM_NOTE_HOOKS_OUTPUTS] = training && settings->way == GM_ESTIMATE_BY_HOOKS;
 	notes[GM_NOTE_INDEX_ALONE] = model->index_alone;
 	notes[GM_NOTE_PAPER_ARCHITECTURE] = training && settings->way == GM_ESTIMATE_BY_PAPER &&
 	                                    strcmp(model->shape.architecture->name, "gpt2") != 0;

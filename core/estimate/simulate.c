@@ -34,9 +34,23 @@ static struct gm_error *check(const struct gm_estimate_settings *settings)
 	return NULL;
 }
 
-static json_t *question(const char *config, const struct gm_estimate_settings *settings)
+static struct gm_error *check_hooks(const struct gm_estimate_settings *settings)
 {
-	return json_pack("{s:s,s:I,s:I,s:s,s:s?,s:s,s:s,s:I,s:s,s:b}", "config", config, "batch",
+	if (settings->inference)
+		return gm_error_create(GM_USAGE,
+		        "estimate: --method hooks: it counts the activations of training: leave "
+		        "out --inference");
+	if (settings->tp * settings->pp * settings->cp * settings->ep > 1)
+		return gm_error_create(GM_USAGE,
+		        "estimate: --method hooks: the model is built on one GPU: leave out "
+		        "--tp, --pp, --cp and --ep, or use --method formula");
+	return NULL;
+}
+
+static json_t *question(const char *config, bool hooks, const struct gm_estimate_settings *settings)
+{
+	return json_pack("{s:s,s:s,s:I,s:I,s:s,s:s?,s:s,s:s,s:I,s:s,s:b}", "method",
+	        hooks ? "hooks" : "simulate", "config", config, "batch",
 	        (json_int_t)settings->batch, "sequence", (json_int_t)settings->sequence, "dtype",
 	        gm_estimate_dtype_name(settings->dtype), "autocast",
 	        settings->autocast ? gm_estimate_dtype_name(settings->autocast) : NULL, "optimizer",
@@ -49,9 +63,9 @@ static json_t *question(const char *config, const struct gm_estimate_settings *s
 
 /* In a file without a name. */
 static struct gm_error *ask(
-        const char *config, const struct gm_estimate_settings *settings, int *ret_file)
+        const char *config, bool hooks, const struct gm_estimate_settings *settings, int *ret_file)
 {
-	json_t *asked = question(config, settings);
+	json_t *asked = question(config, hooks, settings);
 	_cleanup_close_ int fd = memfd_create("gpumem-estimate", MFD_CLOEXEC);
 	if (!asked) /* or a path that is no UTF-8, which JSON cannot have */
 		return gm_error_create(
@@ -70,7 +84,8 @@ static struct gm_error *ask(
 
 struct heard {
 	struct gm_estimate_simulated simulated;
-	bool whole;
+	struct gm_estimate_hooked hooked; /* its numbers; the rest stands in `simulated` */
+	bool whole, whole_hooks;
 	char refused[256];
 };
 
@@ -97,6 +112,9 @@ static void take_result(const json_t *result, struct heard *heard)
 	        {"optimizer_peak", &found->optimizer},
 	        {"inference_peak", &found->inference},
 	        {"reserved", &found->reserved},
+	        {"modules", &heard->hooked.modules},
+	        {"token_bytes", &heard->hooked.token},
+	        {"output_bytes", &heard->hooked.bytes},
 	};
 	const char *torch = json_string_value(json_object_get(result, "torch")),
 	           *transformers = json_string_value(json_object_get(result, "transformers"));
@@ -108,6 +126,7 @@ static void take_result(const json_t *result, struct heard *heard)
 	found->seconds = json_number_value(json_object_get(result, "seconds"));
 	found->total = gm_most(gm_most(found->backward, found->optimizer), found->inference);
 	heard->whole = found->parameters > 0 && found->total > 0;
+	heard->whole_hooks = found->parameters > 0 && heard->hooked.bytes > 0;
 }
 
 /* A line that is none of the protocol's is dropped: a library may print there. */
@@ -145,30 +164,53 @@ static struct gm_error *explain(const char *config, const char *python, const st
 	        python, *line ? ": " : "", line);
 }
 
-struct gm_error *gm_estimate_simulate(const char *config, const char *python,
-        const struct gm_estimate_settings *settings, struct gm_estimate_simulated *ret_simulated)
+/* Starts the program and reads what it writes. */
+static struct gm_error *run(const char *config, const char *python, bool hooks,
+        const struct gm_estimate_settings *settings, struct heard *heard)
 {
 	_cleanup_close_ int file = -1;
 	_cleanup_free_ char *program = gm_installed_path("gpumem-estimate/simulate.py");
 	_cleanup_free_ struct gm_sim_listened *listened = calloc(1, sizeof(*listened));
-	struct heard heard = {0};
 	if (!program)
 		return gm_error_create(GM_INTERNAL,
 		        "estimate: gpumem-estimate/simulate.py is not installed next to this "
 		        "program: install all of gpumem");
 	if (!listened)
 		return &gm_error_no_memory;
-	gm_try(check(settings));
-	gm_try(ask(config, settings, &file));
+	gm_try(ask(config, hooks, settings, &file));
 	const char *const argv[] = {python, "-u", program, NULL};
 	const struct gm_sim_program asked = {.argv = argv,
 	        .launch = {.profile = DEVICE, .compute_below = COMPUTED},
 	        .input = file,
 	        .line = take_line,
-	        .data = &heard};
+	        .data = heard};
 	gm_try(gm_sim_listen(&asked, listened));
-	if (!heard.whole || listened->stopped)
-		return explain(config, python, &heard, listened);
+	if (!(hooks ? heard->whole_hooks : heard->whole) || listened->stopped)
+		return explain(config, python, heard, listened);
+	return NULL;
+}
+
+struct gm_error *gm_estimate_simulate(const char *config, const char *python,
+        const struct gm_estimate_settings *settings, struct gm_estimate_simulated *ret_simulated)
+{
+	struct heard heard = {0};
+	gm_try(check(settings));
+	gm_try(run(config, python, false, settings, &heard));
 	*ret_simulated = heard.simulated;
+	return NULL;
+}
+
+struct gm_error *gm_estimate_hooks(const char *config, const char *python,
+        const struct gm_estimate_settings *settings, struct gm_estimate_hooked *ret_hooked)
+{
+	struct heard heard = {0};
+	gm_try(check_hooks(settings));
+	gm_try(run(config, python, true, settings, &heard));
+	*ret_hooked = heard.hooked;
+	ret_hooked->parameters = heard.simulated.parameters;
+	ret_hooked->seconds = heard.simulated.seconds;
+	memcpy(ret_hooked->torch, heard.simulated.torch, sizeof(ret_hooked->torch));
+	memcpy(ret_hooked->transformers, heard.simulated.transformers,
+	        sizeof(ret_hooked->transformers));
 	return NULL;
 }

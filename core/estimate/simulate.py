@@ -1,6 +1,7 @@
-"""Builds the model of a config on the simulated device, runs two steps of it, and tells what PyTorch's allocator had.
+"""Builds the model of a config on the simulated device, runs two steps of it, and tells what PyTorch's allocator had. With the
+method "hooks" it builds the model on the meta device and adds up what forward hooks see.
 
-Standard input is a JSON object: config (a path), batch, sequence, dtype, autocast, optimizer, checkpointing, accumulation,
+Standard input is a JSON object: method, config (a path), batch, sequence, dtype, autocast, optimizer, checkpointing, accumulation,
 attention, inference. Standard output gets one line, "result " and a JSON object, or "refused " and a reason. No code that a config
 names is loaded, and nothing is asked of a network.
 """
@@ -36,16 +37,20 @@ def peak_since_reset():
     return peak
 
 
+def device_of(asked):
+    return "meta" if asked["method"] == "hooks" else "cuda"
+
+
 def build(asked):
     config = transformers.AutoConfig.from_pretrained(asked["config"], trust_remote_code=False)
     words = {"dtype": getattr(torch, asked["dtype"]), "attn_implementation": ATTENTION[asked["attention"]]}
-    with torch.device("cuda"):
+    with torch.device(device_of(asked)):
         try:
             model = transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False, **words)
         except ValueError:  # some architectures have no efficient attention
             words["attn_implementation"] = "eager"
             model = transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False, **words)
-    if asked["checkpointing"] == "full":
+    if asked["checkpointing"] == "full" and asked["method"] != "hooks":
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     return model
 
@@ -94,23 +99,50 @@ def infer(model, asked, result):
     result["inference_peak"] = peak_since_reset()
 
 
+def outputs_of(model, batch, sequence):
+    """Bytes of the tensors that modules return in a forward pass, as the text's hooks add them up."""
+    sizes = []
+
+    def hook(_module, _inputs, output):
+        for one in output if isinstance(output, (tuple, list)) else [output]:
+            if isinstance(one, torch.Tensor):
+                sizes.append(one.numel() * one.element_size())
+
+    hooks = [module.register_forward_hook(hook) for module in model.modules()]
+    with torch.no_grad():
+        model(torch.zeros((batch, sequence), dtype=torch.long, device="meta"))
+    for one in hooks:
+        one.remove()
+    return sum(sizes)
+
+
+def count(model, asked, result):
+    model.eval()
+    result["modules"] = sum(1 for _ in model.modules())
+    result["token_bytes"] = outputs_of(model, 1, 1)
+    result["output_bytes"] = outputs_of(model, asked["batch"], asked["sequence"])
+
+
 def main():
     asked = json.load(sys.stdin)
     started = time.monotonic()
     result = {"torch": torch.__version__, "transformers": transformers.__version__}
-    torch.cuda.init()
+    hooks = asked["method"] == "hooks"
+    if not hooks:
+        torch.cuda.init()
     try:
         model = build(asked)
         result["parameters"] = sum(p.numel() for p in model.parameters())
         result["parameter_bytes"] = sum(p.numel() * p.element_size() for p in model.parameters())
-        (infer if asked["inference"] else train)(model, asked, result)
+        (count if hooks else infer if asked["inference"] else train)(model, asked, result)
     except torch.OutOfMemoryError:
         print("refused the model does not fit the simulated device", flush=True)
         return
     except Exception as error:  # of transformers, for a config that it cannot build
         print("refused", " ".join(f"{type(error).__name__}: {error}".split())[:300], flush=True)
         return
-    result["reserved"] = torch.cuda.max_memory_reserved()
+    if not hooks:
+        result["reserved"] = torch.cuda.max_memory_reserved()
     result["seconds"] = time.monotonic() - started
     print("result", json.dumps(result), flush=True)
 

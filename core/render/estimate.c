@@ -129,6 +129,7 @@ static void put_ways(const struct gm_estimate *estimate, FILE *out)
 	        [GM_ESTIMATE_BY_PAPER] = "Korthikanti et al., 2 bytes a value",
 	        [GM_ESTIMATE_BY_TEXT] = "A x B x L x P, as the text prints it",
 	        [GM_ESTIMATE_BY_TEXT_BYTES] = "A x B x L, A in bytes",
+	        [GM_ESTIMATE_BY_HOOKS] = "what modules return, counted by hooks",
 	};
 	char activations[GM_SIZE_TEXT], total[GM_SIZE_TEXT];
 	if (!estimate->other_count)
@@ -179,6 +180,10 @@ static void put_notes(const struct gm_estimate_answer *answer, FILE *out)
 	        [GM_NOTE_PAPER_ARCHITECTURE] = "The paper's layer is GPT's, with dropout and an "
 	                                       "MLP four times as wide; this model's layer is "
 	                                       "different.",
+	        [GM_NOTE_HOOKS_OUTPUTS] =
+	                "Hooks see what each module returns, also modules within modules, and not "
+	                "what operators keep for backward. They see neither checkpointing nor "
+	                "autocast.",
 	};
 	const struct gm_estimate *estimate = &answer->estimate;
 	char size[GM_SIZE_TEXT];
@@ -243,6 +248,17 @@ static void put_simulated(const struct gm_estimate_answer *answer, FILE *out)
 	        gm_text_size(found->total, total), gm_text_size(found->reserved, reserved));
 }
 
+static void put_hooked(const struct gm_estimate_answer *answer, FILE *out)
+{
+	const struct gm_estimate_hooked *found = &answer->hooked;
+	char token[GM_SIZE_GROUPED], modules[GM_SIZE_GROUPED];
+	gm_put(out,
+	        "built by transformers %s on PyTorch %s, on the meta device: %s modules return %s "
+	        "bytes for one token\n",
+	        found->transformers, found->torch, gm_text_grouped(found->modules, modules),
+	        gm_text_grouped(found->token, token));
+}
+
 static void put_formula(const struct gm_estimate_answer *answer, FILE *out)
 {
 	const struct gm_estimate *estimate = &answer->estimate;
@@ -266,6 +282,8 @@ void gm_render_estimate_text(const struct gm_estimate_answer *answer, FILE *out)
 		put_formula(answer, out);
 	else
 		gm_put(out, "The formula does not know this architecture.\n");
+	if (answer->has_hooked)
+		put_hooked(answer, out);
 	if (answer->has_simulated)
 		put_simulated(answer, out);
 	if (!limit)

@@ -118,6 +118,17 @@ static json_t *simulated_json(const struct gm_estimate_answer *answer)
 	return value;
 }
 
+static json_t *hooked_json(const struct gm_estimate_answer *answer)
+{
+	const struct gm_estimate_hooked *found = &answer->hooked;
+	if (!answer->has_hooked)
+		return json_null();
+	return json_pack("{s:o,s:o,s:f,s:o,s:o,s:o}", "torch", gm_json_string(found->torch),
+	        "transformers", gm_json_string(found->transformers), "seconds", found->seconds,
+	        "modules", number(found->modules), "token_bytes", number(found->token), "bytes",
+	        number(found->bytes));
+}
+
 /* Of the method that was asked for. */
 static enum gm_estimate_peak peak_of(const struct gm_estimate_answer *answer)
 {
@@ -151,8 +162,10 @@ struct gm_error *gm_render_estimate_json(const struct gm_estimate_answer *answer
 	const bool formula = answer->has_formula,
 	           training = formula && !estimate->settings.inference;
 	json_t *whole = json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:s}", "method",
-	        answer->has_simulated ? "simulate" : "formula", "model", model_json(&answer->model),
-	        "settings", settings_json(estimate), "stage",
+	        answer->has_simulated ? "simulate"
+	        : answer->has_hooked  ? "hooks"
+	                              : "formula",
+	        "model", model_json(&answer->model), "settings", settings_json(estimate), "stage",
 	        formula ? number(estimate->stage) : json_null(), "local_parameters",
 	        formula ? number(estimate->local) : json_null(), "terms", terms, "model_states",
 	        formula ? number(estimate->states) : json_null(), "backward_peak",
@@ -168,6 +181,7 @@ struct gm_error *gm_render_estimate_json(const struct gm_estimate_answer *answer
 	        {"text_summary_total", training ? number(estimate->text_summary) : json_null()},
 	        {"by_way", ways},
 	        {"simulated", simulated_json(answer)},
+	        {"hooks", hooked_json(answer)},
 	        {"notes", notes},
 	        {"budget", budget ? number(budget) : json_null()},
 	        {"fits", budget ? json_boolean(answer->fits) : json_null()},

@@ -23,6 +23,7 @@ static const struct gm_estimate_formula_text formulas[] = {
         [GM_FORMULA_PAPER_FULL] = {"F * M * s * b * 2 * h", "FMsbh"},
         [GM_FORMULA_TEXT] = {"(4.6894e-4 * N + 1.8494e6) * B * L * P", "NBLP"},
         [GM_FORMULA_TEXT_BYTES] = {"(4.6894e-4 * N + 1.8494e6) * B * L", "NBL"},
+        [GM_FORMULA_HOOKS] = {"A", "A"},
         [GM_FORMULA_LOSS] = {"2 * T * V * 4", "TV"},
         [GM_FORMULA_KV] = {"B * (M * C + X * W) * k * P", "BMCXWkP"},
         [GM_FORMULA_WORKING] = {"(T * w + B * V) * P", "TwBVP"},
@@ -81,7 +82,7 @@ NAMES(gm_estimate_source_name, enum gm_estimate_source, [GM_SOURCE_TEXT] = "trai
         [GM_SOURCE_OPERATORS] = "operators", [GM_SOURCE_BITSANDBYTES] = "bitsandbytes")
 NAMES(gm_estimate_way_name, enum gm_estimate_way, [GM_ESTIMATE_BY_OPERATORS] = "operators",
         [GM_ESTIMATE_BY_PAPER] = "paper", [GM_ESTIMATE_BY_TEXT] = "text",
-        [GM_ESTIMATE_BY_TEXT_BYTES] = "text-bytes")
+        [GM_ESTIMATE_BY_TEXT_BYTES] = "text-bytes", [GM_ESTIMATE_BY_HOOKS] = "hooks")
 NAMES(gm_estimate_note_name, enum gm_estimate_note, [GM_NOTE_A_IS_BYTES] = "text_a_counts_bytes",
         [GM_NOTE_TOTALS_DIFFER] = "text_totals_differ",
         [GM_NOTE_AUTOCAST_KEEPS] = "autocast_keeps_parameters",
@@ -89,7 +90,8 @@ NAMES(gm_estimate_note_name, enum gm_estimate_note, [GM_NOTE_A_IS_BYTES] = "text
         [GM_NOTE_MLA_CACHE] = "latent_cache_is_smaller", [GM_NOTE_QUANTIZED] = "quantized",
         [GM_NOTE_NOT_MEASURED] = "activations_not_compared",
         [GM_NOTE_NO_ACTIVATIONS_EXACT] = "activations_by_fit",
-        [GM_NOTE_INDEX_ALONE] = "index_alone", [GM_NOTE_PAPER_ARCHITECTURE] = "paper_is_of_gpt")
+        [GM_NOTE_INDEX_ALONE] = "index_alone", [GM_NOTE_PAPER_ARCHITECTURE] = "paper_is_of_gpt",
+        [GM_NOTE_HOOKS_OUTPUTS] = "hooks_count_outputs")
 NAMES(gm_estimate_checkpointing_name,
         enum gm_estimate_checkpointing, [GM_ESTIMATE_CHECKPOINT_NONE] = "none",
         [GM_ESTIMATE_CHECKPOINT_SELECTIVE] = "selective", [GM_ESTIMATE_CHECKPOINT_FULL] = "full")

@@ -352,12 +352,66 @@ def test_an_architecture_without_a_formula_is_built(simulate, run_gpumem, tmp_pa
     ).check(1).out  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def hooks(estimate):
+    def hooks(*words):
+        return estimate(*words, "--method=hooks", f"--python={PYTHON}")
+
+    return hooks
+
+
+def test_hooks_count_what_the_text_counts(hooks):
+    """"Visualize and understand GPU memory in PyTorch": 5,065,216 for one token of this model."""
+    answer = hooks(CONFIG, "--batch=1", "--sequence=1")
+    assert (answer["hooks"]["token_bytes"], answer["hooks"]["bytes"]) == (5_065_216, 5_065_216)
+    assert (answer["method"], answer["bytes"]["activations"], answer["notes"]) == ("hooks", 5_065_216, ["hooks_count_outputs"])
+
+
+def test_hooks_add_up_the_outputs_of_all_modules(hooks, estimate, tmp_path):
+    """A llama's modules are known: what each returns for a token, and the tables of cosines and sines for a sequence."""
+    random_of = random.Random(7)
+    heads, per_head, layers = random_of.choice([2, 4]), random_of.choice([16, 32]), random_of.randrange(2, 5)
+    width, inner, vocab = heads * per_head, random_of.randrange(40, 200), random_of.randrange(500, 2000)
+    fields = {
+        "model_type": "llama", "hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": 1,
+        "intermediate_size": inner, "vocab_size": vocab, "head_dim": per_head, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    }  # fmt: skip
+    batch, sequence, size = 3, 17, 2
+    words = [config_file(tmp_path, **fields), f"--batch={batch}", f"--sequence={sequence}", "--dtype=bfloat16", "--zero=1", "--world=2"]
+    attention = width + 2 * per_head + 2 * width  # q; k and v; o, and the attention's own output
+    mlp = 3 * inner + 2 * width  # gate, up, the function between; down, and the MLP's own
+    token = width + layers * (2 * width + attention + mlp + width) + width + vocab
+    answer = hooks(*words)
+    assert answer["hooks"]["bytes"] == size * (batch * sequence * token + 2 * sequence * per_head)
+    assert answer["hooks"]["token_bytes"] == size * (token + 2 * per_head)
+    formula = estimate(*words)
+    for kind in ("parameters", "gradients", "optimizer_state", "optimizer_intermediates"):
+        assert answer["bytes"][kind] == formula["bytes"][kind]
+    (own,) = [way for way in answer["by_way"] if way["way"] == "hooks"]
+    assert (own["activations"], own["total"]) == (answer["hooks"]["bytes"], answer["total"])
+    assert [way for way in answer["by_way"] if way["way"] != "hooks"] == formula["by_way"]
+
+
+def test_hooks_need_no_formula(hooks, run_gpumem, tmp_path):
+    path = config_file(tmp_path, model_type="cohere", hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96,
+                       num_key_value_heads=4, vocab_size=1000, pad_token_id=0, bos_token_id=1, eos_token_id=2)  # fmt: skip
+    answer = hooks(path, "--sequence=64")
+    assert answer["bytes"]["parameters"] == 4 * answer["model"]["parameters"] > 0
+    assert answer["bytes"]["activations"] == answer["hooks"]["bytes"] > 0
+
+
 def test_code_that_a_config_names_is_not_loaded(run_gpumem, tmp_path):
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Evil: pass\n")
     path = config_file(tmp_path, model_type="evil", auto_map={"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"})
     run = run_gpumem("estimate", path, "--method=simulate", "--python", PYTHON).check(3)
     assert "transformers does not build it" in run.err and str(path) in run.err
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("words, message", [(("--tp=2",), "on one GPU"), (("--inference",), "of training"), (("--layers=2",), "as it is")])
+def test_what_hooks_cannot_count_is_refused(run_gpumem, words, message):
+    run = run_gpumem("estimate", CONFIG, "--method=hooks", *words).check(2)
+    assert message in run.err and "--method hooks" in run.err and run.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -35,17 +35,23 @@ SETTINGS = {
 
 
 def main():
-    print("| model | setting | formula | simulated | formula is |\n|---|---|---|---|---|")
+    print("| model | setting | formula | hooks | simulated | formula is | hooks are |\n|---|---|---|---|---|---|---|")
     for name, config in MODELS.items():
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "config.json"
             path.write_text(json.dumps(config))
             for setting, words in SETTINGS.items():
-                command = [ROOT / "build/bin/gpumem", "estimate", path, *words, "--method=simulate", f"--python={sys.executable}", "--json"]
-                answer = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-                formula, built = answer["formula_total"], answer["simulated"]["total"]
-                error = 100 * (formula - built) / built
-                print(f"| {name} | {setting} | {formula / 2**30:.2f} GiB | {built / 2**30:.2f} GiB | {round(error, 1) + 0:+.1f} % |".replace("+0.0", "0.0"), flush=True)
+                simulated, hooks = (ask(path, *words, f"--method={method}") for method in ("simulate", "hooks"))
+                built = simulated["simulated"]["total"]
+                figures = [simulated["formula_total"], hooks["total"], built]
+                errors = [round(100 * (figure - built) / built, 1) + 0 for figure in figures[:2]]
+                cells = [*(f"{figure / 2**30:.2f} GiB" for figure in figures), *(f"{error:+.1f} %".replace("+0.0", "0.0") for error in errors)]
+                print(f"| {name} | {setting} | {' | '.join(cells)} |", flush=True)
+
+
+def ask(*words):
+    command = [ROOT / "build/bin/gpumem", "estimate", *words, f"--python={sys.executable}", "--json"]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ class Other:
         source = ("import os, sys, builtins\n"
                   "os.write(%d, b'%%d %%d.' %% (id(sys.modules), id(vars(builtins))))\n"
                   "os.read(%d, 1)\n" % (writing, self.waits))  # fmt: skip
-        self.thread_of = threading.Thread(target=self.run, args=(source,), daemon=True)
+        self.thread_of = threading.Thread(target=self.run, args=(source, writing), daemon=True)
         self.thread_of.start()
         text = b""
         while not text.endswith(b"."):
@@ -47,11 +47,11 @@ class Other:
         self.thread = api.address("PyInterpreterState_ThreadHead", self.state)
         os.close(writing)
 
-    def run(self, source):
+    def run(self, source, writing):
         try:
             self.module.run_string(self.number, source)
         except Exception:
-            os.write(self.answers, b"0 0.")
+            os.write(writing, b"0 0.")
 
     def end(self):
         os.write(self.lets, b"x")
