@@ -289,12 +289,13 @@ struct gm_estimate_simulated {
 
 /* What the text's forward hooks add up: the bytes of the tensors that modules return, each
  * module's, also of those within others, in evaluation. The model is built on PyTorch's meta
- * device, without memory. */
+ * device, without memory; on the simulated device if it looks at values. */
 struct gm_estimate_hooked {
 	char torch[64], transformers[64]; /* versions */
 	uint64_t parameters, modules;     /* how many */
 	uint64_t token;                   /* bytes for one token: the text's A */
 	uint64_t bytes;                   /* for the batch and sequence of the settings */
+	bool on_meta;                     /* else on the simulated device */
 	double seconds;
 };
 

@@ -126,6 +126,8 @@ static void take_result(const json_t *result, struct heard *heard)
 	found->seconds = json_number_value(json_object_get(result, "seconds"));
 	found->total = gm_most(gm_most(found->backward, found->optimizer), found->inference);
 	heard->whole = found->parameters > 0 && found->total > 0;
+	const char *device = json_string_value(json_object_get(result, "device"));
+	heard->hooked.on_meta = device && strcmp(device, "meta") == 0;
 	heard->whole_hooks = found->parameters > 0 && heard->hooked.bytes > 0;
 }
 

@@ -1,5 +1,6 @@
 """Builds the model of a config on the simulated device, runs two steps of it, and tells what PyTorch's allocator had. With the
-method "hooks" it builds the model on the meta device and adds up what forward hooks see.
+method "hooks" it builds the model on the meta device and adds up what forward hooks see; a model that looks at values, which the
+meta device has not, is built on the simulated device instead.
 
 Standard input is a JSON object: method, config (a path), batch, sequence, dtype, autocast, optimizer, checkpointing, accumulation,
 attention, inference. Standard output gets one line, "result " and a JSON object, or "refused " and a reason. No code that a config
@@ -37,14 +38,10 @@ def peak_since_reset():
     return peak
 
 
-def device_of(asked):
-    return "meta" if asked["method"] == "hooks" else "cuda"
-
-
-def build(asked):
+def build(asked, device="cuda"):
     config = transformers.AutoConfig.from_pretrained(asked["config"], trust_remote_code=False)
     words = {"dtype": getattr(torch, asked["dtype"]), "attn_implementation": ATTENTION[asked["attention"]]}
-    with torch.device(device_of(asked)):
+    with torch.device(device):
         try:
             model = transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False, **words)
         except ValueError:  # some architectures have no efficient attention
@@ -99,6 +96,15 @@ def infer(model, asked, result):
     result["inference_peak"] = peak_since_reset()
 
 
+def simulate(asked, result):
+    torch.cuda.init()
+    model = build(asked)
+    result["parameters"] = sum(p.numel() for p in model.parameters())
+    result["parameter_bytes"] = sum(p.numel() * p.element_size() for p in model.parameters())
+    (infer if asked["inference"] else train)(model, asked, result)
+    result["reserved"] = torch.cuda.max_memory_reserved()
+
+
 def outputs_of(model, batch, sequence):
     """Bytes of the tensors that modules return in a forward pass, as the text's hooks add them up."""
     sizes = []
@@ -110,14 +116,23 @@ def outputs_of(model, batch, sequence):
 
     hooks = [module.register_forward_hook(hook) for module in model.modules()]
     with torch.no_grad():
-        model(torch.zeros((batch, sequence), dtype=torch.long, device="meta"))
+        model(torch.zeros((batch, sequence), dtype=torch.long, device=model.device))
     for one in hooks:
         one.remove()
     return sum(sizes)
 
 
-def count(model, asked, result):
-    model.eval()
+def count(asked, result):
+    try:
+        count_on("meta", asked, result)
+    except (NotImplementedError, RuntimeError):
+        count_on("cuda", asked, result)
+
+
+def count_on(device, asked, result):
+    model = build(asked, device).eval()
+    result["device"] = device
+    result["parameters"] = sum(p.numel() for p in model.parameters())
     result["modules"] = sum(1 for _ in model.modules())
     result["token_bytes"] = outputs_of(model, 1, 1)
     result["output_bytes"] = outputs_of(model, asked["batch"], asked["sequence"])
@@ -127,22 +142,17 @@ def main():
     asked = json.load(sys.stdin)
     started = time.monotonic()
     result = {"torch": torch.__version__, "transformers": transformers.__version__}
-    hooks = asked["method"] == "hooks"
-    if not hooks:
-        torch.cuda.init()
     try:
-        model = build(asked)
-        result["parameters"] = sum(p.numel() for p in model.parameters())
-        result["parameter_bytes"] = sum(p.numel() * p.element_size() for p in model.parameters())
-        (count if hooks else infer if asked["inference"] else train)(model, asked, result)
+        if asked["method"] == "hooks":
+            count(asked, result)
+        else:
+            simulate(asked, result)
     except torch.OutOfMemoryError:
         print("refused the model does not fit the simulated device", flush=True)
         return
     except Exception as error:  # of transformers, for a config that it cannot build
         print("refused", " ".join(f"{type(error).__name__}: {error}".split())[:300], flush=True)
         return
-    if not hooks:
-        result["reserved"] = torch.cuda.max_memory_reserved()
     result["seconds"] = time.monotonic() - started
     print("result", json.dumps(result), flush=True)
 

@@ -253,10 +253,11 @@ static void put_hooked(const struct gm_estimate_answer *answer, FILE *out)
 	const struct gm_estimate_hooked *found = &answer->hooked;
 	char token[GM_SIZE_GROUPED], modules[GM_SIZE_GROUPED];
 	gm_put(out,
-	        "built by transformers %s on PyTorch %s, on the meta device: %s modules return %s "
-	        "bytes for one token\n",
-	        found->transformers, found->torch, gm_text_grouped(found->modules, modules),
-	        gm_text_grouped(found->token, token));
+	        "built by transformers %s on PyTorch %s, on %s: %s modules return %s bytes for one "
+	        "token\n",
+	        found->transformers, found->torch,
+	        found->on_meta ? "the meta device" : "a simulated device",
+	        gm_text_grouped(found->modules, modules), gm_text_grouped(found->token, token));
 }
 
 static void put_formula(const struct gm_estimate_answer *answer, FILE *out)

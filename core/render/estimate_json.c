@@ -123,9 +123,10 @@ static json_t *hooked_json(const struct gm_estimate_answer *answer)
 	const struct gm_estimate_hooked *found = &answer->hooked;
 	if (!answer->has_hooked)
 		return json_null();
-	return json_pack("{s:o,s:o,s:f,s:o,s:o,s:o}", "torch", gm_json_string(found->torch),
-	        "transformers", gm_json_string(found->transformers), "seconds", found->seconds,
-	        "modules", number(found->modules), "token_bytes", number(found->token), "bytes",
+	return json_pack("{s:o,s:o,s:s,s:f,s:o,s:o,s:o}", "torch", gm_json_string(found->torch),
+	        "transformers", gm_json_string(found->transformers), "device",
+	        found->on_meta ? "meta" : "cuda", "seconds", found->seconds, "modules",
+	        number(found->modules), "token_bytes", number(found->token), "bytes",
 	        number(found->bytes));
 }
 

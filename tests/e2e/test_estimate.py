@@ -392,6 +392,17 @@ def test_hooks_add_up_the_outputs_of_all_modules(hooks, estimate, tmp_path):
     assert [way for way in answer["by_way"] if way["way"] != "hooks"] == formula["by_way"]
 
 
+def test_a_model_that_looks_at_values_is_counted_on_the_simulated_device(hooks, tmp_path):
+    fields = {"model_type": "gpt2", "vocab_size": 600, "n_embd": 64, "n_layer": 2, "n_head": 2, "n_positions": 64, "pad_token_id": 0}  # it looks for padding
+    answer = hooks(config_file(tmp_path, **fields), "--batch=2", "--sequence=8")
+    # of a token: the embeddings and their dropout; c_attn, c_proj, its dropout, attention; c_fc, the function, c_proj, dropout, MLP; norms
+    layer = 64 * (3 + 1 + 1 + 1) + 64 * (4 + 4 + 1 + 1 + 1) + 2 * 64 + 64
+    token = 64 + 64 + 2 * layer + 64 + 600
+    positions = 8 * 64  # which all sequences share
+    assert answer["hooks"]["device"] == "cuda"
+    assert answer["hooks"]["bytes"] == 4 * (2 * 8 * token + positions)
+
+
 def test_hooks_need_no_formula(hooks, run_gpumem, tmp_path):
     path = config_file(tmp_path, model_type="cohere", hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96,
                        num_key_value_heads=4, vocab_size=1000, pad_token_id=0, bos_token_id=1, eos_token_id=2)  # fmt: skip

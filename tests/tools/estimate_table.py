@@ -1,4 +1,4 @@
-"""The table of docs/estimate.md: the formula beside the model that is built on the simulated device.
+"""The table of docs/estimate.md: the formula and hooks, compared with the model that runs on the simulated device.
 
     .venv/bin/python tests/tools/estimate_table.py
 """
