@@ -41,7 +41,7 @@ def test_a_variable_and_a_line_mean_the_last_released_block_of_theirs(run_gpumem
         assert count > 1
         done = run_gpumem("why", loop, text, "--json").check()
         assert done.json() == everything[number], text
-        assert f"gpumem: {text} means {count} blocks: " in done.err
+        assert f"gpumem: {text} matches {count} blocks: " in done.err
 
 
 def test_what_means_no_block_is_refused_with_what_would(run_gpumem, loop):
