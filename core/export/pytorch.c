@@ -247,7 +247,7 @@ static struct sums sum_up(const struct gm_block *const *blocks, size_t count)
 	struct sums sums = {0};
 	for (size_t i = 0; i < count; i++) {
 		sums.active += blocks[i]->size;
-		sums.requested += blocks[i]->requested ? blocks[i]->requested : blocks[i]->size;
+		sums.requested += gm_block_requested(blocks[i]);
 		if (blocks[i]->free_requested == GM_NO_EVENT)
 			sums.allocated += blocks[i]->size;
 	}

@@ -168,7 +168,7 @@ static bool may_be_workspace(
 	enum { BYTE = 0 }; /* c10::ScalarType */
 	struct gm_event event;
 	struct gm_log_tensor tensor;
-	if (!is_workspace_size(block->requested ? block->requested : block->size) ||
+	if (!is_workspace_size(gm_block_requested(block)) ||
 	        (origin->flags & GM_FROM_ATEN && !(origin->flags & GM_FROM_BLAS)))
 		return false;
 	if (block->alloc == GM_NO_EVENT || !gm_log_has_tensors(working->model->log))
@@ -197,7 +197,7 @@ static bool is_parameter_size(const struct working *working, uint64_t requested)
 static bool is_workspace_of_one_call(const struct working *working, const struct gm_block *block,
         const struct gm_site *site, const struct origin *origin, enum gm_phase phase)
 {
-	uint64_t size = block->requested ? block->requested : block->size;
+	uint64_t size = gm_block_requested(block);
 	bool computes = phase == GM_PHASE_FORWARD || phase == GM_PHASE_RECOMPUTE ||
 	                phase == GM_PHASE_BACKWARD || phase == GM_PHASE_EVALUATION ||
 	                phase == GM_PHASE_PREFILL || phase == GM_PHASE_DECODE;
@@ -253,7 +253,7 @@ static enum gm_category_reason in_backward(const struct working *working,
 		                                        : freed_in_backward(working, block);
 	if (origin->flags & GM_FROM_REDUCE)
 		return GM_REASON_GRADIENT_REDUCED;
-	bool fits = is_parameter_size(working, block->requested ? block->requested : block->size);
+	bool fits = is_parameter_size(working, gm_block_requested(block));
 	if (!died && !fits && may_be_workspace(working, block, origin))
 		return GM_REASON_WORKSPACE_SIZED;
 	if (fits || (died && died->phase == GM_PHASE_ZERO_GRAD) || !working->parameter_count)
@@ -410,7 +410,7 @@ static bool look_at_all(struct working *working)
 			continue;
 		if (origin->apply_line && origin->apply_line < working->param_line)
 			working->param_line = origin->apply_line;
-		fits = gm_array_push(&sizes, block->requested ? block->requested : block->size);
+		fits = gm_array_push(&sizes, gm_block_requested(block));
 	}
 	if (sizes.count)
 		qsort(sizes.items, sizes.count, sizeof(*sizes.items), compare_sizes);

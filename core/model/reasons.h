@@ -19,12 +19,6 @@ struct gm_categories {
 	size_t count;
 };
 
-/* Bytes as asked for; where that is not known, as handed out. */
-static inline uint64_t gm_block_requested(const struct gm_block *block)
-{
-	return block->requested ? block->requested : block->size;
-}
-
 /* inferred.c: what the reasons of the others tell of blocks that have none. False: no memory. */
 bool gm_reasons_infer(const struct gm_model *model, struct gm_categories *categories);
 

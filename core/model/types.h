@@ -59,6 +59,11 @@ struct gm_segment {
 	                unmapped */
 };
 
+/* Bytes as asked for; where that is not recorded, as allocated. */
+static inline uint64_t gm_block_requested(const struct gm_block *block)
+{
+	return block->requested ? block->requested : block->size;
+}
 /* The event that ended a block's being allocated: its free, as requested where the record has that.
  * GM_NO_EVENT: none. */
 static inline uint32_t gm_block_end(const struct gm_block *block)

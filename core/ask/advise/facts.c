@@ -139,6 +139,14 @@ uint64_t gm_advise_elements(const struct gm_log_tensor *tensor)
 	return elements;
 }
 
+bool gm_advise_site(
+        const struct gm_advise_facts *facts, uint32_t block, struct gm_frame_place *ret_place)
+{
+	uint32_t python, native;
+	gm_model_stacks(facts->model, gm_model_block(facts->model, block)->alloc, &python, &native);
+	return gm_place_site(facts->log, python, ret_place);
+}
+
 bool gm_advise_on_stack(
         const struct gm_advise_facts *facts, uint32_t block, const char *name, bool begins)
 {

@@ -70,6 +70,14 @@ static inline enum gm_category gm_advise_category(
 {
 	return (enum gm_category)facts->blocks[block].category;
 }
+/* Did the optimizer's step allocate it and release it again? */
+static inline bool gm_advise_is_optimizer_temporary(
+        const struct gm_advise_facts *facts, uint32_t block)
+{
+	return gm_advise_counts(facts, block) &&
+	       gm_advise_phase(facts, block) == GM_PHASE_OPTIMIZER &&
+	       gm_advise_category(facts, block) == GM_CATEGORY_TEMPORARY;
+}
 /* The tensor that the block was allocated for; false: it was not recorded. */
 bool gm_advise_tensor(
         const struct gm_advise_facts *facts, uint32_t block, struct gm_log_tensor *ret_tensor);
@@ -77,6 +85,9 @@ bool gm_advise_tensor(
 uint8_t gm_advise_sign(const struct gm_advise_facts *facts, uint32_t block);
 /* How many elements; 0: not recorded, or beyond 2^62. */
 uint64_t gm_advise_elements(const struct gm_log_tensor *tensor);
+/* The frame of the block's allocation that the answer names; false: it has no Python stack. */
+bool gm_advise_site(
+        const struct gm_advise_facts *facts, uint32_t block, struct gm_frame_place *ret_place);
 /* Does a function of this name (the last part of it; with `begins`, a name that begins so) stand on
  * the stack of the block's allocation? */
 bool gm_advise_on_stack(

@@ -132,21 +132,14 @@ static uint64_t held_steps(const struct gm_advise_facts *facts, uint32_t block)
 	return (last ? last : facts->step_count) - gm_advise_step(facts, block);
 }
 
-static bool site_of(
-        const struct gm_advise_facts *facts, uint32_t block, struct gm_frame_place *ret_place)
-{
-	uint32_t python, native;
-	gm_model_stacks(facts->model, gm_model_block(facts->model, block)->alloc, &python, &native);
-	return gm_place_site(facts->log, python, ret_place);
-}
-
 struct gm_error *gm_measure_find_held(
         const struct gm_advise_facts *facts, struct gm_candidates *candidates)
 {
 	size_t found = 0;
 	for (uint32_t i = 0; i < gm_model_block_count(facts->model) && found < PLACES_MAX; i++) {
 		struct gm_frame_place place;
-		if (!gm_advise_counts(facts, i) || !is_held(facts, i) || !site_of(facts, i, &place))
+		if (!gm_advise_counts(facts, i) || !is_held(facts, i) ||
+		        !gm_advise_site(facts, i, &place))
 			continue;
 		uint64_t held = held_steps(facts, i) * gm_model_block(facts->model, i)->size;
 		struct gm_candidate *known = NULL;
@@ -185,7 +178,7 @@ struct gm_error *gm_measure_held(const struct gm_advise_facts *facts,
 	for (uint32_t i = 0; i < gm_model_block_count(facts->model); i++) {
 		struct gm_frame_place place;
 		if (bound == GM_BOUND_LEAST || !gm_advise_counts(facts, i) || !is_held(facts, i) ||
-		        !site_of(facts, i, &place))
+		        !gm_advise_site(facts, i, &place))
 			continue;
 		if (candidate->measure == GM_MEASURE_HELD_ALL ||
 		        (place.code == candidate->code && place.line == candidate->place.line))

@@ -32,9 +32,7 @@ static const struct optimizer *foreach_of(
         const struct gm_advise_facts *facts, uint32_t block, struct last_stack *last)
 {
 	uint32_t python, native;
-	if (!gm_advise_counts(facts, block) ||
-	        gm_advise_category(facts, block) != GM_CATEGORY_TEMPORARY ||
-	        gm_advise_phase(facts, block) != GM_PHASE_OPTIMIZER)
+	if (!gm_advise_is_optimizer_temporary(facts, block))
 		return NULL;
 	gm_model_stacks(facts->model, gm_model_block(facts->model, block)->alloc, &python, &native);
 	if (python == last->stack)
@@ -115,8 +113,7 @@ struct gm_error *gm_measure_fused(const struct gm_advise_facts *facts,
 static void drop_temporaries(const struct gm_advise_facts *facts, struct gm_whatif *whatif)
 {
 	for (uint32_t i = 0; i < gm_model_block_count(facts->model); i++)
-		if (gm_advise_counts(facts, i) && gm_advise_phase(facts, i) == GM_PHASE_OPTIMIZER &&
-		        gm_advise_category(facts, i) == GM_CATEGORY_TEMPORARY)
+		if (gm_advise_is_optimizer_temporary(facts, i))
 			gm_whatif_resize(whatif, i, 0);
 }
 
@@ -135,7 +132,7 @@ struct gm_error *gm_measure_states_8bit(const struct gm_advise_facts *facts,
 		        gm_advise_category(facts, i) != GM_CATEGORY_OPTIMIZER_STATE)
 			continue;
 		const struct gm_block *block = gm_model_block(facts->model, i);
-		uint64_t bytes = block->requested ? block->requested : block->size;
+		uint64_t bytes = gm_block_requested(block);
 		struct gm_log_tensor tensor;
 		uint64_t elements = gm_advise_tensor(facts, i, &tensor)
 		                            ? gm_advise_elements(&tensor)

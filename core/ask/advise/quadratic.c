@@ -84,12 +84,10 @@ struct scores {
 	uint32_t site; /* the function that calls the softmax: a code object */
 };
 
-static uint32_t site_of(const struct gm_advise_facts *facts, uint32_t block)
+static uint32_t code_of(const struct gm_advise_facts *facts, uint32_t block)
 {
-	uint32_t python, native;
 	struct gm_frame_place place = {0};
-	gm_model_stacks(facts->model, gm_model_block(facts->model, block)->alloc, &python, &native);
-	gm_place_site(facts->log, python, &place);
+	gm_advise_site(facts, block, &place);
 	return place.code;
 }
 
@@ -103,7 +101,7 @@ static bool is_softmax(
 	        !(gm_advise_sign(facts, block) & GM_SIGN_SOFTMAX))
 		return false;
 	*ret_scores = (struct scores){gm_advise_elements(&tensor),
-	        tensor.sizes[tensor.dimensions - 1], site_of(facts, block)};
+	        tensor.sizes[tensor.dimensions - 1], code_of(facts, block)};
 	return true;
 }
 
@@ -128,7 +126,7 @@ static bool is_operand(
 	if (gm_advise_phase(facts, block) != GM_PHASE_FORWARD ||
 	        (gm_advise_sign(facts, block) & both) != both)
 		return false;
-	uint32_t site = site_of(facts, block);
+	uint32_t site = code_of(facts, block);
 	for (size_t i = 0; i < all->list.count; i++)
 		if (all->list.items[i].site == site)
 			return true;

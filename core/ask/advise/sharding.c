@@ -16,9 +16,7 @@ static void share_optimizer(
 		        gm_advise_category(facts, i) == GM_CATEGORY_OPTIMIZER_STATE)
 			gm_whatif_resize(whatif, i, share(whatif->size[i], ranks));
 	for (uint32_t i = 0; i < gm_model_block_count(facts->model) && whatif->changes; i++)
-		if (gm_advise_counts(facts, i) &&
-		        gm_advise_category(facts, i) == GM_CATEGORY_TEMPORARY &&
-		        gm_advise_phase(facts, i) == GM_PHASE_OPTIMIZER)
+		if (gm_advise_is_optimizer_temporary(facts, i))
 			gm_whatif_resize(whatif, i, share(whatif->size[i], ranks));
 }
 

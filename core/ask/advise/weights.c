@@ -16,8 +16,7 @@ static uint64_t hash(const struct gm_log_tensor *tensor, bool reversed)
 
 static uint64_t requested(const struct gm_advise_facts *facts, uint32_t block)
 {
-	const struct gm_block *of = gm_model_block(facts->model, block);
-	return of->requested ? of->requested : of->size;
+	return gm_block_requested(gm_model_block(facts->model, block));
 }
 
 static int compare(const void *a, const void *b)
