@@ -4,6 +4,7 @@
 
 #include "ask/zero/deepspeed.h"
 #include "ask/zero/deepspeed3.h"
+#include "ask/zero/deepspeed_bf16.h"
 #include "ask/zero/devices.h"
 #include "ask/zero/fsdp1.h"
 #include "ask/zero/fsdp2.h"
@@ -62,6 +63,8 @@ static bool see_object(void *context, uint64_t object)
 		push(reading, &reading->deepspeed, object);
 	} else if (gm_python_is_instance(python, object, "DeepSpeedZeroOptimizer_Stage3")) {
 		push(reading, &reading->deepspeed3, object);
+	} else if (gm_python_is_instance(python, object, "BF16_Optimizer")) {
+		push(reading, &reading->deepspeed_bf16, object);
 	} else if (gm_python_is_instance(python, object, "FlatParamHandle")) {
 		push(reading, &reading->fsdp1, object);
 	} else if (gm_python_is_instance(python, object, "FSDPParam")) {
@@ -90,6 +93,7 @@ static void reading_deinit(struct gm_zero_reading *reading)
 	gm_array_deinit(&reading->redundancy);
 	gm_array_deinit(&reading->deepspeed);
 	gm_array_deinit(&reading->deepspeed3);
+	gm_array_deinit(&reading->deepspeed_bf16);
 	gm_array_deinit(&reading->fsdp2);
 	gm_array_deinit(&reading->fsdp1);
 	gm_array_deinit(&reading->optimizers);
@@ -172,6 +176,7 @@ static struct gm_error *fill_shardings(
 	        {&reading->redundancy, gm_zero_redundancy},
 	        {&reading->deepspeed, gm_zero_deepspeed},
 	        {&reading->deepspeed3, gm_zero_deepspeed3},
+	        {&reading->deepspeed_bf16, gm_zero_deepspeed_bf16},
 	        {&reading->of_fsdp1, gm_zero_fsdp1},
 	        {&reading->of_fsdp2, gm_zero_fsdp2},
 	};

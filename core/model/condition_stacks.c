@@ -141,6 +141,24 @@ static bool collective_fits(const char *name, const struct gm_clause *clause)
 	return name_fits(bare, &plain);
 }
 
+/* What a frame of Python tells of a collective; NULL: nothing. FSDP2 (fully_shard) makes the
+ * collectives' buffers itself, in functions such as foreach_all_gather() and foreach_reduce(),
+ * which scatters too. */
+static const char *collective_of(const struct gm_condition_frame *frame)
+{
+	const char *name = gm_plain_name(frame->function);
+	if (gm_text_ends_with(frame->file, "torch/distributed/distributed_c10d.py") ||
+	        strstr(frame->file, "torch/distributed/_functional_collectives"))
+		return name;
+	if (!gm_text_ends_with(
+	            frame->file, "torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py"))
+		return NULL;
+	if (strncmp(name, "foreach_all_gather", strlen("foreach_all_gather")) == 0)
+		return "all_gather";
+	return strncmp(name, "foreach_reduce", strlen("foreach_reduce")) == 0 ? "reduce_scatter"
+	                                                                      : NULL;
+}
+
 /* A function of torch.distributed, in Python or in C++, that is on a stack; "none": none is. */
 static enum gm_truth judge_collective(
         const struct gm_condition_stacks *stacks, const struct gm_clause *clause)
@@ -151,11 +169,11 @@ static enum gm_truth judge_collective(
 	bool any = false, inside = false;
 	size_t python = 0, native = 0;
 	for (; python < FRAMES_MAX && stacks->python(stacks->context, python, &frame); python++) {
-		if (!gm_text_ends_with(frame.file, "torch/distributed/distributed_c10d.py") &&
-		        !strstr(frame.file, "torch/distributed/_functional_collectives"))
+		const char *collective = collective_of(&frame);
+		if (!collective)
 			continue;
 		inside = true;
-		any |= collective_fits(gm_plain_name(frame.function), clause);
+		any |= collective_fits(collective, clause);
 	}
 	for (; native < FRAMES_MAX && (function = stacks->native(stacks->context, native));
 	        native++) {

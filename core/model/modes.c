@@ -14,8 +14,8 @@ enum { FRAMES_MAX = 256 };
 struct facts {
 	bool known;
 	bool loads;    /* a dataset is being read */
-	bool inner;    /* autograd's own code has switched it off: a checkpoint, a function with its
-	                  own backward */
+	bool inner;    /* PyTorch's own code has switched it off: a checkpoint, a function with its
+	                  own backward, a function of PyTorch under @torch.no_grad() */
 	uint64_t call; /* where the outermost module is called: a hash of the frames around; 0: none
 	                  is */
 };
@@ -28,6 +28,7 @@ struct gm_modes {
 	uint64_t call;      /* 0: in none */
 	uint32_t call_from; /* its first event */
 	bool call_grad;     /* autograd has recorded in it */
+	bool call_inner;    /* so far only PyTorch's own code has switched it off in it */
 	/* events one behind another while autograd was off */
 	bool off;
 	uint32_t off_from;
@@ -55,6 +56,14 @@ void gm_modes_destroy(struct gm_modes *modes)
 	free(modes);
 }
 
+/* A function of PyTorch's that @torch.no_grad() wraps, such as FSDP2's foreach_all_gather(): frame
+ * `i` is the wrapper's, the one before it the function's. */
+static bool is_wrapped_inside(const struct gm_step_frame *frames, size_t i)
+{
+	return i > 0 && gm_text_ends_with(frames[i].file, "torch/utils/_contextlib.py") &&
+	       strstr(frames[i - 1].file, "/torch/distributed/");
+}
+
 static void find_facts(struct gm_modes *modes, uint32_t stack, struct facts *facts)
 {
 	struct gm_step_frame frames[FRAMES_MAX];
@@ -64,7 +73,8 @@ static void find_facts(struct gm_modes *modes, uint32_t stack, struct facts *fac
 	for (size_t i = count; i-- > 0;) {
 		const struct gm_step_frame *frame = &frames[i];
 		facts->inner |= gm_text_ends_with(frame->file, "torch/autograd/function.py") ||
-		                gm_text_ends_with(frame->file, "torch/utils/checkpoint.py");
+		                gm_text_ends_with(frame->file, "torch/utils/checkpoint.py") ||
+		                is_wrapped_inside(frames, i);
 		if (facts->call)
 			continue;
 		facts->loads |= gm_frame_phase(frame) == GM_PHASE_DATA;
@@ -112,7 +122,7 @@ static enum gm_phase of_call(struct gm_modes *modes, const struct gm_mode_event 
 	if (facts->call != modes->call) {
 		modes->call = facts->call;
 		modes->call_from = event->number;
-		modes->call_grad = false;
+		modes->call_grad = modes->call_inner = false;
 	}
 	if (grad) {
 		/* an evaluation after the last iteration that leaves autograd on is one all the
@@ -125,11 +135,18 @@ static enum gm_phase of_call(struct gm_modes *modes, const struct gm_mode_event 
 		modes->call_grad = true;
 		return GM_PHASE_FORWARD;
 	}
-	if (modes->call_grad || (facts->inner && !modes->off_evaluates))
+	if (modes->call_grad || (facts->inner && !modes->off_evaluates)) {
+		modes->call_inner |= !modes->call_grad;
 		return GM_PHASE_FORWARD;
-	if (!modes->off_evaluates)
-		*ret_change = (struct gm_mode_change){modes->off_from,
-		        bit(GM_PHASE_DATA) | bit(GM_PHASE_OTHER), GM_PHASE_EVALUATION};
+	}
+	if (!modes->off_evaluates) {
+		uint32_t since = modes->off_from, from = bit(GM_PHASE_DATA) | bit(GM_PHASE_OTHER);
+		if (modes->call_inner) {
+			since = modes->call_from < since ? modes->call_from : since;
+			from |= bit(GM_PHASE_FORWARD);
+		}
+		*ret_change = (struct gm_mode_change){since, from, GM_PHASE_EVALUATION};
+	}
 	modes->off_evaluates = true;
 	return GM_PHASE_EVALUATION;
 }

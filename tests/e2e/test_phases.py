@@ -146,3 +146,28 @@ def test_steps_are_the_programs_own(known):
             assert event["step"] == window[3], (kind, event, window)
             steps.add(event["step"])
     assert len(steps) >= 4
+
+
+FSDP2 = PROGRAM.with_name("fsdp2_phases.py")
+ONE_OF_TWO = ("--rank", "1", "--world", "2")
+
+
+def test_fsdp2s_collectives_belong_to_the_pass_that_calls_them(run_gpumem, tmp_path):
+    """FSDP2 allocates for them under torch.no_grad(), first of all in a module's call: that makes no evaluation of a forward."""
+    log = tmp_path / "run.gpumem"
+    run_gpumem("run", "--sim=h100-80gbx2", *ONE_OF_TWO, "-o", log, "--", PYTHON, FSDP2).check()
+    told = collections.Counter()
+    for line in run_gpumem("events", log, "--json", "--stacks").check().out.splitlines():
+        event = json.loads(line)
+        functions = [frame["function"] for frame in event.get("python", [])]
+        for function in {"forward", "evaluation", "wrapped_evaluation"} & {name for name in functions if "." not in name}:
+            gathers = any(name.startswith("foreach_all_gather") for name in functions)
+            told[function.removeprefix("wrapped_"), event["phase"], gathers] += event["action"] == "alloc"
+    assert {(function, phase) for function, phase, _ in told} == {("forward", "forward"), ("evaluation", "evaluation")}, told
+    assert {gathers for _, _, gathers in told} == {True, False} and min(told.values()) > 5, told
+
+
+def test_fsdp2s_first_collective_is_in_forward_while_the_pass_runs(run_gdb):
+    commands = ["gpumem record --engine agent", "gpumem until collective=all_gather", "gpumem blocks", "kill"]
+    run = run_gdb(commands, FSDP2, sim="h100-80gbx2", sim_options=ONE_OF_TWO)
+    assert "in step 1 (forward)" in run.out and "evaluation" not in run.out, run.out

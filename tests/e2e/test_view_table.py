@@ -86,6 +86,7 @@ def test_a_condition_selects_the_blocks_of_where(condition, opened, recording, r
 
 MODULE = "/usr/lib/python3/dist-packages/torch/nn/modules/module.py"
 DISTRIBUTED = "/usr/lib/python3/dist-packages/torch/distributed/"
+FSDP2 = DISTRIBUTED + "fsdp/_fully_shard/_fsdp_collectives.py"
 STACKS = [
     [("a.py", 1, "Net.forward"), (MODULE, 9, "Module._call_impl"), ("a.py", 2, "main")],
     [("a.py", 1, "Inner.forward"), (MODULE, 9, "_call_impl"), ("a.py", 5, "f.<locals>.Net.forward"), (MODULE, 8, "_wrapped_call_impl")],
@@ -98,6 +99,9 @@ STACKS = [
     [("??", 0, "at::native::add(at::Tensor)"), ("a.py", 7, "step")],
     [(DISTRIBUTED + "_functional_collectives.py", 7, "all_gather_tensor"), ("a.py", 7, "step")],
     [("??", 0, "c10d::ProcessGroupNCCL::~ProcessGroupNCCL()"), ("a.py", 7, "step")],
+    [("??", 0, "at::empty()"), (FSDP2, 55, "DefaultAllocMixin.allocate"), (FSDP2, 351, "foreach_all_gather"), ("a.py", 7, "step")],
+    [("??", 0, "at::empty()"), (FSDP2, 55, "DefaultAllocMixin.allocate"), (FSDP2, 604, "foreach_reduce"), ("a.py", 7, "step")],
+    [("??", 0, "at::empty()"), (FSDP2, 287, "split_with_sizes_copy"), ("a.py", 7, "step")],
 ]
 
 
@@ -105,7 +109,7 @@ def test_modules_and_collectives_are_those_of_where(chromium, run_gpumem, tmp_pa
     path = snapshot(tmp_path / "stacks.pickle", [entry("alloc", 4096 * (i + 1), 512, *frames) for i, frames in enumerate(STACKS)])
     last, results = len(STACKS) - 1, set()
     with Opened(chromium, view(run_gpumem, path)) as shown:
-        for value in ("Net", "Inner", "forward", "none", "all_reduce", "allreduce", "all_gather_tensor", "a", "Process"):
+        for value in ("Net", "Inner", "forward", "none", "all_reduce", "allreduce", "all_gather_tensor", "all_gather", "reduce_scatter", "a", "Process"):
             for clause in (f"{fact}{compare}{value}" for fact in ("module", "collective") for compare in ("=", "!=", "~")):
                 told = blocks_at(run_gpumem, path, last, f"--where={clause}")
                 found = shown.evaluate(FOUND, [clause, last])

@@ -95,6 +95,9 @@ def modules(event):
 
 def collectives(event):
     found = [frame["function"].split(".")[-1] for frame in event["python"] if frame["file"].endswith("torch/distributed/distributed_c10d.py")]
+    of_fsdp2 = [frame["function"] for frame in event["python"] if frame["file"].endswith("_fully_shard/_fsdp_collectives.py")]
+    found += ["all_gather" for function in of_fsdp2 if function.startswith("foreach_all_gather")]
+    found += ["reduce_scatter" for function in of_fsdp2 if function.startswith("foreach_reduce")]
     for frame in event["native"]:
         match = re.match(r"c10d::(?:\w+::)*(\w+)[(<]", frame["function"] or "")
         found += [match[1]] if match else []

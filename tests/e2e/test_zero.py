@@ -14,6 +14,7 @@ from conftest import PYTHON, ROOT, run_process, spawning, wait_until
 PROGRAM = ROOT / "tests" / "e2e" / "programs" / "zero_models.py"
 DEEPSPEED = PROGRAM.with_name("zero_deepspeed.py")
 DEEPSPEED3 = PROGRAM.with_name("zero_deepspeed3.py")
+DEEPSPEED_BF16 = PROGRAM.with_name("zero_deepspeed_bf16.py")
 FSDP1 = PROGRAM.with_name("zero_fsdp1.py")
 FSDP2 = PROGRAM.with_name("zero_fsdp2.py")
 KINDS = ("gradients", "parameters", "offload", "gathered", "persistent", "low_precision")
@@ -173,6 +174,19 @@ def wrong_in_deepspeed(truth, told):
     return wrong
 
 
+def wrong_in_deepspeed_bf16(truth, told):
+    """The same of a BF16_Optimizer: the accumulated gradients take four bytes an element instead of two, and .grad is a second copy."""
+    wrong, compare = comparison(truth["given"])
+    compare("class", told["class"], "BF16_Optimizer")
+    elements = sum(parameter["elements"] for parameter in truth["parameters"])
+    (term,) = [term for term in told["terms"] if term["term"] == "gradients"]
+    compare("dtype of gradients", term["differences"].get("other_dtype", 0), 2 * elements)
+    compare("second gradients", term["differences"].get("duplicate", 0), truth["second_gradients"])
+    compare("padding of gradients", term["differences"].get("padding", 0), truth["bytes"]["gradients"] - 4 * elements - truth["second_gradients"])
+    compare("rank", told["rank"], truth["rank"])
+    return wrong + wrong_in_deepspeed(truth, told)
+
+
 def wrong_in_deepspeed3(truth, told):
     """Of one engine of one rank: stage 3, all over N; each parameter's parts are equal by padding."""
     given = truth["given"]
@@ -330,6 +344,13 @@ def test_each_byte_of_deepspeeds_random_engines_is_the_ideal_and_what_is_named(r
     needs_deepspeed()
     truths = ranks(world, first, 6, DEEPSPEED)
     wrong = wrong_of(run_gpumem, truths, wrong_in_deepspeed)
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize(("world", "first", "count"), [(2, 0, 8), pytest.param(3, 100, 50, marks=pytest.mark.long), pytest.param(4, 200, 50, marks=pytest.mark.long)])
+def test_each_byte_of_deepspeeds_bf16_optimizer_is_the_ideal_and_what_is_named(run_gpumem, ranks, world, first, count):
+    needs_deepspeed()
+    wrong = wrong_of(run_gpumem, ranks(world, first, count, DEEPSPEED_BF16), wrong_in_deepspeed_bf16)
     assert not wrong, wrong
 
 

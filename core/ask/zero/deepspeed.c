@@ -81,7 +81,7 @@ static bool see_first_of_mine(void *context, uint64_t item, uint64_t index)
 	return false;
 }
 
-static void read_parts(struct gm_zero_engine *engine)
+void gm_zero_engine_parts(struct gm_zero_engine *engine)
 {
 	struct gm_zero_reading *reading = engine->parameters->reading;
 	struct gm_zero_sharding *sharding = engine->parameters->sharding;
@@ -156,6 +156,16 @@ static bool see_parameter(void *context, uint64_t item, uint64_t index)
 	return !engine->parameters->reading->no_memory;
 }
 
+void gm_zero_engine_parameters(struct gm_zero_engine *engine)
+{
+	for (size_t i = 0; i < engine->groups.count; i++) {
+		engine->group = &engine->groups.items[i];
+		gm_zero_items(engine->parameters->reading, engine->group->parameters, see_parameter,
+		        engine);
+	}
+	count_padding(engine);
+}
+
 void gm_zero_deepspeed(struct gm_zero_parameters *parameters, uint64_t object)
 {
 	enum { PARAMETERS, REORDERED, FLAT, PARTS, MINE, FIRST, MASTERS, STAGE, INNER, COUNT };
@@ -191,12 +201,8 @@ void gm_zero_deepspeed(struct gm_zero_parameters *parameters, uint64_t object)
 	gm_zero_engine_column(&engine, own[MASTERS].object, offsetof(struct gm_zero_group, master));
 	gm_zero_items(reading, own[FIRST].object, see_first_offset, &engine);
 	sharding->layout_unknown = engine.groups.count == 0;
-	read_parts(&engine);
-	for (size_t i = 0; i < engine.groups.count; i++) {
-		engine.group = &engine.groups.items[i];
-		gm_zero_items(reading, engine.group->parameters, see_parameter, &engine);
-	}
-	count_padding(&engine);
+	gm_zero_engine_parts(&engine);
+	gm_zero_engine_parameters(&engine);
 	gm_zero_engine_terms(&engine, object);
 	gm_array_deinit(&engine.groups);
 	gm_array_deinit(&engine.mine);

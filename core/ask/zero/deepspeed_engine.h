@@ -7,7 +7,7 @@
 
 /* A group of parameters */
 struct gm_zero_group {
-	uint64_t parameters, flat, parts, mine, master; /* Python's objects */
+	uint64_t parameters, flat, parts, mine, master, gradients; /* Python's objects */
 	uint32_t first_offset; /* of this rank's part in its first parameter */
 	bool has_first_offset;
 	uint64_t part;                    /* elements of a rank's part */
@@ -28,6 +28,12 @@ struct gm_zero_engine {
 /* Adds a group's to a list with an entry for each, from a list of Python's. `offset`: of the member
  * of struct gm_zero_group. */
 void gm_zero_engine_column(struct gm_zero_engine *engine, uint64_t list, size_t offset);
+/* Of all optimizers but stage 3's, once the columns are in: the elements of a part, the flat
+ * tensors and the number of ranks; and this rank's number, where `mine` and `first_offset` of a
+ * group tell it. */
+void gm_zero_engine_parts(struct gm_zero_engine *engine);
+/* The groups' parameters, and what of them this rank owns, once its number is known. */
+void gm_zero_engine_parameters(struct gm_zero_engine *engine);
 /* Counts a group's copy. False: it could not be read. */
 bool gm_zero_engine_master(
         struct gm_zero_engine *engine, uint32_t number, struct gm_tensor *ret_master);

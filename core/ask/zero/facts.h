@@ -19,7 +19,7 @@
 
 enum gm_zero_scheme {
 	GM_ZERO_REDUNDANCY, /* torch.distributed.optim.ZeroRedundancyOptimizer */
-	GM_ZERO_DEEPSPEED,  /* DeepSpeed's stages 1, 2 and 3 */
+	GM_ZERO_DEEPSPEED,  /* DeepSpeed's stages 1, 2 and 3, and its BF16_Optimizer (stage 1) */
 	GM_ZERO_FSDP2,      /* torch.distributed.fsdp.fully_shard */
 	GM_ZERO_FSDP1,      /* torch.distributed.fsdp.FullyShardedDataParallel */
 	GM_ZERO_SCHEME_COUNT,

@@ -18,7 +18,8 @@ struct gm_zero_objects {
 struct gm_zero_reading {
 	struct gm_python *python;
 	struct gm_torch *torch;
-	struct gm_zero_objects redundancy, deepspeed, deepspeed3, fsdp1, fsdp2, ddp, modules;
+	struct gm_zero_objects redundancy, deepspeed, deepspeed3, deepspeed_bf16, fsdp1, fsdp2, ddp,
+	        modules;
 	struct gm_zero_objects optimizers;         /* ordinary ones */
 	struct gm_zero_objects of_fsdp1, of_fsdp2; /* those of them that have its parameters */
 	struct gm_map flat_objects; /* parameters of FSDP1 -> its unit's number in fsdp1, from 1 */

@@ -40,14 +40,20 @@ export function moduleOf(frames, clause) {
 // "all_reduce" of Python is "allreduce" of C++.
 const bare = (name) => name.replaceAll("_", "");
 
-function isDistributed({ file }) {
-  return file.endsWith("torch/distributed/distributed_c10d.py") || file.includes("torch/distributed/_functional_collectives");
+// The collective that a frame tells of; null: none. FSDP2 makes the collectives' buffers itself.
+function collectiveOfFrame(frame) {
+  const { file } = frame;
+  const name = plainName(frame.function);
+  if (file.endsWith("torch/distributed/distributed_c10d.py") || file.includes("torch/distributed/_functional_collectives")) return name;
+  if (!file.endsWith("torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py")) return null;
+  if (name.startsWith("foreach_all_gather")) return "all_gather";
+  return name.startsWith("foreach_reduce") ? "reduce_scatter" : null;
 }
 
 // native: the names of collectives on the native stack; null: there is none
 export function collectiveOf(frames, native, clause) {
   const plain = { ...clause, text: bare(clause.text) };
-  const names = frames.filter(isDistributed).map((frame) => plainName(frame.function));
+  const names = frames.map(collectiveOfFrame).filter((name) => name !== null);
   let any = names.some((name) => fits(bare(name), plain));
   if (!native) return any ? several(true, clause) : UNKNOWN; // C++ may have called one
   names.push(...native);
