@@ -184,6 +184,8 @@ struct gm_error *gm_arguments_parse(const struct gm_command *command, int argc, 
 		gm_error_destroy(parse.error);
 		return error;
 	}
+	if (ret_arguments->help && ret_arguments->json)
+		return gm_command_help_json(command, all, out);
 	if (ret_arguments->help) {
 		gm_command_help(command, out);
 		fputs("\nOptions:\n", out);

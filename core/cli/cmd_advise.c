@@ -97,6 +97,7 @@ const struct gm_command gm_command_advise = {
                  "\n"
                  " Example: gpumem advise run.gpumem\n"
                  " Example: gpumem advise run.gpumem --all --parts 4",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

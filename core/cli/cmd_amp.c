@@ -70,6 +70,7 @@ const struct gm_command gm_command_amp = {
                  "steps were skipped, and which one overflowed last.\n"
                  "\n"
                  "Example: gpumem amp run.gpumem",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

@@ -214,6 +214,7 @@ const struct gm_command gm_command_assert = {
                  "\n"
                  " Example: gpumem assert run.gpumem --peak '<20GiB' --leaks none --steps-equal\n"
                  " Example: gpumem assert run.gpumem --baseline main.gpumem --growth 5%",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

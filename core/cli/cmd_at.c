@@ -72,6 +72,7 @@ const struct gm_command gm_command_at = {
                  "show more of that moment.\n"
                  "\n"
                  "Example: gpumem at 120",
+        .effect = GM_EFFECT_NONE,
         .gdb = true,
         .run = run,
 };

@@ -275,6 +275,7 @@ const struct gm_command gm_command_attach = {
                  "\n"
                  " Example: gpumem attach 4711 -o run.gpumem\n"
                  " Example: gpumem detach 4711",
+        .effect = GM_EFFECT_PROCESS,
         .shell = true,
         .streams = true,
         .run = run,

@@ -305,6 +305,7 @@ const struct gm_command gm_command_blocks = {
                  " Example: gpumem blocks run.gpumem --at-peak --by module --pid 4711\n"
                  " Example: gpumem blocks --pid 4711 --by shape --json >before.json\n"
                  " Example: gpumem blocks --pid 4711 --by shape --since before.json",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

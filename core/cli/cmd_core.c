@@ -155,6 +155,7 @@ const struct gm_command gm_command_core = {
                  " Example: gpumem core 4711\n"
                  " Example: gpumem core 4711 -o /big/run.core --compress\n"
                  " Example: gpumem who-holds --core core.4711 0x7f2b40000000",
+        .effect = GM_EFFECT_FILES,
         .shell = true,
         .gdb = true,
         .run = run,

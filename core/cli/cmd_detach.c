@@ -70,6 +70,7 @@ const struct gm_command gm_command_detach = {
                  "Ends the recording and completes its file. The program continues at full speed.\n"
                  "\n"
                  " Example: gpumem detach 4711",
+        .effect = GM_EFFECT_PROCESS,
         .shell = true,
         .run = run,
 };

@@ -59,6 +59,7 @@ const struct gm_command gm_command_diff = {
                  "\n"
                  " Example: gpumem diff before.gpumem after.gpumem\n"
                  " Example: gpumem diff run.*.gpumem --by category",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

@@ -41,6 +41,7 @@ const struct gm_command gm_command_doctor = {
                  "\n"
                  "Example: gpumem doctor --pid 4711\n"
                  "Example: gpumem doctor --core core.4711",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run_doctor,

@@ -90,7 +90,7 @@ static const struct argp_option option_table[] = {
         {"python", KEY_PYTHON, "PYTHON", 0,
                 "for hooks and simulate: a Python with PyTorch and transformers "
                 "(python3)",
-                0},
+                GM_EFFECT_PROGRAM},
         {0},
 };
 
@@ -320,6 +320,7 @@ const struct gm_command gm_command_estimate = {
                  ".venv/bin/python\n"
                  " Example: gpumem estimate --parameters 7e9 --zero 1 --world 64 --dtype float16 "
                  "--master-weights",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .run = run,
 };

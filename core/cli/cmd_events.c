@@ -98,6 +98,7 @@ const struct gm_command gm_command_events = {
                  "For a process or core: PyTorch's own trace, if there is one.\n"
                  "\n"
                  "Example: gpumem events run.gpumem --from 10 --to 20",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

@@ -123,6 +123,7 @@ const struct gm_command gm_command_export = {
                  "see docs/export.md. csv and json: one event per line.\n"
                  "\n"
                  "Example: gpumem export run.gpumem --to pytorch -o run.pickle",
+        .effect = GM_EFFECT_FILES,
         .shell = true,
         .gdb = true,
         .run = run,

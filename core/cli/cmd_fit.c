@@ -383,6 +383,7 @@ const struct gm_command gm_command_fit = {
                 "\n"
                 "Example: gpumem fit --sim=a100-40gb --vary batch=1..512 -- python train.py "
                 "--batch {batch}",
+        .effect = GM_EFFECT_PROGRAM,
         .shell = true,
         .streams = true,
         .run = run_fit,

@@ -64,6 +64,7 @@ const struct gm_command gm_command_frames = {
                  "innermost one.\n"
                  "\n"
                  " Example: gpumem frames --pid 4711",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

@@ -349,6 +349,7 @@ const struct gm_command gm_command_gdb = {
                  "commands.\n"
                  "\n"
                  "Example: gpumem gdb --sim -ex 'gpumem record' -ex run -- python train.py",
+        .effect = GM_EFFECT_PROGRAM,
         .shell = true,
         .streams = true,
         .run = run_gdb,

@@ -75,6 +75,7 @@ const struct gm_command gm_command_info = {
                  " Example: gpumem info run.gpumem\n"
                  " Example: gpumem info run.*.gpumem\n"
                  " Example: gpumem info --pid 4711",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

@@ -80,6 +80,7 @@ const struct gm_command gm_command_leaks = {
                  " Example: gpumem leaks --pid 4711\n"
                  " Example: gpumem leaks core.4711\n"
                  " Example: gpumem leaks run.gpumem --core core.4711",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

@@ -140,6 +140,7 @@ const struct gm_command gm_command_learn = {
                  "\n"
                  " Example: gpumem learn .venv/bin/python\n"
                  " Example: gpumem learn /opt/train/bin/python -o train.layouts",
+        .effect = GM_EFFECT_PROGRAM,
         .shell = true,
         .run = run,
 };

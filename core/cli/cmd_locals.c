@@ -74,6 +74,7 @@ const struct gm_command gm_command_locals = {
                  "selected.\n"
                  "\n"
                  " Example: gpumem locals --pid 4711 --frame 1",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

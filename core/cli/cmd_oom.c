@@ -238,6 +238,7 @@ const struct gm_command gm_command_oom = {
                  " Example: gpumem oom core.4711\n"
                  " Example: gpumem oom --pid 4711\n"
                  " Example: gpumem oom --text train.log",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

@@ -107,6 +107,7 @@ const struct gm_command gm_command_peak = {
                  " Example: gpumem peak run.gpumem --tree\n"
                  " Example: gpumem peak run.gpumem --core core.4711\n"
                  " Example: gpumem peak run.*.gpumem",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

@@ -58,6 +58,7 @@ const struct gm_command gm_command_phases = {
                  "evaluation, prefill, decode, other. It finds phases from the recorded stacks.\n"
                  "\n"
                  "Example: gpumem phases run.gpumem --step 2",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

@@ -92,6 +92,7 @@ const struct gm_command gm_command_replay = {
                  "\n"
                  " Example: gpumem replay run.gpumem --alloc-conf expandable_segments:True\n"
                  " Example: gpumem replay run.gpumem --sim 24GiB",
+        .effect = GM_EFFECT_PROGRAM,
         .shell = true,
         .run = run,
 };

@@ -16,7 +16,8 @@ static const struct argp_option options[] = {
         {"min", OPTION_MIN, "BYTES", 0,
                 "combines parts smaller than this (1/200 of all; with --json none)", 0},
         {"cpu", OPTION_HOST, 0, 0, "tensors in host memory, instead of a device's", 0},
-        {"save", OPTION_SAVE, "FILE", 0, "also saves the answer in FILE, for --diff", 0},
+        {"save", OPTION_SAVE, "FILE", 0, "also saves the answer in FILE, for --diff",
+                GM_EFFECT_FILES},
         {"diff", OPTION_DIFF, "FILE", 0,
                 "the changes since FILE was saved (with AFTER: until AFTER was saved)", 0},
         {0},
@@ -142,6 +143,7 @@ const struct gm_command gm_command_retained = {
                 " Example: gpumem retained core.4711 --depth 5 --min 1000000\n"
                 " Example: gpumem retained --pid 4711 --save before.json\n"
                 " Example: gpumem retained --pid 4711 --diff before.json",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

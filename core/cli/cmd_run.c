@@ -245,6 +245,7 @@ const struct gm_command gm_command_run = {
                  "are set\n"
                  "\n"
                  "Example: gpumem run -o run.gpumem -- python train.py; gpumem peak run.gpumem",
+        .effect = GM_EFFECT_PROGRAM,
         .shell = true,
         .streams = true,
         .run = run_program,

@@ -100,6 +100,7 @@ const struct gm_command gm_command_segments = {
                  "\n"
                  " Example: gpumem segments --pid 4711 --request 512MiB\n"
                  " Example: gpumem segments run.gpumem --at-peak",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

@@ -71,6 +71,7 @@ const struct gm_command gm_command_sim = {
                  "`gpumem gdb "
                  "--sim=PROFILE`.\n\n"
                  "Example: gpumem sim list",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run_sim,

@@ -67,6 +67,7 @@ const struct gm_command gm_command_steps = {
                  "chooses another one.\n"
                  "\n"
                  "Example: gpumem steps run.gpumem",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

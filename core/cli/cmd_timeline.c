@@ -77,6 +77,7 @@ const struct gm_command gm_command_timeline = {
                  "only one.\n"
                  "\n"
                  "Example: gpumem timeline run.gpumem",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

@@ -172,6 +172,7 @@ const struct gm_command gm_command_top = {
                  "\n"
                  " Example: gpumem top 4711\n"
                  " Example: gpumem top 4711 --once",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .streams = true,
         .run = run,

@@ -202,6 +202,7 @@ const struct gm_command gm_command_view = {
                  "\n"
                  " Example: gpumem view run.gpumem -o run.html\n"
                  " Example: gpumem view before.gpumem after.gpumem -o both.html",
+        .effect = GM_EFFECT_FILES,
         .shell = true,
         .gdb = true,
         .run = run,

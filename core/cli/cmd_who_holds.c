@@ -58,6 +58,7 @@ const struct gm_command gm_command_who_holds = {
                 " Example: gpumem who-holds output\n"
                 " Example: gpumem who-holds --pid 4711 0x7f2b40000000\n"
                 " Example: gpumem who-holds core.4711 \"self.cache['kept']\"",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

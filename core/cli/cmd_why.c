@@ -119,6 +119,7 @@ const struct gm_command gm_command_why = {
                  " Example: gpumem why run.gpumem train.py:31\n"
                  " Example: gpumem why run.gpumem output\n"
                  " Example: gpumem why run.gpumem layers.0.weight",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

@@ -184,6 +184,7 @@ const struct gm_command gm_command_zero = {
                  "\n"
                  "Example: gpumem zero --pid 4711\n"
                  "         gpumem zero --pid 4711 --pid 4712",
+        .effect = GM_EFFECT_NONE,
         .shell = true,
         .gdb = true,
         .run = run,

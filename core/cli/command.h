@@ -13,12 +13,22 @@
 
 #include "ask/context.h"
 
+/* What a command does besides answering. An option's `group` is one of these too: what the command
+ * does when the option is given. */
+enum gm_command_effect {
+	GM_EFFECT_NONE,
+	GM_EFFECT_FILES,   /* writes a file that is named */
+	GM_EFFECT_PROCESS, /* changes another process */
+	GM_EFFECT_PROGRAM, /* starts a program */
+};
+
 struct gm_command {
 	const char *name;
 	const char *summary; /* one line, lower case, without a full stop */
 	/* The usage after the name, the help text and an example: "[FILE] [--json]\nDescription.
 	 * \n\n Example: gpumem info run.gpumem". The first line is the usage. */
 	const char *usage;
+	enum gm_command_effect effect;
 	bool shell, gdb; /* where it can be typed */
 	bool streams;    /* it prints while a program runs, so its output cannot be withdrawn after
 	                    a failed allocation */
@@ -41,5 +51,11 @@ const struct gm_command *gm_command_nearest(const char *name, bool shell);
 
 void gm_command_help(const struct gm_command *command, FILE *out);
 void gm_commands_help(bool shell, FILE *out);
+/* The same as JSON, for programs that offer the commands (`gpumem mcp`). `options`: as argp's,
+ * ending with {0}. */
+struct argp_option;
+struct gm_error *gm_command_help_json(
+        const struct gm_command *command, const struct argp_option *options, FILE *out);
+struct gm_error *gm_commands_help_json(bool shell, FILE *out);
 
 #endif

@@ -42,6 +42,7 @@
 	_(estimate)    \
 	_(learn)       \
 	_(sim)         \
+	_(mcp)         \
 	_(doctor)
 /* clang-format on */
 

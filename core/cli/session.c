@@ -318,6 +318,8 @@ static struct gm_error *dispatch(gpumem_session *session, int argc, const char *
 {
 	bool shell = session->context.shell;
 	if (argc < 1 || strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) {
+		if (argc == 2 && strcmp(argv[1], "--json") == 0)
+			return gm_commands_help_json(shell, out);
 		gm_commands_help(shell, out);
 		return NULL;
 	}

@@ -51,3 +51,17 @@ def test_file_of_another_kind_is_refused(run_gpumem, tmp_path):
     run = run_gpumem("events", path)
     assert run.status == 3
     assert str(path) in run.err
+
+
+def test_help_as_json_has_the_words_of_the_help(run_gpumem):
+    commands = run_gpumem("--help", "--json").check().json()["commands"]
+    assert {one["name"] for one in commands} == set(re.findall(r"^  ([a-z][a-z-]*)  ", run_gpumem("--help").check().out, re.M))
+    for one in commands:
+        if one["name"] in ("run", "gdb", "fit"):  # theirs are another program's words too
+            continue
+        text = run_gpumem(one["name"], "--help").check().out
+        said = run_gpumem(one["name"], "--help", "--json").check().json()
+        assert said["text"] in text and all(line in text for line in said["usage"]), one["name"]
+        listed = re.findall(r"^  --([a-z-]+)(?:=(\S+))? ", text.partition("\nOptions:\n")[2], re.M)
+        assert [(option["name"], option["value"] or "") for option in said["options"]] == listed, one["name"]
+        assert said["effect"] == one["effect"] in ("none", "files", "processes", "programs")

@@ -253,8 +253,8 @@ def test_schemas_are_schemas_and_have_their_version():
 
 
 def test_every_question_has_a_schema(run_gpumem):
-    """Those of `top` and `gdb` are screens."""
+    """Those of `top` and `gdb` are screens; `mcp` speaks a protocol."""
     import re
 
     names = set(re.findall(r"^  ([a-z-]+) ", run_gpumem("--help").check().out, re.M))
-    assert names - set(SCHEMAS) == {"top", "gdb"}
+    assert names - set(SCHEMAS) == {"top", "gdb", "mcp"}

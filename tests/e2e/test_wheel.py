@@ -61,6 +61,13 @@ def test_a_gdb_of_the_environment_is_taken_where_the_path_has_none(package, tmp_
     assert run_process(words, env={**nothing, "PATH": str(with_gdb)}).check().out == "none\n"
 
 
+def test_mcp_runs_in_the_python_that_the_wheel_is_in(package):
+    folder = package('#!/bin/sh\necho "${GPUMEM_MCP_PYTHON-none}"\n')
+    assert command(folder, "mcp").out == f"{sys.executable}\n"
+    assert command(folder, "mcp", GPUMEM_MCP_PYTHON="/a/python").out == "/a/python\n"
+    assert command(folder, "run").out == "none\n"
+
+
 def test_the_plugin_for_pytest_is_that_of_the_folder(package):
     folder = package("")
     words = [sys.executable, "-c", "import gpumem_debugger.pytest_plugin as plugin; print(hasattr(plugin, 'pytest_addoption'))"]

@@ -9,11 +9,15 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def environment():
-    """The environment, and where no gdb is on the PATH the one that was installed into this Python (the extra [gdb])."""
+    """The environment, and what was installed into this Python: the package mcp (the extra [mcp]), and where no gdb is on the PATH
+    a gdb (the extra [gdb])."""
+    found = dict(os.environ)
+    if sys.argv[1:2] == ["mcp"]:
+        found.setdefault("GPUMEM_MCP_PYTHON", sys.executable)
     here = os.path.join(sysconfig.get_path("scripts"), "gdb")
     if "GPUMEM_GDB" in os.environ or shutil.which("gdb") or not os.access(here, os.X_OK):
-        return os.environ
-    return {**os.environ, "GPUMEM_GDB": here}
+        return found
+    return {**found, "GPUMEM_GDB": here}
 
 
 def main():
