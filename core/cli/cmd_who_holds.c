@@ -7,18 +7,36 @@
 
 extern const struct gm_command gm_command_who_holds;
 
+enum { OPTION_ALL = 0x1001 };
+
 static const struct argp_option options[] = {
         GM_TARGET_OPTIONS,
         GM_TARGET_THREAD_OPTION,
+        {"all", OPTION_ALL, 0, 0, "also all paths from frames of PyTorch and Python", 0},
         {0},
 };
+
+struct input {
+	struct gm_context *context;
+	bool all;
+};
+
+static struct gm_error *take_option(void *context, int key, const char *argument)
+{
+	struct input *input = context;
+	if (key != OPTION_ALL)
+		return gm_target_option(input->context, key, argument);
+	input->all = true;
+	return NULL;
+}
 
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	gm_try(gm_arguments_parse(&gm_command_who_holds, argc, argv, options, gm_target_option,
-	        context, 2, false, out, &arguments));
+	struct input input = {context, false};
+	gm_try(gm_arguments_parse(&gm_command_who_holds, argc, argv, options, take_option, &input,
+	        2, false, out, &arguments));
 	if (arguments.help)
 		return NULL;
 	gm_try(gm_target_take_core(&arguments, context, 1));
@@ -34,7 +52,7 @@ static struct gm_error *run(
 	struct gm_who_holds result;
 	gm_try(gm_ask_who_holds(context, arguments.positional[0], &result));
 	struct gm_error *error = arguments.json ? gm_render_who_holds_json(&result, out)
-	                                        : gm_render_who_holds(&result, out);
+	                                        : gm_render_who_holds(&result, input.all, out);
 	gm_who_holds_deinit(&result);
 	return error;
 }
@@ -43,7 +61,7 @@ const struct gm_command gm_command_who_holds = {
         .name = "who-holds",
         .summary = "what keeps a block alive: every variable, and the references between",
         .usage =
-                "[CORE | --pid PID | --core CORE] BLOCK [--thread TID] [--json]\n"
+                "[CORE | --pid PID | --core CORE] BLOCK [--thread TID] [--all] [--json]\n"
                 "Searches the process, or a core dump of it, backwards from a block of memory "
                 "through\n"
                 "storages, tensors, the autograd graph and Python's objects to local variables "

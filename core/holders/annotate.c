@@ -15,6 +15,28 @@ static int by_data(const void *a, const void *b)
 	return left->address < right->address ? -1 : left->address > right->address;
 }
 
+static uint64_t elements_of(const int64_t *shape, uint32_t dimensions)
+{
+	uint64_t elements = 1;
+	for (uint32_t i = 0; i < dimensions && i < GM_TENSOR_MAX_DIMENSIONS; i++)
+		elements *= (uint64_t)shape[i];
+	return elements;
+}
+
+/* Of several tensors in a block the largest tells its shape; of those that are equally large the
+ * one with the most dimensions, since a flat one is a view of it or was made from it. The order in
+ * which they are found does not matter. */
+static bool tells_more(const struct gm_tensor *tensor, const struct gm_block_note *note)
+{
+	uint64_t elements = elements_of(tensor->shape, tensor->dimensions);
+	uint64_t largest = elements_of(note->shape, note->dimensions);
+	if (elements != largest)
+		return elements > largest;
+	if (tensor->dimensions != note->dimensions)
+		return tensor->dimensions > note->dimensions;
+	return memcmp(tensor->shape, note->shape, sizeof(note->shape)) > 0;
+}
+
 static void annotate_tensor(
         struct gm_holders *graph, const struct gm_tensor *tensor, struct gm_block_note *note)
 {
@@ -28,12 +50,7 @@ static void annotate_tensor(
 	if (graph->python && tensor->python &&
 	        gm_python_is_instance(graph->python, tensor->python, "Parameter"))
 		note->parameter = true;
-	uint64_t elements = 1, largest = 1;
-	for (uint32_t i = 0; i < tensor->dimensions && i < GM_TENSOR_MAX_DIMENSIONS; i++)
-		elements *= (uint64_t)tensor->shape[i];
-	for (uint32_t i = 0; i < note->dimensions && i < GM_TENSOR_MAX_DIMENSIONS; i++)
-		largest *= (uint64_t)note->shape[i];
-	if (note->dtype && elements <= largest)
+	if (note->dtype && !tells_more(tensor, note))
 		return;
 	note->dtype = tensor->dtype;
 	note->dimensions = tensor->dimensions;

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/put.h"
 #include "render/chain.h"
+#include "render/holder_lines.h"
 #include "render/holders_note.h"
 #include "render/json.h"
 #include "render/pause.h"
@@ -142,10 +143,20 @@ static void render_omitted(const struct gm_holders_answer *answer, FILE *out)
 		fputc('\n', out);
 }
 
-struct gm_error *gm_render_who_holds(const struct gm_who_holds *result, FILE *out)
+static void render_further(
+        const struct gm_holder *holder, const struct gm_holder_line *line, FILE *out)
+{
+	_cleanup_free_ char *object = line->further ? gm_holder_object_text(holder) : NULL;
+	if (object)
+		gm_put(out, "    and %zu paths from frames of PyTorch or Python to %s (--all)\n",
+		        line->further, object);
+}
+
+struct gm_error *gm_render_who_holds(const struct gm_who_holds *result, bool all, FILE *out)
 {
 	const struct gm_holders_answer *answer = &result->answer;
-	char **texts = make_texts(answer);
+	_cleanup_free_ struct gm_holder_line *lines = gm_holder_lines(answer, all);
+	char **texts = lines ? make_texts(answer) : NULL;
 	if (!texts)
 		return &gm_error_no_memory;
 	render_block(answer, out);
@@ -154,9 +165,11 @@ struct gm_error *gm_render_who_holds(const struct gm_who_holds *result, FILE *ou
 		fputs("held by\n", out);
 	for (size_t i = 0; i < answer->holder_count; i++) {
 		const struct gm_holder *holder = &answer->holders[i];
-		size_t times = alike(answer, texts, i);
-		if (times == 0)
+		size_t times = lines[i].hidden ? 0 : alike(answer, texts, i);
+		if (times == 0) {
+			render_further(holder, &lines[i], out);
 			continue;
+		}
 		gm_put(out, "  %s", texts[i]);
 		if (holder->class != GM_PROVEN)
 			gm_put(out, " (%s)", gm_chain_class_name(holder->class));
@@ -165,6 +178,7 @@ struct gm_error *gm_render_who_holds(const struct gm_who_holds *result, FILE *ou
 		if (times == 1)
 			render_ways(answer, holder, out);
 		fputc('\n', out);
+		render_further(holder, &lines[i], out);
 	}
 	render_omitted(answer, out);
 	for (size_t i = 0; i < answer->note_count; i++) {

@@ -9,7 +9,7 @@ DOCUMENTS = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob(
 WITH_TRANSCRIPT = [path for path in DOCUMENTS if transcripts.BLOCK.search(path.read_text())]
 # Each records several programs, or large ones; what they claim is tested of smaller ones too: in test_shapes.py, test_zero.py,
 # test_replay.py, test_retained.py, test_estimate.py and test_linear_loop.py.
-LONG = ("estimates.md", "replay.md", "retained.md", "shapes.md", "techniques.md", "tutorial-linear-loop.md", "zero.md")
+LONG = ("estimates.md", "replay.md", "retained.md", "shapes.md", "techniques.md", "tutorial-fsdp2.md", "tutorial-linear-loop.md", "zero.md")
 PARAMETERS = [
     pytest.param(path, id=path.name, marks=[pytest.mark.long] if path.name in LONG else []) for path in WITH_TRANSCRIPT
 ]

@@ -28,7 +28,7 @@ CHATTER = re.compile(
     r"Reading symbols from|\(No debugging symbols|\d+\t\.\./sysdeps)"
 )
 # Where this clone and its private Python lie on this machine.
-PLACES = [(re.compile(r"\S*/venv-[0-9a-f]{16}/"), ".venv/"), (re.compile(re.escape(f"{ROOT}/")), "")]
+PLACES = [(re.compile(r"[^\s(]*/venv-[0-9a-f]{16}/"), ".venv/"), (re.compile(re.escape(f"{ROOT}/")), "")]
 VARYING = [
     (re.compile(r"/tmp/(gt-\w+/)*gpumem-\S+\.gpumem"), "LOG"),
     (re.compile(r"0x[0-9a-f]{5,}"), "0xADDRESS"),

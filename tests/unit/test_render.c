@@ -275,7 +275,7 @@ static void what_is_not_listed_is_counted_on_a_line_of_its_own(void **state)
 		result.answer.omitted = cases[i].omitted;
 		result.answer.omitted_roots = cases[i].roots;
 		FILE *out = open_memstream(&text, &size);
-		assert_null(gm_render_who_holds(&result, out));
+		assert_null(gm_render_who_holds(&result, false, out));
 		fclose(out);
 		assert_true(cases[i].line ? strstr(text, cases[i].line) != NULL
 		                          : strstr(text, "  and ") == NULL);
@@ -284,6 +284,65 @@ static void what_is_not_listed_is_counted_on_a_line_of_its_own(void **state)
 		gm_holders_answer_deinit(&result.answer);
 		process_end(&process);
 	}
+}
+
+/* A parameter's module with variables of the program and of PyTorch's frames. */
+static void paths_from_frames_of_libraries_are_counted_where_the_program_leads_there_too(
+        void **state)
+{
+	enum { LIBRARIES = 3, HOLDERS = LIBRARIES + 2 };
+	static char self[] = "self", train[] = "train", script[] = "/home/a/train.py";
+	static char call[] = "Module._call_impl", weight[] = "weight", linear[] = "Linear";
+	static char module[] = "/usr/lib/python3/dist-packages/torch/nn/modules/module.py";
+	struct gm_holder_step steps[HOLDERS][2];
+	struct gm_holder holders[HOLDERS];
+	for (size_t i = 0; i < HOLDERS; i++) {
+		bool own = i == 1;
+		steps[i][0] = (struct gm_holder_step){.form = GM_STEP_LOCAL,
+		        .name = self,
+		        .function = own ? train : call,
+		        .file = own ? script : module,
+		        .line = (uint32_t)i,
+		        .index = -1};
+		/* the last is another module's */
+		steps[i][1] = (struct gm_holder_step){.form = GM_STEP_PARAMETER,
+		        .name = weight,
+		        .type = linear,
+		        .address = i == HOLDERS - 1 ? 0x2000 : 0x1000,
+		        .index = -1};
+		holders[i] = (struct gm_holder){.class = GM_PROVEN,
+		        .steps = steps[i],
+		        .step_count = 2,
+		        .end = GM_CHAIN_ROOTED,
+		        .rooted = true,
+		        .references = 1};
+	}
+	struct gm_who_holds result = {.answer = {.holders = holders, .holder_count = HOLDERS}};
+	static const char *const counted =
+	        "  parameter 'weight' of Linear: local 'self' of train() at train.py:1\n"
+	        "    and 3 paths from frames of PyTorch or Python to parameter 'weight' of Linear "
+	        "(--all)\n"
+	        "  parameter 'weight' of Linear: local 'self' of Module._call_impl() at "
+	        "module.py:4\n";
+	for (int all = 0; all < 2; all++) {
+		char *text = NULL;
+		size_t size;
+		FILE *out = open_memstream(&text, &size);
+		assert_null(gm_render_who_holds(&result, all, out));
+		fclose(out);
+		assert_true((strstr(text, counted) != NULL) == !all);
+		assert_true((strstr(text, "module.py:0\n") != NULL) == all);
+		free(text);
+	}
+	/* two are as quickly read as counted, and without the program's variable two are kept */
+	result.answer.holder_count = LIBRARIES;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	assert_null(gm_render_who_holds(&result, false, out));
+	fclose(out);
+	assert_null(strstr(text, "--all"));
+	free(text);
 }
 
 /* --- retained --------------------------------------------------------------------------------- */
@@ -573,6 +632,8 @@ int main(void)
 	        cmocka_unit_test(who_holds_json_is_the_answer),
 	        cmocka_unit_test(of_a_long_graph_not_all_nodes_are_listed),
 	        cmocka_unit_test(what_is_not_listed_is_counted_on_a_line_of_its_own),
+	        cmocka_unit_test(
+	                paths_from_frames_of_libraries_are_counted_where_the_program_leads_there_too),
 	        cmocka_unit_test(retained_json_is_the_answer_and_is_read_back),
 	        cmocka_unit_test(an_events_json_has_all_of_it_and_null_for_what_is_not_known),
 	};
