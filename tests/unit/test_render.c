@@ -291,7 +291,7 @@ static void paths_from_frames_of_libraries_are_counted_where_the_program_leads_t
         void **state)
 {
 	enum { LIBRARIES = 3, HOLDERS = LIBRARIES + 2 };
-	static char self[] = "self", train[] = "train", script[] = "/home/a/train.py";
+	static char self[] = "self", train[] = "train", script[] = "/srv/train.py";
 	static char call[] = "Module._call_impl", weight[] = "weight", linear[] = "Linear";
 	static char module[] = "/usr/lib/python3/dist-packages/torch/nn/modules/module.py";
 	struct gm_holder_step steps[HOLDERS][2];
