@@ -79,6 +79,13 @@ def step():
         agent.gpumem_agent_step()
 
 
+def load_ipython_extension(shell):
+    """`%load_ext gpumem` in a notebook: the magics %gpumem and %%gpumem."""
+    from . import notebook
+
+    notebook.load(shell)
+
+
 @_contextlib.contextmanager
 def range(name):
     """Puts the events of the block in a range with this name."""

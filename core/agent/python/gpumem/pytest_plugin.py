@@ -43,13 +43,23 @@ LINES = 5
 PROPERTY = "gpumem_{}_bytes"
 
 
+def beside(name):
+    """The module of this folder, whatever else has its name in this Python."""
+    spec = importlib.util.spec_from_file_location(f"_gpumem_{name.strip('_')}", HERE / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+asking = beside("asking")
+UNITS, size_text, readable_by_children = asking.UNITS, asking.size_text, asking.readable_by_children
+
+
 def calls():
-    """The module `gpumem`, whatever else has its name in this Python."""
+    """The module `gpumem`."""
     global _calls
     if _calls is None:
-        spec = importlib.util.spec_from_file_location("_gpumem_calls", HERE / "__init__.py")
-        _calls = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(_calls)
+        _calls = beside("__init__")
     return _calls
 
 
@@ -58,11 +68,7 @@ _calls = None
 
 def program():
     """The path of `gpumem`: that of this installation."""
-    for folder in list(HERE.parents)[:5]:
-        path = folder / "bin" / "gpumem"
-        if os.access(path, os.X_OK):
-            return str(path)
-    found = shutil.which("gpumem")
+    found = asking.program()
     if not found:
         raise pytest.UsageError(f"gpumem: no command gpumem belongs to {HERE}: install it again")
     return found
@@ -70,23 +76,11 @@ def program():
 
 def ask(*words, timeout=120):
     """(exit status, stdout, stderr) of a question."""
+    program()
     try:
-        done = subprocess.run(
-            [program(), *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
-        )
+        return asking.run(words, timeout)
     except subprocess.TimeoutExpired:
         return None, "", f"gpumem {words[0]}: no answer in {timeout} s"
-    return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-
-
-UNITS = ["B", "KiB", "MiB", "GiB", "TiB"]
-
-
-def size_text(size):
-    number, unit = float(size), 0
-    while number >= 1024 and unit + 1 < len(UNITS):
-        number, unit = number / 1024, unit + 1
-    return f"{size} B" if unit == 0 else f"{number:.2f} {UNITS[unit]}"
 
 
 def exact(size):
@@ -314,27 +308,6 @@ def allocated_now():
     if not cuda or not getattr(cuda, "is_initialized", bool)():
         return {}
     return {device: cuda.memory_allocated(device) for device in range(cuda.device_count())}
-
-
-@contextlib.contextmanager
-def readable_by_children():
-    """Where only a process's parents may read it (Yama's ptrace_scope 1), gpumem may for this block."""
-    PR_SET_PTRACER, ANY = 0x59616D61, 2**64 - 1
-    try:
-        scope = Path("/proc/sys/kernel/yama/ptrace_scope").read_text().strip()
-    except OSError:
-        scope = "0"
-    if scope != "1":
-        yield
-        return
-    import ctypes
-
-    prctl = ctypes.CDLL(None).prctl
-    prctl(PR_SET_PTRACER, ctypes.c_ulong(ANY), 0, 0, 0)
-    try:
-        yield
-    finally:
-        prctl(PR_SET_PTRACER, ctypes.c_ulong(0), 0, 0, 0)
 
 
 # ---- all tests ----
