@@ -58,7 +58,8 @@ static uint32_t of_frame(const char *file, const char *name)
 		return distributed(file, name);
 	if (gm_text_ends_with(file, "torch/cuda/nccl.py") ||
 	        (strstr(file, "deepspeed/runtime/zero/") &&
-	                (strstr(name, "gather") || strstr(name, "fetch_sub_module"))))
+	                (strstr(name, "gather") || strstr(name, "fetch_sub_module") ||
+	                        strcmp(name, "setup_buckets") == 0)))
 		return GM_FROM_COLLECTIVE;
 	if (strstr(file, "torch/utils/data/"))
 		return GM_FROM_DATA_LOADER;

@@ -3,7 +3,8 @@
 A line that begins with `$ ` is a shell command, one with `(gdb) ` is typed to the gdb that the latest
 `$ … gpumem gdb …` of the document started; the lines below are the output. A line `...` stands for any
 lines. Addresses, process numbers and times differ from run to run and are not compared; what gdb itself
-says of threads is left out.
+says of threads is left out. A block below the line `<!-- needs PACKAGE -->` is skipped if Python (GPUMEM_TEST_PYTHON, or .venv's)
+does not have the package.
 
     .venv/bin/python tests/e2e/transcripts.py docs/tutorial-linear-loop.md    # writes the real output into it
 """
@@ -21,7 +22,8 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 from gdb_session import GdbSession  # noqa: E402
 
-BLOCK = re.compile(r"^```console\n(.*?)^```$", re.S | re.M)
+BLOCK = re.compile(r"(?:^<!-- needs (\w+) -->\n)?^```console\n(.*?)^```$", re.S | re.M)
+PYTHON = os.environ.get("GPUMEM_TEST_PYTHON") or ROOT / ".venv" / "bin" / "python"
 CHATTER = re.compile(
     r"^(\[New (Thread|LWP)|\[Thread |\[Detaching|\[Attaching|\[Inferior|Using host libthread_db|warning: |"
     r"Starting program: |Continuing\.$|Download failed|This GDB supports|Enable debuginfod|Debuginfod has|To make this|"
@@ -79,7 +81,7 @@ class Runner:
         self.environment = {**os.environ, "PET_STANDALONE": "1"}  # torchrun listens on a port that is free
 
     def clean(self, text):
-        return clean(text.replace(f"{self.folder}/", "/tmp/"))
+        return clean(text.replace(f"{self.folder}/", "/tmp/").replace(str(PYTHON), ".venv/bin/python"))
 
     def run(self, prompt, command):
         command = command.replace("/tmp/", f"{self.folder}/")
@@ -87,6 +89,7 @@ class Runner:
             assert self.gdb, f"no gdb was started before: {command}"
             return self.clean(self.gdb.type(command))
         self.end_gdb()
+        command = re.sub(r"\.venv/bin/python\b", str(PYTHON), command)
         words = command.split()
         if len(words) > 1 and words[0].endswith("gpumem") and words[1] == "gdb" and "-batch" not in words:
             words[0] = str(self.build / "bin" / "gpumem")
@@ -109,6 +112,11 @@ class Runner:
         shutil.rmtree(self.folder)
 
 
+def can_run(package):
+    """Of a block that needs a package."""
+    return not package or subprocess.run([PYTHON, "-c", f"import {package}"], capture_output=True, timeout=600).returncode == 0
+
+
 def steps(block):
     """(prompt, command, expected lines) of a console block."""
     found = []
@@ -127,8 +135,8 @@ def differences(path, build):
     wrong = []
     runner = Runner(build)
     try:
-        for block in BLOCK.findall(path.read_text()):
-            for prompt, command, expected in steps(block):
+        for package, block in BLOCK.findall(path.read_text()):
+            for prompt, command, expected in steps(block) if can_run(package) else ():
                 actual = runner.run(prompt, command)
                 while expected and not expected[-1]:
                     expected.pop()
@@ -169,13 +177,15 @@ def update(path, build):
     runner = Runner(build)
 
     def renew(match):
-        lines = []
-        for prompt, command, expected in steps(match[1]):
+        lines, head = [], f"<!-- needs {match[1]} -->\n" if match[1] else ""
+        if not can_run(match[1]):
+            return match[0]
+        for prompt, command, expected in steps(match[2]):
             actual = runner.run(prompt, command)
             while expected and not expected[-1]:
                 expected.pop()
             lines += [f"{prompt} {command}", *(expected if matches(expected, actual) else shortened(expected, actual))]
-        return "```console\n" + "".join(f"{line}\n" for line in lines) + "```"
+        return head + "```console\n" + "".join(f"{line}\n" for line in lines) + "```"
 
     try:
         path.write_text(BLOCK.sub(renew, path.read_text()))
