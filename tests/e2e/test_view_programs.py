@@ -13,7 +13,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from browser import Opened  # noqa: E402
-from pages import STATE, check_cards, check_totals, view  # noqa: E402
+from pages import CARD, STATE, check_cards, check_totals, view  # noqa: E402
+from view_fits import SIZES, check_fits  # noqa: E402
 
 from conftest import EXAMPLES, PYTHON, ROOT  # noqa: E402
 
@@ -112,6 +113,19 @@ def test_totals_of_ten_moments_are_those_of_blocks(opened, recording, run_gpumem
 
 def test_cards_of_blocks_are_what_why_says(opened, recording, run_gpumem):
     assert check_cards(opened, recording, run_gpumem, 8) > 3
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_each_view_fits_the_window(chromium, request, opened, size):
+    """build/screenshots/ has the pictures."""
+    width, height = SIZES[size]
+    name = request.node.callspec.params["recording"]
+    with Opened(chromium, opened.path, viewport={"width": width, "height": height}) as shown:
+        shown.wait("() => gpumem.recording.device.detailed")
+        shown.evaluate("() => gpumem.view.setBlock(3)")
+        shown.wait(CARD, "Block #")
+        check_fits(shown, f"{name}-{size}")
+        assert shown.said == []
 
 
 def test_the_peak_is_that_of_info(opened, recording, run_gpumem):

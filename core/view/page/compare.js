@@ -116,7 +116,7 @@ export class Compare {
     if (!there) return "B ends before this moment.";
     const own = view.device.allocatedAt(view.moment);
     const about = other.facts.bucket > 1 ? `the most of ${other.facts.bucket} events around event #${there.event}` : `event #${there.event}`;
-    return `At this moment B is at ${about}, ${other.runs.words(there.event)}: ${size(there.bytes)} allocated (${grouped(there.bytes)} bytes), ${change(own, there.bytes)} against A.`;
+    return `At this moment B is at ${about}${other.runs.after(there.event)}: ${size(there.bytes)} allocated (${grouped(there.bytes)} bytes), ${change(own, there.bytes)} against A.`;
   }
 
   alignmentWords() {

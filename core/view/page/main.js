@@ -46,7 +46,7 @@ function describe(view) {
   const { peak_event: peak, peak_allocated: bytes, name } = device.facts;
   return (
     `Allocated bytes of ${name} over ${plural(recording.head.events, "event")}, by ${view.by}.` +
-    (peak === null ? "" : ` The peak is ${size(bytes)} at event ${peak}, ${view.runs.words(peak)}.`) +
+    (peak === null ? "" : ` The peak is ${size(bytes)} at event ${peak}${view.runs.after(peak)}.`) +
     " Arrows pan and zoom, P goes to the peak, comma and period move by one event, Home shows all."
   );
 }

@@ -45,7 +45,7 @@ export function showMomentTitle(view) {
   const allocated = device.allocatedAt(moment);
   let blocks = 0;
   device.eachLive(moment, () => blocks++);
-  byId("moment-title").textContent = `After event #${moment}, ${runs.words(moment)}`;
+  byId("moment-title").textContent = `After event #${moment}${runs.after(moment)}`;
   byId("moment-total").textContent =
     `${size(allocated)} allocated (${grouped(allocated)} bytes) in ${plural(blocks, "block")}, ${size(device.reservedAt(moment))} reserved`;
 }

@@ -212,7 +212,7 @@ export class Plot {
       context.stroke();
       const text = spacing >= 70 ? `step ${step}` : String(step);
       const right = x + 4 + context.measureText(text).width;
-      if (labels.length && x < labels.at(-1)[1] + 4) continue;
+      if (right > this.width - 2 || (labels.length && x < labels.at(-1)[1] + 4)) continue;
       context.fillStyle = palette.get("quiet");
       context.fillText(text, x + 4, 11);
       labels.push([x + 4, right]);
@@ -277,7 +277,8 @@ export class Plot {
     let free = -Infinity; // where the next label may begin
     const label = (x, text, colour, y) => {
       const width = context.measureText(text).width;
-      const left = Math.min(Math.max(x + 5, LEFT + 2), LEFT + this.areaWidth - width - 4);
+      const fits = x + width + 9 <= LEFT + this.areaWidth; // else it stands on the line's other side
+      const left = Math.max(fits ? x + 5 : x - width - 5, LEFT + 2);
       context.fillStyle = palette.get("surface");
       context.globalAlpha = 0.8;
       context.fillRect(left - 2, y - 8, width + 4, 16);

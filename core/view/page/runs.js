@@ -28,6 +28,11 @@ export class Runs {
     return `${step ? `in step ${step} ` : ""}(${this.phaseAt(event)})`;
   }
 
+  // The same behind the event that it is about: "#7, in step 2 (forward)", "#7 (init)".
+  after(event) {
+    return `${this.stepAt(event) ? "," : ""} ${this.words(event)}`;
+  }
+
   // The steps whose first events are in [from, to).
   stepsIn(from, to) {
     return this.steps.slice(countUpTo(this.stepFirsts, from - 1e-9), countUpTo(this.stepFirsts, to));

@@ -25,7 +25,7 @@ function blockColumns(view, palette, tensor) {
     ["category", "", category, (block) => make("span", {}, swatch(palette.category(category(block))), words(category(block)))],
     ["step", "number", (block) => runs.stepAt(device.alloc[block]), (block) => runs.stepAt(device.alloc[block]) || ""],
     ["life", "number", (block) => lifeOf(device, block), life],
-    ["tensor", "site", (block) => recording.texts[tensor[block]], (block) => recording.texts[tensor[block]]],
+    ["tensor", "tensor", (block) => recording.texts[tensor[block]], (block) => recording.texts[tensor[block]]],
     ["allocated at", "site", (block) => recording.texts[device.site[block]], (block) => shortSite(recording.texts[device.site[block]] || "unknown")],
   ];
 }
