@@ -7,6 +7,17 @@ STATE = "event => gpumem.stateAt(gpumem.recording, event)"
 CARD = "title => document.querySelector('#card h2').textContent.startsWith(title)"
 FACTS = "number => gpumem.blockFacts(gpumem.recording, gpumem.recording.device.blockOf(number))"
 
+# What the table is of, as data: its sums, and the blocks by their numbers.
+FOUND = """async ([text, moment]) => {
+    const { table, view, tabs } = gpumem;
+    tabs.choose("table");
+    if (moment !== null) view.setMoment(moment);
+    document.getElementById("table-scope").value = moment === null ? "all" : "moment";
+    await table.search(text);
+    const { blocks, ...sums } = await table.find();
+    return { ...sums, condition: table.condition, numbers: blocks.map((block) => view.device.alloc[block]), problem: document.getElementById("filter-problem").innerText };
+}"""
+
 
 def ten_moments(recording, run_gpumem):
     events = run_gpumem("info", recording, "--json").check().json()["events"]
@@ -79,3 +90,47 @@ def check_cards(opened, recording, run_gpumem, most):
         assert bool(card["cause"]) == (why["freed"] is not None) and (card["cause"] or "") in without_steps(why["sentence"])
         assert (card["kept"] or None) == (why["held_until"] and without_steps(why["held_until"]))
     return len(numbers)
+
+
+def check_condition(opened, recording, run_gpumem, condition, event):
+    """It selects in the table what `blocks --where` selects. Returns its bytes and all bytes."""
+    told = blocks_at(run_gpumem, recording, event, f"--where={condition}")
+    shown = opened.evaluate(FOUND, [condition, event])
+    assert shown["problem"] == "" and shown["allBytes"] == told["allocated"]
+    where = {"bytes": shown["bytes"], "blocks": len(shown["numbers"]), "unknown_bytes": shown["unknownBytes"], "unknown_blocks": shown["unknownBlocks"]}
+    assert where == told["where"], (condition, event)
+    assert sorted(shown["numbers"]) == sorted(block["allocated"] for block in told["blocks"])
+    return shown["bytes"], shown["allBytes"]
+
+
+def check_hands(opened):
+    """Wheel, drag, keys and click zoom, pan, and choose a moment with a block."""
+
+    def look():
+        return opened.evaluate("[gpumem.view.from, gpumem.view.to]")
+
+    opened.locator("#plot").focus()
+    opened.keyboard.press("Home")
+    whole = look()
+    opened.keyboard.press("w")
+    near = look()
+    assert near[1] - near[0] < whole[1] - whole[0]
+    opened.keyboard.press("d")
+    assert look()[0] > near[0]
+    opened.keyboard.press("Home")
+    assert look() == whole
+    box = opened.locator("#plot").bounding_box()
+    middle, top = box["x"] + box["width"] / 2, box["y"] + 50
+    opened.mouse.move(middle, top)
+    opened.mouse.wheel(0, -400)
+    opened.wait("wide => gpumem.view.to - gpumem.view.from < wide", whole[1] - whole[0])
+    before = look()
+    opened.mouse.down()
+    opened.mouse.move(middle - 100, top, steps=4)
+    opened.mouse.up()
+    assert look()[0] > before[0]
+    opened.mouse.click(middle, box["y"] + box["height"] * 0.8)
+    moment = opened.evaluate("gpumem.view.moment")
+    assert look()[0] <= moment <= look()[1]
+    opened.keyboard.press("Escape")
+    opened.keyboard.press("Home")

@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from browser import Opened  # noqa: E402
-from pages import CARD, STATE, check_cards, check_totals, view  # noqa: E402
+from pages import CARD, STATE, blocks_at, check_cards, check_condition, check_hands, check_totals, ten_moments, view  # noqa: E402
 from view_fits import SIZES, check_fits  # noqa: E402
 
 from conftest import EXAMPLES, PYTHON, ROOT  # noqa: E402
@@ -113,6 +113,27 @@ def test_totals_of_ten_moments_are_those_of_blocks(opened, recording, run_gpumem
 
 def test_cards_of_blocks_are_what_why_says(opened, recording, run_gpumem):
     assert check_cards(opened, recording, run_gpumem, 8) > 3
+
+
+def test_hands_zoom_pan_and_choose(opened):
+    check_hands(opened)
+    assert opened.said == []
+
+
+def test_conditions_select_what_where_selects(opened, recording, run_gpumem):
+    """Sizes, categories, phases, steps and a line that are there, and a search for that line."""
+    peak = opened.evaluate("gpumem.recording.device.facts.peak_event")
+    told = blocks_at(run_gpumem, recording, peak)
+    largest = told["blocks"][0]
+    half = told["blocks"][len(told["blocks"]) // 2]["size"]
+    line = f"{Path(largest['site']['file']).name}:{largest['site']['line']}"
+    conditions = [f"size>{half}", f"category={largest['category']}", f"phase!={largest['phase']}", "step>1 or step=0", f"line={line}", f"not line={line} and size<={half}", "dtype~float", "stream=0"]  # fmt: skip
+    parts = 0
+    for event in {*ten_moments(recording, run_gpumem)[4::4], peak}:
+        for condition in conditions:
+            some, whole = check_condition(opened, recording, run_gpumem, condition, event)
+            parts += 0 < some < whole
+    assert parts > 3
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -12,19 +12,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from browser import Opened  # noqa: E402
 from hostile import check_text, hostile  # noqa: E402
-from pages import CARD, blocks_at, entry, snapshot, ten_moments, view  # noqa: E402
+from pages import CARD, FOUND, blocks_at, check_condition, entry, snapshot, ten_moments, view  # noqa: E402
 from view_page import opened, page, recording  # noqa: E402, F401
-
-# What the table is of, as data: its sums, and the blocks by their numbers.
-FOUND = """async ([text, moment]) => {
-    const { table, view, tabs } = gpumem;
-    tabs.choose("table");
-    if (moment !== null) view.setMoment(moment);
-    document.getElementById("table-scope").value = moment === null ? "all" : "moment";
-    await table.search(text);
-    const { blocks, ...sums } = await table.find();
-    return { ...sums, condition: table.condition, numbers: blocks.map((block) => view.device.alloc[block]), problem: document.getElementById("filter-problem").innerText };
-}"""
 
 CONDITIONS = [
     "size>1MiB",
@@ -76,12 +65,7 @@ CONDITIONS = [
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_condition_selects_the_blocks_of_where(condition, opened, recording, run_gpumem):
     for event in ten_moments(recording, run_gpumem)[3::3]:
-        told = blocks_at(run_gpumem, recording, event, f"--where={condition}")
-        shown = opened.evaluate(FOUND, [condition, event])
-        assert shown["problem"] == "" and shown["allBytes"] == told["allocated"]
-        where = {"bytes": shown["bytes"], "blocks": len(shown["numbers"]), "unknown_bytes": shown["unknownBytes"], "unknown_blocks": shown["unknownBlocks"]}
-        assert where == told["where"], event
-        assert sorted(shown["numbers"]) == sorted(block["allocated"] for block in told["blocks"])
+        check_condition(opened, recording, run_gpumem, condition, event)
 
 
 MODULE = "/usr/lib/python3/dist-packages/torch/nn/modules/module.py"
