@@ -11,6 +11,7 @@
 #include "cli/arguments.h"
 #include "cli/attach_existing.h"
 #include "cli/attach_common.h"
+#include "cli/attach_export.h"
 #include "cli/attach_way.h"
 #include "cli/sibling_library.h"
 #include "cli/command.h"
@@ -30,6 +31,9 @@ enum {
 	KEY_ON_OOM,
 	KEY_NO_PACK,
 	KEY_WAY,
+	KEY_EXPORT,
+	KEY_TEXTFILE,
+	KEY_INTERVAL,
 	SECONDS_MAX = 3600,
 };
 
@@ -38,6 +42,7 @@ struct request {
 	uint64_t max_size, seconds;
 	bool no_pack;
 	struct gm_attach_way way;
+	struct gm_attach_export export;
 };
 
 static const struct argp_option option_table[] = {
@@ -55,6 +60,13 @@ static const struct argp_option option_table[] = {
         {"timeout", KEY_TIMEOUT, "SECONDS", 0, "how long to wait for a safe moment (30)", 0},
         {"way", KEY_WAY, "auto|python|thread", 0,
                 "through its Python (3.14 and later), or through one of its threads (auto)", 0},
+        {"export", KEY_EXPORT, ":PORT", 0,
+                "serves figures for Prometheus at /metrics until the process ends: :9400 "
+                "(loopback) or ADDRESS:PORT",
+                0},
+        {"textfile", KEY_TEXTFILE, "FILE", 0,
+                "writes them to FILE.prom again and again, for node_exporter", GM_EFFECT_FILES},
+        {"interval", KEY_INTERVAL, "SECONDS", 0, "how often --textfile is written (15)", 0},
         {0},
 };
 /* Words of a list, each one of `allowed`. */
@@ -82,6 +94,16 @@ static struct gm_error *take_option(void *input, int key, const char *argument)
 	static const char *const stacks[] = {"python", "native", "none", NULL};
 	static const char *const on_oom[] = {"report", "core", "stop", "none", NULL};
 	switch (key) {
+	case KEY_EXPORT:
+		request->export.address = argument;
+		return NULL;
+	case KEY_TEXTFILE:
+		request->export.textfile = argument;
+		return NULL;
+	case KEY_INTERVAL:
+		return gm_error_prefix(
+		        gm_parse_number(argument, 1, SECONDS_MAX, &request->export.interval),
+		        "--interval");
 	case KEY_OUT:
 		request->path = argument;
 		return NULL;
@@ -203,17 +225,11 @@ static struct gm_error *not_begun(int pid, const char *path, const struct gm_inj
 	return NULL;
 }
 
-static struct gm_error *run(
-        struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
+/* The agent is loaded, and records. */
+static struct gm_error *record(
+        struct gm_context *context, const struct request *given, bool json, FILE *out)
 {
-	struct request request = {
-	        .devices = "cuda", .stacks = "python,native", .on_oom = "none", .seconds = 30};
-	struct gm_arguments arguments;
-	gm_try(gm_arguments_parse(&gm_command_attach, argc, argv, option_table, take_option,
-	        &request, 1, false, out, &arguments));
-	if (arguments.help)
-		return NULL;
-	gm_try(gm_attach_take_pid(context, "attach", &arguments));
+	struct request request = *given;
 	_cleanup_free_ char *agent = NULL, *path = NULL;
 	gm_try(gm_library_sibling_path(
 	        "libgpumem-agent.so", "GPUMEM_AGENT_LIBRARY", "recording", &agent));
@@ -252,7 +268,7 @@ static struct gm_error *run(
 	}
 	if (list)
 		gm_packing_keep(&identity, path, list);
-	if (arguments.json)
+	if (json)
 		return gm_attach_put_json(out, context->pid,
 		        injected.stopped + (existing ? before.stopped : 0), &request.way,
 		        &injected);
@@ -263,17 +279,79 @@ static struct gm_error *run(
 	return NULL;
 }
 
+static struct gm_error *check(const struct request *request, bool json)
+{
+	const struct gm_attach_export *export = &request->export;
+	bool exports = export->address || export->textfile;
+	if (json && exports)
+		return gm_error_create(GM_USAGE,
+		        "attach: --json: not with --export or --textfile, which go on: attach "
+		        "first, then export");
+	if (export->interval && !export->textfile)
+		return gm_error_create(GM_USAGE,
+		        "attach: --interval: only with --textfile: with --export Prometheus "
+		        "decides how often it asks");
+	return NULL;
+}
+
+/* A process that is recorded already, by `run` or an earlier `attach`, is only exported. */
+static struct gm_error *record_and_export(
+        struct gm_context *context, struct request *request, FILE *out)
+{
+	_cleanup_free_ char *path = NULL;
+	request->export.interval = request->export.interval ? request->export.interval : 15;
+	gm_try(gm_attach_export_prepare(&request->export, context));
+	gm_try(gm_attach_export_find(context, &path));
+	if (path)
+		gm_put(out, "process %d is recorded already, to %s\n", context->pid, path);
+	else
+		gm_try(record(context, request, false, out));
+	if (!path)
+		gm_try(gm_attach_export_find(context, &path));
+	if (!path)
+		return gm_error_create(GM_TARGET,
+		        "process %d: its recording was not found: it may have ended", context->pid);
+	return gm_attach_export_run(&request->export, gm_take(path), out);
+}
+
+static struct gm_error *run(
+        struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
+{
+	struct request request = {
+	        .devices = "cuda", .stacks = "python,native", .on_oom = "none", .seconds = 30};
+	struct gm_arguments arguments;
+	gm_try(gm_arguments_parse(&gm_command_attach, argc, argv, option_table, take_option,
+	        &request, 1, false, out, &arguments));
+	if (arguments.help)
+		return NULL;
+	gm_try(check(&request, arguments.json));
+	gm_try(gm_attach_take_pid(context, "attach", &arguments));
+	if (!request.export.address && !request.export.textfile)
+		return record(context, &request, arguments.json, out);
+	struct gm_error *error = record_and_export(context, &request, out);
+	gm_attach_export_deinit(&request.export);
+	return error;
+}
+
 const struct gm_command gm_command_attach = {
         .name = "attach",
         .summary = "records a program that is already running",
         .usage = "PID [-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size BYTES] "
                  "[--on-oom report|core|stop|none] [--no-pack] [--timeout SECONDS] [--way "
-                 "auto|python|thread] [--json]\n"
+                 "auto|python|thread] [--export=:PORT | --textfile=FILE [--interval=SECONDS]] "
+                 "[--json]\n"
                  "Loads the agent into the process, which then records to FILE. The program is not "
                  "restarted and keeps\n"
                  "running. Blocks that were allocated before have no stack.\n"
+                 "With --export it then serves the process's memory by category, library and NCCL "
+                 "communicator to\n"
+                 "Prometheus until the process ends; a process that is recorded already is only "
+                 "exported. The port\n"
+                 "is of the loopback unless an address is given. --textfile writes the same to a "
+                 "file.\n"
                  "\n"
                  " Example: gpumem attach 4711 -o run.gpumem\n"
+                 " Example: gpumem attach 4711 --export :9400\n"
                  " Example: gpumem detach 4711",
         .effect = GM_EFFECT_PROCESS,
         .shell = true,

@@ -16,8 +16,8 @@ NOT_ARGUMENTS = {"json", "help"}
 NEVER = {"mcp", "run", "gdb", "fit"}
 WHOLE_NUMBERS = {"N", "PID", "TID", "SECONDS"}
 LISTS = {"events"}  # their JSON is one object a line
-# Of `top`, whose screen is none of a client's: it is asked once.
-OF_THE_SCREEN = {"once", "delay"}
+# `top` is asked once, as its screen is none of a client's; what `attach` serves has no end.
+NOT_OFFERED = {"once", "delay", "export", "textfile", "interval"}
 STREAMS = "standard-input"
 
 
@@ -119,7 +119,7 @@ def make_tool(said, schemas, allowed):
                 tool.stream_options = [name for name, (outside, _) in named.items() if outside == 0]
             add_operand(tool, word, again, required=number == 0 and deep == 0, options=options)
     for name, option in options.items():
-        if option["effect"] not in {"none", *allowed} or name in OF_THE_SCREEN:
+        if option["effect"] not in {"none", *allowed} or name in NOT_OFFERED:
             continue
         deep, again = usage.get(name, (1, False))
         again = again or "several times" in option["text"]
