@@ -10,11 +10,14 @@
 #include "ask/collectives.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "ask/recording/by_address.h"
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "model/log_steps.h"
+#include "model/site.h"
 
 static int by_time(const void *a, const void *b)
 {
@@ -136,6 +139,26 @@ struct gm_error *gm_ask_collectives(
 	}
 	gm_by_address_deinit(&by_address);
 	return error;
+}
+
+static bool is_collectives_own(const char *file)
+{
+	return gm_text_ends_with(file, "torch/distributed/distributed_c10d.py") ||
+	       gm_text_ends_with(file, "torch/distributed/c10d_logger.py") ||
+	       strstr(file, "torch/distributed/_functional_collectives");
+}
+
+bool gm_collective_place(const struct gm_log *log, const struct gm_log_collective *call,
+        struct gm_frame_place *ret_place)
+{
+	size_t index = gm_site_index(log, call->python_stack);
+	struct gm_frame_place outer;
+	if (!gm_place_frame(log, call->python_stack, index, ret_place))
+		return false;
+	while (is_collectives_own(ret_place->file) &&
+	        gm_place_frame(log, call->python_stack, ++index, &outer))
+		*ret_place = outer;
+	return true;
 }
 
 void gm_collectives_deinit(struct gm_collectives *collectives)

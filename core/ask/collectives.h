@@ -6,6 +6,7 @@
 #define GM_ASK_COLLECTIVES_H
 
 #include "ask/context.h"
+#include "ask/recording/place.h"
 #include "model/model.h"
 
 struct gm_collective {
@@ -40,6 +41,11 @@ struct gm_error *gm_ask_collectives(
 /* The same without the blocks, for an answer of which they are a part. */
 struct gm_error *gm_collectives_find(
         const struct gm_model *model, struct gm_collectives *ret_collectives);
+/* The innermost frame of the program's own code; where there is none, as in a hook that autograd
+ * calls, the innermost one that is not of torch.distributed's collectives themselves. False: the
+ * call has no Python stack. */
+bool gm_collective_place(const struct gm_log *log, const struct gm_log_collective *call,
+        struct gm_frame_place *ret_place);
 void gm_collectives_deinit(struct gm_collectives *collectives);
 
 #endif

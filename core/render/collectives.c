@@ -61,7 +61,7 @@ static void put_call(const struct gm_model *model, const struct gm_collective *o
 	        dtype_name(call->dtype),
 	        call->device < 0 ? "" : gm_text_device(1, call->device, device), step,
 	        gm_phase_name(one->phase));
-	if (gm_place_site(gm_model_log(model), call->python_stack, &place))
+	if (gm_collective_place(gm_model_log(model), call, &place))
 		gm_put(out, "  %s:%u %s", gm_place_base_name(place.file), place.line,
 		        place.function);
 	fputs("  (", out);
@@ -106,7 +106,7 @@ static json_t *dtype_json(uint32_t dtype)
 static json_t *place_json(const struct gm_model *model, const struct gm_log_collective *call)
 {
 	struct gm_frame_place place;
-	return gm_place_site(gm_model_log(model), call->python_stack, &place)
+	return gm_collective_place(gm_model_log(model), call, &place)
 	               ? gm_json_place(place.file, place.line, place.function)
 	               : json_null();
 }
@@ -205,7 +205,7 @@ struct gm_error *gm_render_collective_groups_text(
 			gm_table_cell(table, "%s", "");
 		else
 			gm_table_cell(table, "#%u", first->after);
-		if (gm_place_site(log, first->call.python_stack, &place))
+		if (gm_collective_place(log, &first->call, &place))
 			gm_table_cell(table, "%s:%u in %s", gm_place_base_name(place.file),
 			        place.line, place.function);
 		else
