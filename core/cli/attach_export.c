@@ -39,6 +39,12 @@ static struct gm_error *make_page(
         struct gm_attach_export *export, bool open_metrics, char **ret_text, size_t *ret_size)
 {
 	struct gm_metrics metrics;
+	int pid = export->context->pid;
+	if (!export->recording)
+		gm_try(gm_recording_find(pid, &export->recording));
+	if (!export->recording)
+		return gm_error_create(GM_TARGET,
+		        "process %d: it has used no device so far: there are no figures yet", pid);
 	gm_try(gm_context_set_log(export->context, export->recording));
 	gm_try(gm_ask_metrics(export->context, &metrics));
 	char *text = NULL;
@@ -198,6 +204,11 @@ struct gm_error *gm_attach_export_run(struct gm_attach_export *export, char *pat
 		if (export->textfile && now() >= next) {
 			error = write_textfile(export);
 			next = now() + (double)export->interval;
+		}
+		/* There are no figures yet. */
+		if (error && !export->recording) {
+			gm_error_destroy(error);
+			error = NULL;
 		}
 	} while (!error && wait_once(export, process, signals, next, &by_signal));
 	/* Figures of a process that is gone, or that nobody updates, are not to be scraped. */

@@ -13,7 +13,7 @@ struct gm_attach_export {
 	uint64_t interval;    /* seconds, between two writes of it */
 
 	struct gm_http_server *server;
-	char *recording; /* path */
+	char *recording; /* path; NULL: it has none so far */
 	/* The last answer, and until when (monotonic seconds) it is good enough: a page that is
 	 * asked for in a loop must not cost more than a quarter of a processor. */
 	struct {
@@ -29,7 +29,8 @@ struct gm_error *gm_attach_export_prepare(
         struct gm_attach_export *export, struct gm_context *context);
 /* The recording that the context's process writes; *ret_path NULL: none. */
 struct gm_error *gm_attach_export_find(const struct gm_context *context, char **ret_path);
-/* Serves until the process ends or a signal comes. Takes the path. */
+/* Serves until the process ends or a signal comes. Takes the path, which is NULL where a recorded
+ * process has used no device so far. */
 struct gm_error *gm_attach_export_run(struct gm_attach_export *export, char *path, FILE *out);
 void gm_attach_export_deinit(struct gm_attach_export *export);
 

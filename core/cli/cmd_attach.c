@@ -35,6 +35,7 @@ enum {
 	KEY_TEXTFILE,
 	KEY_INTERVAL,
 	SECONDS_MAX = 3600,
+	RECORDED_BEFORE = 1, /* of the agent's answers */
 };
 
 struct request {
@@ -206,7 +207,7 @@ static struct gm_error *not_begun(int pid, const char *path, const struct gm_inj
 {
 	if (injected->state == GM_INJECT_WAITING)
 		return gm_attach_still_waiting(pid, "start");
-	if (injected->result == 1)
+	if (injected->result == RECORDED_BEFORE)
 		return gm_error_create(GM_TARGET,
 		        "process %d: it is being recorded already: `gpumem detach %d` ends that "
 		        "recording",
@@ -225,9 +226,10 @@ static struct gm_error *not_begun(int pid, const char *path, const struct gm_inj
 	return NULL;
 }
 
-/* The agent is loaded, and records. */
-static struct gm_error *record(
-        struct gm_context *context, const struct request *given, bool json, FILE *out)
+/* The agent is loaded, and records. *ret_before: it was there and is to record; NULL: that is an
+ * error. */
+static struct gm_error *record(struct gm_context *context, const struct request *given, bool json,
+        FILE *out, bool *ret_before)
 {
 	struct request request = *given;
 	_cleanup_free_ char *agent = NULL, *path = NULL;
@@ -259,11 +261,15 @@ static struct gm_error *record(
 	struct gm_error *error = gm_attach_way_prepare(&request.way, context, &options);
 	if (!error)
 		error = gm_inject_start(image, symbols, &options, &injected);
-	if (!error)
+	bool before_us = !error && ret_before && injected.state != GM_INJECT_WAITING &&
+	                 injected.result == RECORDED_BEFORE;
+	if (!error && !before_us)
 		error = not_begun(context->pid, path, &injected);
-	if (error) {
+	if (error || before_us) {
 		if (list)
 			unlink(list);
+		if (before_us)
+			*ret_before = true;
 		return error;
 	}
 	if (list)
@@ -302,13 +308,19 @@ static struct gm_error *record_and_export(
 	request->export.interval = request->export.interval ? request->export.interval : 15;
 	gm_try(gm_attach_export_prepare(&request->export, context));
 	gm_try(gm_attach_export_find(context, &path));
+	bool before = path;
 	if (path)
 		gm_put(out, "process %d is recorded already, to %s\n", context->pid, path);
 	else
-		gm_try(record(context, request, false, out));
+		gm_try(record(context, request, false, out, &before));
 	if (!path)
 		gm_try(gm_attach_export_find(context, &path));
-	if (!path)
+	if (!path && before)
+		gm_put(out,
+		        "process %d is recorded already, and has used no device so far: there "
+		        "will be figures when it does\n",
+		        context->pid);
+	else if (!path)
 		return gm_error_create(GM_TARGET,
 		        "process %d: its recording was not found: it may have ended", context->pid);
 	return gm_attach_export_run(&request->export, gm_take(path), out);
@@ -327,7 +339,7 @@ static struct gm_error *run(
 	gm_try(check(&request, arguments.json));
 	gm_try(gm_attach_take_pid(context, "attach", &arguments));
 	if (!request.export.address && !request.export.textfile)
-		return record(context, &request, arguments.json, out);
+		return record(context, &request, arguments.json, out, NULL);
 	struct gm_error *error = record_and_export(context, &request, out);
 	gm_attach_export_deinit(&request.export);
 	return error;

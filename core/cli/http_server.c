@@ -234,7 +234,7 @@ static void answer_request(struct gm_http_server *server, struct client *client)
 	_cleanup_error_ struct gm_error *error =
 	        server->options.page(server->options.context, accept, &body, &size, &type);
 	if (error)
-		refuse(client, "500 Internal Server Error", error->message, head);
+		refuse(client, "503 Service Unavailable", error->message, head);
 	else
 		answer(client, "200 OK", type, body, size, head);
 }

@@ -294,6 +294,36 @@ def test_an_exporter_attaches_serves_and_ends_with_the_process(holds, spawn, gpu
     run_gpumem("info", recording).check()
 
 
+LATE = """
+import sys
+print("begun", flush=True)
+sys.stdin.readline()
+import torch
+held = torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_process_that_has_used_no_device_has_figures_when_it_does(spawn, gpumem, tmp_path):
+    (tmp_path / "late.py").write_text(LATE)
+    text = tmp_path / "late.prom"
+    words = [gpumem, "run", "--sim", "-o", tmp_path / "run.gpumem", "--", PYTHON, tmp_path / "late.py"]
+    run = spawn(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert run.stdout.readline() == "begun\n"
+    exporter = Exporter(spawn, gpumem, the_program(run.pid), "--timeout=600", f"--textfile={text}", "--interval=1")
+    assert "has used no device so far" in exporter.said[0]
+    status, _, said = exporter.get()
+    assert status == 503 and "there are no figures yet" in said and not text.exists()
+    run.stdin.write("\n")
+    run.stdin.flush()
+    assert run.stdout.readline() == "held\n"
+    assert exporter.samples()["gpumem_allocated_bytes"][0][1] == 3 << 20
+    wait_until(text.exists)
+    run.communicate("\n", timeout=600)
+    assert exporter.process.wait(600) == 0 and not text.exists()
+
+
 # ---- Prometheus itself ----
 
 
