@@ -12,8 +12,8 @@
 #include "agent/gap.h"
 #include "agent/lookup.h"
 
-/* The name of an object's class: {.., type information} before its table of functions; {.., name}
- * (Itanium C++ ABI, 2.9.5). */
+/* The class name of an object: its virtual table is preceded by {.., type information}, which is
+ * {.., name} (Itanium C++ ABI, 2.9.5). */
 static const char *class_name(void *const *functions)
 {
 	void *const *type = functions[-1];

@@ -48,8 +48,8 @@ HOOK(GM_TORCH_CACHED_CAST, "gm_agent_see_cast");
 GM_AGENT_EXPORT void hook_item(void) __asm__(GM_TORCH_ITEM);
 GM_AGENT_EXPORT void hook_cast(void) __asm__(GM_TORCH_CACHED_CAST);
 
-/* at::Tensor is one word, the TensorImpl's address; an at::TensorList two, at the array and its
- * size. */
+/* An at::Tensor is one word, the TensorImpl's address; an at::TensorList is two, the array's
+ * address and its size. */
 struct tensor {
 	uint64_t impl;
 };
@@ -71,9 +71,9 @@ const struct gm_agent_hook gm_agent_amp_hooks[] = {
         {NULL, NULL, NULL},
 };
 
-/* ---- tensors that are known ---- */
+/* --- known tensors ---------------------------------------------------------------------------- */
 
-enum { KNOWN_MAX = 32 }; /* the oldest is forgotten for a new one */
+enum { KNOWN_MAX = 32 }; /* a new one replaces the oldest */
 
 struct known {
 	_Atomic uint64_t impl;
@@ -85,7 +85,7 @@ struct known_tensors {
 };
 static struct known_tensors checks, scales;
 
-/* The number of a tensor; 0: it is not known. */
+/* The number of a tensor; 0 if it is not known. */
 static uint32_t number_of(struct known_tensors *tensors, uint64_t impl)
 {
 	for (int i = 0; i < KNOWN_MAX; i++)
@@ -95,7 +95,7 @@ static uint32_t number_of(struct known_tensors *tensors, uint64_t impl)
 	return 0;
 }
 
-/* Gives a tensor a number of its own. */
+/* Gives a tensor a new number. */
 static uint32_t number_tensor(struct known_tensors *tensors, uint64_t impl)
 {
 	struct known *place = NULL;
@@ -112,8 +112,8 @@ static uint32_t number_tensor(struct known_tensors *tensors, uint64_t impl)
 
 /* ---- values on the simulated device ---- */
 
-/* Does an address lie in the memory of a simulated device? It is the host's, and its kernels have
- * run when the call of the launch returns. */
+/* Is an address in the memory of a simulated device? That is host memory, and a kernel has run when
+ * the launching call returns. */
 static bool is_simulated(const struct gm_sim_account *sim, uint64_t address)
 {
 	for (uint32_t i = 0; i < sim->devices && i < GM_SIM_DEVICES_MAX; i++)
@@ -186,12 +186,12 @@ static void put_seen(enum gm_agent_amp kind, uint32_t number, const double *valu
 }
 
 /* The found_inf that this thread's last call wrote to: the gradients of one optimizer take several
- * calls, one for each dtype and device. 0: it has been used since, so that a call is of another
- * check, though it be at the same address. */
+ * calls, one for each dtype and device. 0: its result has been used since, so the next call belongs
+ * to another check, even at the same address. */
 static _Thread_local uint64_t checked_last;
 
-/* This thread may write until it leaves. A program that allocates nothing that is recorded leaves
- * no file. */
+/* Begins writing in this thread, until it leaves. A program that allocates nothing that is recorded
+ * creates no file. */
 static bool enter(void)
 {
 	return !gm_agent_waits() && gm_agent_enter();
@@ -246,8 +246,8 @@ struct tensor *hook_update(struct tensor *scale, struct tensor *tracker,
 	return result;
 }
 
-/* c10::Scalar (c10/core/Scalar.h): a tag, 0 where it is a double, and the value, aligned for two
- * doubles. */
+/* c10::Scalar (c10/core/Scalar.h): a tag, 0 for a double, and the value, aligned for two doubles.
+ * */
 struct scalar {
 	int32_t tag;
 	int32_t padding[3];
@@ -255,8 +255,7 @@ struct scalar {
 	uint64_t more;
 };
 
-/* For a tensor that is known, in the place of item(): Scalar item(const Tensor &), returned in
- * memory. */
+/* Replaces item() for a known tensor: Scalar item(const Tensor &), returned in memory. */
 static void *read_item(struct scalar *ret, const struct tensor *tensor)
 {
 	void *(*function)(struct scalar *, const struct tensor *) = NULL;
@@ -288,9 +287,9 @@ void *gm_agent_see_item(const struct call *call)
 
 /* ---- autocast ---- */
 
-/* A call of cached_cast() in progress in this thread. */
+/* The call of cached_cast() that this thread is in. */
 static _Thread_local struct {
-	uint64_t impl; /* 0: there is none */
+	uint64_t impl; /* 0: none */
 	uint64_t sp, return_address;
 } casting;
 
@@ -305,8 +304,8 @@ void *gm_agent_see_cast(const struct call *call)
 	return gm_agent_go_on(&before_cast, "libtorch_cpu.so", GM_TORCH_CACHED_CAST);
 }
 
-/* Where the fields are that storage_of() reads, which are the same in all versions; NULL: they
- * differ. */
+/* The offsets of the fields that storage_of() reads, if they are the same in all versions; NULL if
+ * they differ. */
 static const struct gm_torch_layout *storage_layout(void)
 {
 	static _Atomic enum { NOT_LOOKED, SAME, DIFFERENT } versions;
@@ -321,7 +320,7 @@ static const struct gm_torch_layout *storage_layout(void)
 	return atomic_load_explicit(&versions, memory_order_relaxed) == SAME ? first : NULL;
 }
 
-/* Where the memory of a tensor's storage begins; 0: it cannot be read. */
+/* The beginning of the memory of a tensor's storage; 0 if it cannot be read. */
 static uint64_t storage_of(uint64_t impl)
 {
 	const struct gm_torch_layout *first = storage_layout();
@@ -340,7 +339,7 @@ void gm_agent_amp_cast(uint64_t sp)
 	casting.impl = 0;
 	if (!gm_call_is_under_way(casting.sp, casting.return_address, sp))
 		return;
-	double address = (double)storage_of(impl); /* 2^53 is beyond what a process can have */
+	double address = (double)storage_of(impl); /* 2^53 is more than a process can have */
 	if (address > 0)
 		put(GM_AGENT_AMP_CAST, 0, &address, 1, NULL);
 }

@@ -23,13 +23,14 @@
 
 enum {
 	LAYOUTS_MAX = 8,
-	STACK_WORDS = 256, /* above the stack pointer, where the Block's address may be kept */
+	STACK_WORDS = 256, /* words above the stack pointer that may be the Block's address */
 	PLACES = 16,
 	REGISTERS = 6,
-	RECORD_BYTES = 21 * 8, /* of a Block, which are examined */
-	SURE = 32, /* Blocks that a place held, before its word is believed to be one's address */
-	MISSES_MAX =
-	        256, /* searches without success, before only every so many-th event begins one */
+	RECORD_BYTES = 21 * 8, /* words of a Block that are examined */
+	SURE = 32, /* Blocks that a place must have held before its word is used as an address
+	              without a check */
+	MISSES_MAX = 256, /* searches without success; after these, only every so many-th event
+	                     begins one */
 	PAGE = 4096,
 	PAGE_SETS = 1024, /* a power of two */
 	PAGE_WAYS = 8,
@@ -38,8 +39,8 @@ enum {
 	PENDING_MAX = 4096,
 };
 
-/* Blocks that are alive, by address: open addressing, no tombstones. Used under the allocator's
- * lock for the device. */
+/* Live blocks by address: open addressing, no tombstones. Used under the allocator's lock for the
+ * device. */
 struct entry {
 	uint64_t address; /* 0: free */
 	uint64_t record;
@@ -48,7 +49,7 @@ struct pending {
 	uint64_t address, size, record;
 };
 struct device_blocks {
-	_Atomic uint32_t busy; /* a guard all the same: what is busy is left out */
+	_Atomic uint32_t busy; /* for safety; a table that is in use is skipped */
 	struct entry *entries;
 	size_t size, count;
 	struct pending *waiting;
@@ -56,24 +57,24 @@ struct device_blocks {
 };
 
 static struct device_blocks devices[GM_TORCH_DEVICES_MAX];
-/* The different Blocks of core/torch's tables, newest first; and the one that was found in this
- * program. */
+/* The different Block layouts of core/torch's tables, newest first; and the layout that was found
+ * in this program. */
 static const struct gm_torch_block *layouts[LAYOUTS_MAX];
 static size_t layout_count;
 static const struct gm_torch_block *_Atomic layout;
 static struct {
 	_Atomic uint64_t return_address;
 	_Atomic int place;
-	_Atomic unsigned held; /* so many Blocks in a row */
+	_Atomic unsigned held; /* Blocks in a row */
 } places[PLACES];
 static _Atomic unsigned misses; /* searches in a row */
 static _Atomic unsigned next_place;
 static _Alignas(64) _Atomic uint64_t known_pages[PAGE_SETS][PAGE_WAYS];
 
-/* ---- memory that may not be there ------------------------------------------------------------ */
+/* --- memory that may be unmapped -------------------------------------------------------------- */
 
-/* A set of pages is a line of the cache: few programs have so many blocks that theirs push each
- * other out. */
+/* Each set of pages is a cache line: few programs have so many blocks that their pages evict each
+ * other. */
 static bool page_is_known(uint64_t address)
 {
 	uint64_t page = address / PAGE;
@@ -84,7 +85,7 @@ static bool page_is_known(uint64_t address)
 			return true;
 	if (!gm_can_read(page * PAGE))
 		return false;
-	/* the newest first: most often it is the only one. What another thread puts there meanwhile
+	/* newest first: usually that is the only one. An entry that another thread adds meanwhile
 	 * may be lost. */
 	for (unsigned i = PAGE_WAYS - 1; i > 0; i--)
 		atomic_store_explicit(&set[i],
@@ -107,7 +108,7 @@ static uint64_t word(const uint8_t *bytes, unsigned offset)
 	return value;
 }
 
-/* What is at `record`: where it lies, if that is one for certain, else a copy. NULL: it is no
+/* The record at `record`: its own address if it is certainly one, otherwise a copy. NULL: not a
  * record, or not mapped. */
 static const uint8_t *look(uint64_t record, bool sure, struct copy *copy)
 {
@@ -205,7 +206,7 @@ static void keep(struct device_blocks *device, uint64_t address, uint64_t record
 	*entry = (struct entry){address, record};
 }
 
-/* Takes an entry out; those that had to stand after it move up. 0: there is none. */
+/* Removes an entry. Entries that were displaced by it move up. 0: there is none. */
 static uint64_t take(struct device_blocks *device, uint64_t address)
 {
 	if (!device->entries)
@@ -241,7 +242,7 @@ static void close_device(struct device_blocks *device)
 	atomic_store_explicit(&device->busy, 0, memory_order_release);
 }
 
-/* ---- the place ------------------------------------------------------------------------------- */
+/* --- the place of the Block's address --------------------------------------------------------- */
 
 static uint64_t at_place(const struct gm_agent_registers *at, int place)
 {
@@ -251,7 +252,7 @@ static uint64_t at_place(const struct gm_agent_registers *at, int place)
 	                         : gm_load(at->rsp + 8 * (uint64_t)(place - REGISTERS));
 }
 
-/* That of the stack pointer is there. */
+/* Here it is the stack pointer's own value. */
 static bool can_read_place(const struct gm_agent_registers *at, int place)
 {
 	uint64_t address = at->rsp + 8 * (uint64_t)(place - REGISTERS);
@@ -267,7 +268,7 @@ static void remember(uint64_t return_address, int place)
 	atomic_store(&places[slot].return_address, return_address);
 }
 
-/* The Block, and what is in it; NULL: none was found. */
+/* The Block and its content; NULL if none was found. */
 struct found {
 	uint64_t record;
 	const uint8_t *bytes;
@@ -337,7 +338,7 @@ static bool remembered(
 	return false;
 }
 
-/* ---- what the hooks ask ---------------------------------------------------------------------- */
+/* --- queries of the hooks --------------------------------------------------------------------- */
 
 bool gm_agent_block_new(int index, uint64_t address, uint64_t size,
         const struct gm_agent_registers *at, struct gm_agent_block *ret)
@@ -360,7 +361,7 @@ bool gm_agent_block_new(int index, uint64_t address, uint64_t size,
 	return true;
 }
 
-/* A record that is another block's by now, or none, waits no more. */
+/* A record that belongs to another block by now, or to none, does not wait any more. */
 static bool waits(uint64_t record, uint64_t address, bool sure)
 {
 	const struct gm_torch_block *known = atomic_load_explicit(&layout, memory_order_relaxed);

@@ -10,13 +10,13 @@ enum { FIRST_CAPACITY = 1 << 14 };
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-/* Unsigned, as it is shifted and added. */
+/* Unsigned, because it is shifted and added. */
 static uint64_t get_signed(struct gm_cursor *in)
 {
 	return (uint64_t)gm_unzigzag(gm_get_varint(in));
 }
 
-/* As core/spool/decode.c. `event` is the one before, and becomes this one. */
+/* The same as core/spool/decode.c. `event` is the previous one, and becomes this one. */
 static void get_event(struct gm_cursor *in, struct gm_agent_carried_event *event)
 {
 	const uint8_t first = *in->at++;
@@ -133,7 +133,7 @@ static bool begins(const struct gm_agent_carried_event *event)
 	       event->action == GM_AGENT_SEGMENT_MAP;
 }
 
-/* For the same memory: PyTorch's segment and the block at its beginning are two. */
+/* The same address may be two entries: PyTorch's segment, and the block at its beginning. */
 static uint64_t kind_of(const struct gm_agent_carried_event *event)
 {
 	if (event->source != GM_AGENT_C10)
@@ -188,7 +188,8 @@ static void add_event(struct gm_agent_carried *carried, const struct gm_agent_ca
 	carried->walked++;
 	if (event->sequence > carried->last)
 		carried->last = event->sequence;
-	/* Whose a segment is its first block tells, which may not be carried. */
+	/* The owner of a segment follows from its first block, which may not be among the carried
+	 * ones. */
 	if (segment->used && event->action == GM_AGENT_ALLOC && event->source == GM_AGENT_C10 &&
 	        event->address - segment->address < segment->size) {
 		segment->device = event->device;

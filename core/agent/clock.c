@@ -19,16 +19,16 @@
 #define SOURCE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 enum { AGAIN_NS = 1000000, MEASURE_NS = 20000000 };
-#define REMEASURE_NS UINT64_C(20000000000) /* the machine may have slept */
+#define REMEASURE_NS UINT64_C(20000000000) /* the machine may have been suspended */
 
 static bool usable;
-static _Atomic uint64_t rate;  /* ns a tick, times 2^32; 0: not measured yet */
-static _Atomic uint64_t again; /* ticks between two looks at the kernel's clock */
+static _Atomic uint64_t rate;  /* ns per tick, times 2^32; 0: not measured yet */
+static _Atomic uint64_t again; /* ticks between two reads of the kernel's clock */
 
 static _Thread_local struct {
-	uint64_t ticks, ns; /* the last look */
-	uint64_t from_ticks,
-	        from_ns; /* since when the rate is measured, by the clock that is not set */
+	uint64_t ticks, ns;           /* the last look */
+	uint64_t from_ticks, from_ns; /* when the measurement of the rate began, by the clock that
+	                                 cannot be set */
 } self;
 
 static uint64_t ask(clockid_t clock)

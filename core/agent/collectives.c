@@ -22,7 +22,7 @@
 
 enum { SUCCESS = 0, SYSTEM_ERROR = 2 }; /* ncclResult_t of nccl.h */
 
-/* As nccl.h has them: types and operators are enums, a stream is a pointer. */
+/* As in nccl.h: types and operators are enums, a stream is a pointer. */
 typedef int result;
 typedef const void *source;
 typedef result reduce_all_function(source, void *, size_t, int, int, void *, void *);
@@ -66,19 +66,22 @@ const struct gm_agent_hook gm_agent_collective_hooks[] = {
 
 /* ---- communicators ---- */
 
-enum { KNOWN_MAX = 256, NO_VALUE = -1 }; /* beyond them a communicator has a new number each time */
+enum {
+	KNOWN_MAX = 256,
+	NO_VALUE = -1
+}; /* after this many, a communicator gets a new number at each call */
 
 struct communicator {
 	uint32_t number;
 	int ranks, rank, device;
 };
 static struct {
-	_Atomic uint64_t address; /* 0: free; 1: one is being written */
+	_Atomic uint64_t address; /* 0: unused; 1: being written */
 	struct communicator about;
 } communicators[KNOWN_MAX];
 static _Atomic uint32_t last_number;
 
-/* One of NCCL's questions about a communicator, which it answers from its own memory. */
+/* A query about a communicator, which NCCL answers from its own memory. */
 static int ask(const char *symbol, void *communicator)
 {
 	int value = NO_VALUE;
@@ -112,7 +115,7 @@ static struct communicator about(void *communicator)
 	return fresh;
 }
 
-/* Another one may get its address. */
+/* Another communicator may get its address. */
 static void forget(void *communicator)
 {
 	for (int i = 0; i < KNOWN_MAX; i++) {
@@ -130,11 +133,11 @@ struct note {
 	source send;
 	const void *receive;
 	size_t count;
-	int type, peer; /* peer: the root, or whom it is sent to or got from; NO_VALUE: none */
+	int type, peer; /* peer: the root, the receiver or the sender; NO_VALUE: none */
 	void *communicator;
 };
 
-/* ncclBcast() may call ncclBroadcast(): what is called within a call is not another one. */
+/* ncclBcast() may call ncclBroadcast(): a call within a call is not recorded. */
 static _Thread_local bool within;
 
 static void note(const struct note *note, const struct gm_agent_registers *at)
@@ -163,7 +166,7 @@ static void note(const struct note *note, const struct gm_agent_registers *at)
 	gm_agent_leave();
 }
 
-/* Goes on to NCCL's own function; none is there: the program could not have called it. */
+/* Continues with NCCL's own function. It exists: otherwise the program could not have called it. */
 #define GO_ON(type, before, name, ...)                                     \
 	type *function;                                                    \
 	*(void **)&function = gm_agent_go_on(&before, "libnccl.so", name); \

@@ -54,8 +54,8 @@ static struct {
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
-/* Where parameters have what is needed. All calls begin with the address, or with where it is
- * put. */
+/* Where the needed values are in the parameters. The first one of every call is the address, or
+ * where it will be stored. */
 enum shape {
 	TAKE_SIZE,  /* {address *, size} */
 	TAKE_PITCH, /* {address *, pitch *, width, height} */
@@ -150,7 +150,7 @@ static void callback(void *user, int domain, uint32_t id, const struct callback_
 	if (data->site == SITE_ENTER) {
 		bool mine = gm_agent_may_record(GM_AGENT_CUDA) && gm_agent_enter();
 		*data->correlation_data = mine;
-		if (mine && gives) /* after it another thread may have the address */
+		if (mine && gives) /* after the call another thread may get the address */
 			record_call(call, data->parameters, &at);
 	} else if (*data->correlation_data) {
 		*data->correlation_data = 0;
@@ -160,7 +160,7 @@ static void callback(void *user, int domain, uint32_t id, const struct callback_
 	}
 }
 
-/* ---- to have it or not ----------------------------------------------------------------------- */
+/* --- whether to use CUPTI --------------------------------------------------------------------- */
 
 static int find_driver(struct dl_phdr_info *info, size_t size, void *context)
 {
@@ -190,7 +190,7 @@ static bool load(const char *named)
 	        "libcupti.so.13", "libcupti.so.12", "libcupti.so.11.2", "libcupti.so"};
 	if (*named)
 		return find_functions(dlopen(named, RTLD_NOW | RTLD_LOCAL));
-	/* PyTorch has it with it */
+	/* PyTorch brings its own */
 	if (find_functions(NULL))
 		return true;
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
@@ -254,7 +254,7 @@ void gm_agent_cupti_end(void)
 	atomic_store(&cupti.tried, false);
 }
 
-/* ---- another subscriber ---------------------------------------------------------------------- */
+/* --- another subscriber ----------------------------------------------------------------------- */
 
 static void *_Atomic before_cuptiSubscribe;
 

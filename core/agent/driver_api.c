@@ -1,8 +1,8 @@
 /*
- * Pointers to the driver's functions that PyTorch had taken before the agent came:
- * c10::cuda::DriverAPI (c10/cuda/driver_api.h), by which its allocator maps expandable segments.
- * They lie in libc10_cuda's own data, and are found there by what they point to; nothing else has
- * the address of such a function for its value.
+ * Pointers to the driver's functions that PyTorch had looked up before the agent was loaded:
+ * c10::cuda::DriverAPI (c10/cuda/driver_api.h), with which its allocator maps expandable segments.
+ * They are in libc10_cuda's own data, and are recognized by their values; no other word has the
+ * address of such a function.
  */
 #include "agent/driver_api.h"
 
@@ -27,7 +27,7 @@ struct data {
 	unsigned count;
 };
 
-/* What is writable, without what the loader has protected again. */
+/* The writable part, without the part that the loader has protected again. */
 static int find_data(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct data *data = context;
@@ -78,12 +78,12 @@ void gm_agent_driver_api_patch(const struct gm_agent_hook *hooks)
 	if (!data.count)
 		return;
 	for (const struct gm_agent_hook *hook = hooks; hook->symbol; hook++) {
-		enum { SINCE = 10020 }; /* CUDA 10.2 has had both */
+		enum { SINCE = 10020 }; /* CUDA 10.2 has both */
 		int status = 0;
 		void *given = NULL;
 		if (strncmp(hook->symbol, "cuMem", 5) != 0)
 			continue;
-		/* what the driver hands out may be another address than what it exports */
+		/* the driver may return another address than the one that it exports */
 		if (find && find(hook->symbol, &given, SINCE, 0, &status) == 0)
 			replace(&data, given, hook->hook);
 		replace(&data, atomic_load(hook->before), hook->hook);

@@ -1,4 +1,4 @@
-/* An event into the bytes of format.h. */
+/* Encodes an event as format.h specifies. */
 #include "agent/event.h"
 
 #include <string.h>
@@ -14,8 +14,8 @@
 
 enum { REPEAT_AFTER = 256 };
 
-/* A device's counters as a reader works them out: what an event need not say. Changed under the
- * allocator's own lock. */
+/* A device's counters as a reader derives them, so that an event need not repeat them. Changed
+ * under the allocator's own lock. */
 struct counters {
 	uint64_t allocated, reserved;
 	uint32_t quiet; /* events since they were last written; 0: never */
@@ -43,7 +43,7 @@ uint64_t gm_agent_kept_id(void)
 	return own_id;
 }
 
-/* Which of the counters must be said. */
+/* Which of the counters must be written. */
 static uint32_t count_bits(const struct gm_agent_event *event)
 {
 	if (event->allocated == UINT64_MAX || event->device < 0 ||
@@ -67,7 +67,7 @@ static uint32_t count_bits(const struct gm_agent_event *event)
 	return bits;
 }
 
-/* As gm_put_varint(); most are of one byte or two. */
+/* The same as gm_put_varint(); most values take one or two bytes. */
 static inline uint8_t *put(uint8_t *at, uint64_t value)
 {
 	if (value < 0x80) {
@@ -87,7 +87,7 @@ static inline uint8_t *put_signed(uint8_t *at, uint64_t value, uint64_t before)
 	return put(at, gm_zigzag((int64_t)(value - before)));
 }
 
-/* What few events say. The order is that of the bits. */
+/* Optional fields, which few events have. The order is that of the bits. */
 static uint8_t *put_source(uint8_t *at, const struct gm_agent_event *event, bool has_device)
 {
 	if (has_device) {
@@ -104,8 +104,8 @@ static uint8_t *put_counters(uint8_t *at, const struct gm_agent_event *event, ui
 	return bits & GM_AGENT_HAS_RESERVED ? put(at, event->reserved) : at;
 }
 
-/* Each field is put, and its bit set, where it has something to say; the bits in front of them come
- * last. */
+/* Each field is written and its bit set, if it has a value; the bits before the fields are filled
+ * in last. */
 static inline uint64_t write_event(
         const struct gm_agent_event *event, const struct gm_agent_stacks *stacks, uint32_t bits)
 {
@@ -133,7 +133,8 @@ static inline uint64_t write_event(
 		bits |= GM_AGENT_HAS_SEQUENCE;
 		at = put(at, sequence - before->sequence - 1);
 	}
-	bool has_device = event->device_type != 1 || event->device != 0; /* else CUDA's first */
+	bool has_device =
+	        event->device_type != 1 || event->device != 0; /* otherwise CUDA's first device */
 	if (__builtin_expect(has_device || event->source, 0)) {
 		bits |= has_device ? GM_AGENT_HAS_DEVICE : 0;
 		bits |= event->source ? GM_AGENT_HAS_SOURCE : 0;
@@ -181,14 +182,14 @@ static inline uint64_t write_event(
 	return sequence;
 }
 
-/* Not within its caller: its own frame is asked for. */
+/* Not for an event within its caller: its own frame is looked up. */
 __attribute__((noinline)) void gm_agent_event(const struct gm_agent_event *event)
 {
 	struct gm_agent_stacks stacks = {0};
 	bool freed =
 	        event->action == GM_AGENT_FREE_REQUESTED || event->action == GM_AGENT_SEGMENT_FREE;
 	if (event->preexisting) {
-		/* nobody who is here now made it */
+		/* no running code created it */
 	} else if (event->at) {
 		gm_stacks_take(event->at, freed, &stacks);
 	} else {

@@ -10,8 +10,9 @@
 #include "torch/allocator.h"
 
 enum {
-	CAPACITY = 1 << 20, /* address space only, where few are given */
-	ASKED_MS = 2000,    /* until somebody begins to answer, and until the answer is there */
+	CAPACITY = 1 << 20, /* reserves address space only; few are used */
+	ASKED_MS = 2000, /* waiting times: until somebody begins to answer, and until the answer is
+	                    complete */
 	COMING_MS = 10000,
 };
 
@@ -38,7 +39,7 @@ static bool wait_for_answer(void)
 	}
 }
 
-/* Of what was told so far. */
+/* The total of what was reported so far. */
 static struct {
 	uint64_t allocated, reserved;
 } counters[GM_TORCH_DEVICES_MAX];
@@ -74,8 +75,7 @@ static void record_entry(const struct gm_agent_existing_entry *entry)
 	gm_agent_event(&event);
 }
 
-/* A debugger, which stops all threads while the recording begins, has put the table there
- * before. */
+/* A debugger, which stops all threads while the recording begins, has stored the table before. */
 static bool was_given(void)
 {
 	if (state_now() != GM_AGENT_EXISTING_GIVEN)

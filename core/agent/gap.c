@@ -10,7 +10,7 @@
 
 enum { GAPS_MAX = 64, GAP_TEXT = 512, EARLY = 8 };
 
-/* Those reported, by a hash of the text; and those that came before there was a file. */
+/* Reported gaps, by a hash of the text; and gaps from before there was a file. */
 static uint64_t reported[GAPS_MAX];
 static _Atomic uint32_t reported_count;
 static char early[EARLY][GAP_TEXT];

@@ -18,7 +18,7 @@ static _Atomic bool looked_for;
 
 void gm_agent_grad_mode_begin(void)
 {
-	/* each file says in its header what its events tell */
+	/* the header of each file says what its events contain */
 	atomic_store(&enabled, NULL);
 	atomic_store(&looked_for, false);
 }

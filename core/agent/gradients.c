@@ -27,7 +27,7 @@
 #include "torch/tensor_fields.h"
 
 enum {
-	LISTED_MAX = 4096, /* gradients of a check, one by one */
+	LISTED_MAX = 4096, /* most gradients of a check that are recorded individually */
 	CPU = 0,
 	CUDA = 1, /* c10::DeviceType */
 	HALF = 5,
@@ -40,7 +40,7 @@ struct gradient {
 	uint64_t data, elements;
 	unsigned dtype, element; /* c10::ScalarType; bytes of an element */
 	int8_t device_type;
-	bool dense; /* the elements are one run of memory */
+	bool dense; /* the elements are contiguous in memory */
 };
 
 static unsigned element_of(unsigned dtype)
@@ -56,7 +56,7 @@ static bool read_program(const void *context, uint64_t address, void *ret_bytes,
 	return gm_read_checked(address, ret_bytes, size);
 }
 
-/* False: it is not a tensor of floating-point numbers by this layout. */
+/* False: according to this layout it is not a tensor of floating-point numbers. */
 static bool read_with(
         const struct gm_torch_layout *layout, uint64_t impl, struct gradient *ret_gradient)
 {
@@ -100,7 +100,7 @@ static bool read_gradient(uint64_t impl, struct gradient *ret_gradient)
 
 /* ---- values ---- */
 
-/* Its first and its last byte can be read: it is no file that was cut, and no wrong address. */
+/* Its first and last byte can be read, so it is neither a truncated file nor a wrong address. */
 static bool is_there(const struct gradient *gradient)
 {
 	uint8_t byte;
@@ -109,7 +109,7 @@ static bool is_there(const struct gradient *gradient)
 	               gradient->data + gradient->elements * gradient->element - 1, &byte, 1);
 }
 
-/* Whether a gradient's values are there for the host to read. */
+/* Can the host read a gradient's values? */
 static bool can_read(const struct gradient *gradient)
 {
 	if (!gradient->dense)
@@ -127,7 +127,7 @@ struct counts {
 	uint64_t not_finite, nan;
 };
 
-/* All bits of the exponent are set: inf where the fraction is 0, NaN else. */
+/* All bits of the exponent are set: inf if the fraction is 0, otherwise NaN. */
 static struct counts count_values(const struct gradient *gradient)
 {
 	struct counts counts = {0};
@@ -147,7 +147,7 @@ static struct counts count_values(const struct gradient *gradient)
 	return counts;
 }
 
-/* What the check has found, where the host can read it; else nothing. */
+/* The result of the check, if the host can read it; otherwise nothing. */
 static bool has_found(uint64_t found_inf)
 {
 	struct gradient result;
@@ -197,7 +197,7 @@ static void look_at_all(
 	put(GM_AGENT_AMP_LOOKED, number, values, 3);
 }
 
-/* Are names wanted, and not read yet? */
+/* Are names wanted and not read yet? */
 static bool to_be_named(void)
 {
 	const struct gm_agent_file_header *header = gm_agent_spool_header();

@@ -1,6 +1,6 @@
 /*
- * What libc10 reports. Each hook stands in front of one of its functions: it looks at the call, and
- * then jumps to the function itself with everything as it was.
+ * Hooks of libc10. Each one is called instead of one of its functions: it examines the call, and
+ * then jumps to the function itself with all registers unchanged.
  */
 #include "agent/hooks.h"
 
@@ -43,7 +43,7 @@ GM_AGENT_EXPORT void hook_oom(void) __asm__(GM_TORCH_REPORT_OOM);
 GM_AGENT_EXPORT void hook_new(void) __asm__(GM_TORCH_CPU_NEW);
 GM_AGENT_EXPORT void hook_delete(void) __asm__(GM_TORCH_CPU_DELETE);
 
-/* What each hook goes on to. */
+/* The function that each hook continues with. */
 static void *_Atomic before_report, *_Atomic before_oom, *_Atomic before_new,
         *_Atomic before_delete;
 
@@ -57,8 +57,8 @@ const struct gm_agent_hook gm_agent_c10_hooks[] = {
 
 enum { DEVICE_CPU = 0, DEVICE_CUDA = 1 }; /* c10::DeviceType */
 
-/* Preloaded: what another preloaded library (the simulated device) has in a function's place comes
- * before its own library. */
+/* With preloading, another preloaded library (the simulated device) may define the function; that
+ * one comes before PyTorch's library. */
 static void find_next(const struct gm_agent_hook *hooks)
 {
 	for (const struct gm_agent_hook *hook = hooks; hook->symbol; hook++)
@@ -75,7 +75,7 @@ void gm_agent_hooks_preloaded(void)
 	find_next(gm_agent_collective_hooks);
 }
 
-/* c10::Device, by value: type and index, a byte each (c10/core/Device.h) */
+/* c10::Device, by value: type and index, one byte each (c10/core/Device.h) */
 static int8_t device_type(uint64_t device)
 {
 	return (int8_t)device;
@@ -98,8 +98,8 @@ static void put_total(int16_t device, uint64_t total)
 	gm_agent_put(GM_AGENT_COUNTER, 0, bytes, (size_t)(at - bytes));
 }
 
-/* How much memory a device has is reported once, where it costs no call of CUDA's: a simulated one
- * reports it in the process's memory. Of another it is known when it runs out of memory. */
+/* The size of a device's memory is reported once, if this needs no CUDA call: a simulated device
+ * has it in the process's memory. For other devices it is reported when they run out of memory. */
 static void put_simulated_total(int16_t device)
 {
 	static _Atomic uint32_t reported;
@@ -156,9 +156,8 @@ void *gm_agent_see_report(const struct call *call)
 }
 
 /*
- * Bytes that the device says are free, plus 1; 0: it does not say. PyTorch's allocator has just
- * asked it, for its message, in the same place: with that device current. *ret_total is then what
- * the device has.
+ * The free bytes according to the device, plus 1; 0 if it does not say. PyTorch's allocator has
+ * just asked the same, for its message, with that device current. *ret_total is the device's total.
  */
 static uint64_t device_free(int16_t device, uint64_t *ret_total)
 {
@@ -206,9 +205,9 @@ void *gm_agent_see_oom(const struct call *call)
 	return gm_agent_go_on(&before_oom, "libc10.so", GM_TORCH_REPORT_OOM);
 }
 
-/* CPU tensors: void ProfiledCPUMemoryReporter::New(void *ptr, size_t nbytes), behind the
- * allocation, and Delete(void *ptr), before the memory goes (c10/core/CPUAllocator.h); the first
- * argument is `this`. */
+/* CPU tensors: void ProfiledCPUMemoryReporter::New(void *ptr, size_t nbytes), called after the
+ * allocation, and Delete(void *ptr), called before the memory is released
+ * (c10/core/CPUAllocator.h); the first argument is `this`. */
 static void see_cpu(const struct call *call, enum gm_agent_action action, uint64_t size)
 {
 	if (!gm_agent_may_record(GM_AGENT_CPU) || !gm_agent_enter())

@@ -1,4 +1,4 @@
-/* Functions and variables of a loaded library, by the names of both. */
+/* Functions and variables of a loaded library, by the name of the library and of the symbol. */
 #include "agent/lookup.h"
 
 #include <elf.h>

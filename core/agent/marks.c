@@ -1,13 +1,13 @@
 /*
- * Marks of the program at a place in the order of its events: by gpumem's own calls
- * (gpumem_agent.h), by what PyTorch says (torch_marks.c), and by NVTX, which PyTorch's, NVIDIA's
- * and users' code speaks (torch.cuda.nvtx, emit_nvtx() ...).
+ * Marks of the program within the sequence of its events: by gpumem's own calls (gpumem_agent.h),
+ * by PyTorch's ranges (torch_marks.c), and by NVTX, which PyTorch's, NVIDIA's and users' code calls
+ * (torch.cuda.nvtx, emit_nvtx() ...).
  *
- * NVTX 3 is in headers: the code is in each library that uses it, and at its first call it loads
- * the file that NVTX_INJECTION64_PATH names and calls InitializeInjectionNvtx2() there, with a way
- * to a table of functions to fill (nvtx3/nvtxDetail/nvtxTypes.h, nvtxInit.h). Where somebody else
- * is injected (Nsight), we are not. Ranges that are not of one thread (nvtxRangeStart), names in
- * wchar_t and categories are not kept.
+ * NVTX 3 is in headers: its code is in each library that uses it. At its first call it loads the
+ * file that NVTX_INJECTION64_PATH names and calls InitializeInjectionNvtx2() there, with a function
+ * that returns tables to fill (nvtx3/nvtxDetail/nvtxTypes.h, nvtxInit.h). If another tool is
+ * injected (Nsight), the agent is not. Ranges across threads (nvtxRangeStart), names in wchar_t and
+ * categories are not recorded.
  */
 #include "agent/marks.h"
 
@@ -33,9 +33,9 @@ static void mark_text(enum gm_agent_mark kind, const char *name, size_t length)
 	if (!gm_agent_enter())
 		return;
 	if (kind == GM_AGENT_MARK_PUSH)
-		gm_stacks_see_task(); /* where an optimizer steps is a mark, and often nothing else
-		                       */
-	/* no half character at its end */
+		gm_stacks_see_task(); /* the step of an optimizer is a mark, and often there is no
+		                         other */
+	/* no incomplete character at its end */
 	while (length == NAME_BYTES && length > 0 && ((uint8_t)name[length] & 0xc0) == 0x80)
 		length--;
 	at = gm_put_varint(at, kind);
@@ -72,12 +72,12 @@ GM_AGENT_EXPORT void gpumem_agent_pop(void)
 
 /* --- ranges before there is a recording ------------------------------------------------------- */
 
-/* Optimizers and DataLoaders make ranges in programs that never allocate what is recorded: these
- * leave no file. */
+/* Optimizers and DataLoaders create ranges in programs that never allocate anything that is
+ * recorded: these programs get no file. */
 enum { KEPT_MAX = 8 };
 static _Thread_local struct {
 	const char *names[KEPT_MAX];
-	unsigned count; /* of open ranges; of those beyond the most the names are not known */
+	unsigned count; /* open ranges; the names of further ones are not known */
 } kept;
 
 void gm_agent_range_begin(const char *name)
@@ -133,7 +133,7 @@ static const char *text_of(const struct nvtx_attributes *attributes)
 {
 	const char *text = "";
 
-	/* a registered one is what register_string() gave: the text itself */
+	/* a registered string is the return value of register_string(): the text itself */
 	if (attributes && attributes->size >= sizeof(*attributes) &&
 	        (attributes->message_type == MESSAGE_ASCII ||
 	                attributes->message_type == MESSAGE_REGISTERED))
@@ -156,7 +156,7 @@ static int range_push_attributes(const struct nvtx_attributes *attributes)
 static int range_pop(void)
 {
 	if (depth == 0)
-		return -2; /* NVTX_NO_PUSH_POP_TRACKING: there is none to end */
+		return -2; /* NVTX_NO_PUSH_POP_TRACKING: there is no range to end */
 	gpumem_agent_pop();
 	return --depth;
 }
@@ -174,7 +174,7 @@ static int domain_pop(void *domain)
 
 static void *register_string(void *domain, const char *text)
 {
-	return text ? strdup(text) : NULL; /* there is no call that releases one */
+	return text ? strdup(text) : NULL; /* no call releases one */
 }
 
 typedef void (*function)(void);

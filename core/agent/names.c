@@ -23,10 +23,10 @@
 #include "agent/state.h"
 
 enum {
-	STEPS = 2,         /* the one at which it asks */
-	LOOK_MS = 50,      /* so often it sees whether the reader is there yet */
-	COME_MS = 2000,    /* so long it waits for one */
-	READING_MS = 30000 /* and for one that has begun */
+	STEPS = 2,         /* the step at whose end it asks */
+	LOOK_MS = 50,      /* interval between checks for the reader */
+	COME_MS = 2000,    /* how long it waits for a reader */
+	READING_MS = 30000 /* and for a reader that has begun */
 };
 
 static bool has_ended(uint32_t pid)
@@ -42,7 +42,7 @@ static bool has_ended(uint32_t pid)
 	return !state || state[1] != ' ' || state[2] == 'Z' || state[2] == 'X';
 }
 
-/* Where only a parent may trace (kernel.yama.ptrace_scope 1), the reader may for now. */
+/* If only a parent may trace (kernel.yama.ptrace_scope 1), allows the reader for now. */
 static bool only_parents_trace(void)
 {
 	char scope = '0';
@@ -65,8 +65,8 @@ static void wait_for_reader(struct gm_agent_file_header *header)
 			break;
 		if (scoped && reader && !traced)
 			traced = prctl(PR_SET_PTRACER, reader, 0, 0, 0) == 0;
-		/* A futex that others wake before it is slept on ends the sleep at once; signals
-		 * shorten it. */
+		/* A futex that is woken before the sleep begins ends it at once; signals shorten
+		 * it. */
 		syscall(SYS_futex, &header->names, FUTEX_WAIT, state, &look, NULL, 0);
 	}
 	if (traced)

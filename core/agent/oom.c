@@ -1,7 +1,7 @@
 /*
- * What is to happen where a device has run out of memory, without a debugger: the program stops
- * there, so that one can be attached at that very moment; or `gpumem core` writes a core of it, or
- * `gpumem oom` a report, and it continues. Once a process: programs may run out of memory often and
+ * Reactions to an out-of-memory error without a debugger: the program stops there, so that one can
+ * be attached at that very moment; or `gpumem core` writes a core of it, or `gpumem oom` a report,
+ * and it continues. Once for each process, because a program may run out of memory often and
  * continue.
  */
 #include "agent/oom.h"
@@ -24,7 +24,7 @@
 #include "agent/state.h"
 
 enum { VARIABLES_MAX = 4096, LOOK_MS = 20 };
-/* A report that takes longer is given up: the program is to see its error. */
+/* a report that takes longer is abandoned: the program must get its error */
 enum { REPORT_MS = 20000, REPORT_SHOWN_MAX = 1 << 16 };
 
 extern char **environ;
@@ -63,7 +63,8 @@ static char **own_environment(void)
 	return variables;
 }
 
-/* Waits so long; a child that takes longer is killed. True: it ended by itself, with status 0. */
+/* Waits for at most this long; a child that takes longer is killed. True: it ended by itself, with
+ * status 0. */
 static bool wait_for(pid_t child, unsigned milliseconds)
 {
 	const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
@@ -89,7 +90,7 @@ static bool wait_for(pid_t child, unsigned milliseconds)
 	return false;
 }
 
-/* What gpumem prints goes to `out`; -1: nowhere. */
+/* gpumem's output goes to `out`; -1: nowhere. */
 static bool run_gpumem(char *const *arguments, int out, unsigned milliseconds)
 {
 	posix_spawn_file_actions_t actions;
@@ -99,7 +100,7 @@ static bool run_gpumem(char *const *arguments, int out, unsigned milliseconds)
 		posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
 	else
 		posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-	/* Where only a parent may trace (kernel.yama.ptrace_scope 1), our child may for now. */
+	/* If only a parent may trace (kernel.yama.ptrace_scope 1), allows our child for now. */
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	pid_t child;
 	bool done = posix_spawn(&child, arguments[0], &actions, NULL, arguments,
@@ -179,7 +180,7 @@ static void act(const char *what)
 {
 	char gpumem[1024], core[1024], line[2400];
 	uint32_t pid = gm_agent_pid();
-	bool debugged = strcmp(what, "debugger") == 0; /* which tells more than our line */
+	bool debugged = strcmp(what, "debugger") == 0; /* it says more than our own line */
 	gm_agent_setting("gpumem", gpumem, sizeof(gpumem));
 	if (strcmp(what, "report") == 0) {
 		report(gpumem);

@@ -17,8 +17,8 @@ enum {
 	TABLES = 12,
 	SLOTS_MAX = 1 << 14,
 	LIBRARIES_MAX = 1 << 12,
-	PATIENCE =
-	        20000, /* yields, until a scan that never ends is taken for one of before a fork */
+	PATIENCE = 20000, /* yields before a scan that does not end is taken for one from before a
+	                     fork */
 };
 
 /* An entry that was replaced. */
@@ -32,9 +32,10 @@ static struct {
 	unsigned table_count;
 	struct slot slots[SLOTS_MAX];
 	unsigned slot_count;
-	const void *libraries[LIBRARIES_MAX]; /* by their dynamic section: looked at */
+	const void *libraries[LIBRARIES_MAX]; /* loaded files that were examined, by their dynamic
+	                                         section */
 	unsigned library_count;
-	unsigned long long adds, subs; /* as dl_iterate_phdr told at the last look */
+	unsigned long long adds, subs; /* the counter of dl_iterate_phdr at the last look */
 	bool full;
 } patched;
 
@@ -43,9 +44,9 @@ static void (*on_libraries)(void), (*on_torch)(void);
 static _Atomic int scanning;
 static _Atomic bool on, pending;
 
-/* ---- what is to be hooked -------------------------------------------------------------------- */
+/* --- what to hook ----------------------------------------------------------------------------- */
 
-/* Named by the assembly below. */
+/* The assembly below refers to these names. */
 static void *_Atomic before_dlopen __attribute__((used));
 static void *_Atomic before_dlmopen __attribute__((used));
 static void *_Atomic before_dlsym __attribute__((used));
@@ -62,7 +63,7 @@ static const struct gm_agent_hook loader_hooks[] = {
 
 static const struct gm_agent_hook *find_hook(const char *symbol)
 {
-	/* A library imports thousands; ours begin with few letters. */
+	/* A library imports thousands of names; ours begin with a few letters. */
 	if (symbol[0] != 'c' && symbol[0] != 'd' && symbol[0] != 'n' && symbol[0] != '_')
 		return NULL;
 	for (unsigned i = 0; i < patched.table_count; i++)
@@ -75,7 +76,7 @@ static const struct gm_agent_hook *find_hook(const char *symbol)
 /* ---- a library ------------------------------------------------------------------------------- */
 
 struct library {
-	uintptr_t base, start, end; /* of its mapped pieces */
+	uintptr_t base, start, end; /* of its mapped parts */
 	uintptr_t protected_start, protected_end;
 	const ElfW(Dyn) * dynamic;
 	struct gm_loaded_symbols table;
@@ -101,7 +102,7 @@ static bool read_library(const struct dl_phdr_info *info, struct library *librar
 		}
 	}
 	gm_loaded_symbols_read(
-	        info, &library->table); /* without hashes it is patched all the same */
+	        info, &library->table); /* a library without hash tables is patched all the same */
 	bool is_rela = true;
 	for (const ElfW(Dyn) *entry = library->dynamic; entry && entry->d_tag != DT_NULL; entry++) {
 		/* glibc has made these addresses absolute */
@@ -137,7 +138,7 @@ static bool inside(const struct library *library, const void *address)
 	return (uintptr_t)address >= library->start && (uintptr_t)address < library->end;
 }
 
-/* The first library that defines a symbol, in the order of loading; not this one. */
+/* The first library that defines a symbol, in the order of loading, without this one. */
 struct definition {
 	const char *symbol;
 	uint32_t hash;
@@ -178,7 +179,7 @@ static bool write_slot(const struct library *library, void **slot, void *value)
 		mprotect((void *)page, page_size, PROT_READ);
 		return true;
 	}
-	/* sealed: the kernel writes there for us all the same */
+	/* sealed: the kernel can write there for us all the same */
 	int fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 	bool written = fd >= 0 &&
 	               pwrite(fd, &value, sizeof(value), (off_t)(uintptr_t)slot) == sizeof(value);
@@ -193,14 +194,14 @@ static void patch_slot(const struct library *library, void **slot, const struct 
 	if (value == hook->hook)
 		return;
 	void *before = atomic_load(hook->before);
-	/* An entry that is not bound yet leads into the library's own stub. */
+	/* An entry that is not bound yet points into the library's own stub. */
 	if (!value || (!before && inside(library, value))) {
 		if (!before)
 			return;
 	} else if (!before) {
 		atomic_store(hook->before, value);
 	} else if (before != value && !inside(library, value)) {
-		return; /* another function of that name, or somebody else's hook: it stays */
+		return; /* another function of that name, or another tool's hook: left unchanged */
 	}
 	if (patched.slot_count == SLOTS_MAX) {
 		patched.full = true;
@@ -260,7 +261,7 @@ static int patch_library(struct dl_phdr_info *info, size_t size, void *context)
 	struct library library;
 	patched.adds = info->dlpi_adds;
 	if (info->dlpi_subs != patched.subs) {
-		/* Some are gone, and others may be at their place. */
+		/* Some are unloaded, and others may have their addresses. */
 		patched.subs = info->dlpi_subs;
 		patched.library_count = 0;
 	}
@@ -277,7 +278,7 @@ static int patch_library(struct dl_phdr_info *info, size_t size, void *context)
 	return 0;
 }
 
-/* One thread at a time. A forked child may find it taken by a thread that it has not. */
+/* One thread at a time. In a forked child, a thread that does not exist there may have taken it. */
 static void lock(void)
 {
 	int pid = (int)getpid();
@@ -311,7 +312,7 @@ static int count_libraries(struct dl_phdr_info *info, size_t size, void *context
 	return 1;
 }
 
-/* Before the program sees what a dlopen() brought. */
+/* Called before the program sees the libraries that a dlopen() loaded. */
 static void look_again(void)
 {
 	if (!atomic_load_explicit(&pending, memory_order_relaxed) || !atomic_load(&on))
@@ -358,7 +359,7 @@ void gm_agent_patch(const struct gm_agent_hook *hooks)
 		gm_agent_gap("too many libraries: calls from some of them are not recorded");
 }
 
-/* ---- putting back ---------------------------------------------------------------------------- */
+/* --- restoring -------------------------------------------------------------------------------- */
 
 static int undo_library(struct dl_phdr_info *info, size_t size, void *context)
 {
@@ -387,10 +388,10 @@ void gm_agent_patch_undo(void)
 /* ---- the loader's functions ------------------------------------------------------------------ */
 
 /*
- * dlopen() and dlsym() look at who calls them, so they are jumped to with the caller's return
- * address in place, and nothing can be done after them. What a dlopen() brought is examined when
- * the program next asks for a symbol or opens another library: it cannot do anything with it
- * before, but what its constructors do.
+ * dlopen() and dlsym() look at their caller, so the hook jumps to them with the caller's return
+ * address in place, and cannot do anything after them. The libraries that a dlopen() loaded are
+ * examined when the program next looks up a symbol or opens another library. Before that it can use
+ * nothing of them, except through their constructors.
  */
 #define SEE __attribute__((used, visibility("hidden")))
 SEE void gm_agent_see_dlopen(void);
@@ -402,11 +403,11 @@ void gm_agent_see_dlopen(void)
 	atomic_store_explicit(&pending, true, memory_order_relaxed);
 }
 
-/* A hooked function, looked up by name: the hook; NULL: go on to dlsym(). */
+/* A hooked function that is looked up by name: returns the hook. NULL: continue with dlsym(). */
 void *gm_agent_see_dlsym(void *handle, const char *name)
 {
 	look_again();
-	/* PyTorch has been loaded to its last library, by this thread */
+	/* this thread has loaded PyTorch, to its last library */
 	if (name && strcmp(name, "PyInit__C") == 0 && atomic_load(&on) && on_torch)
 		on_torch();
 	if (!name || handle == RTLD_NEXT || handle == RTLD_DEFAULT || !atomic_load(&on))

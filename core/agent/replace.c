@@ -12,7 +12,7 @@
 #include "agent/agent.h"
 #include "agent/state.h"
 
-/* Ours alone holds it, for as long as a rename takes. */
+/* Held only by us, for the duration of a rename. */
 enum { LOCK_TRIES = 200 };
 
 static bool is_named(const struct stat *status)
@@ -44,7 +44,8 @@ static bool lock(int fd)
 
 bool gm_agent_replace(const char *made, const char *path)
 {
-	/* The old file itself is the lock: whoever else would replace it has the same one. */
+	/* The old file itself is the lock: any other process that would replace it uses the same
+	 * one. */
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	struct stat status;
 	bool done = fd >= 0 && fstat(fd, &status) == 0 && is_named(&status) && lock(fd) &&

@@ -9,28 +9,28 @@
 
 enum state { NEW = 0, OWNED, FINISHED, FREE, KEPT, CARRIED };
 enum {
-	BATCH = 8,   /* extents that are used again at once */
-	RESERVE = 4, /* extents that stay free for what is carried over, beside as many as that took
-	                before */
+	BATCH = 8,   /* extents that are reused at once */
+	RESERVE = 4, /* extents that stay free for carried-over records, in addition to as many as
+	                those took before */
 };
 
 struct extent {
-	uint64_t first, last; /* numbers of events: none smaller, none greater */
+	uint64_t first, last; /* the smallest and the greatest number of its events */
 	uint8_t state;
 };
 
-/* Writes records into extents that it takes as it needs them. */
+/* Writes records into extents that it takes as needed. */
 struct writer {
 	const struct gm_agent_ring_file *file;
 	enum state kind;
 	struct gm_agent_extent_header *extent;
-	uint32_t number, first, count, used; /* `first`: number of the first one plus 1 */
+	uint32_t number, first, count, used; /* `first`: number of the first extent plus 1 */
 };
 
 static struct {
 	struct extent *extents; /* `total` of them; NULL: no ring */
 	uint64_t total, mapped;
-	uint32_t kept; /* the extent that interned records go to, plus 1 */
+	uint32_t kept; /* the extent for interned records, plus 1 */
 	uint32_t carried_count;
 } ring;
 
@@ -63,7 +63,7 @@ void gm_agent_ring_finish(uint32_t number, uint64_t last)
 	ring.extents[number].last = last;
 }
 
-/* One that nothing is in; UINT32_MAX: none. */
+/* An unused one; UINT32_MAX: none. */
 static uint32_t find_free(const struct gm_agent_ring_file *file)
 {
 	uint32_t handed = atomic_load(&file->header->extents);
@@ -93,7 +93,7 @@ static void put_down(struct writer *writer)
 	writer->extent = NULL;
 }
 
-/* A further extent, behind the one that is full. */
+/* A further extent, after the full one. */
 static bool next_extent(struct writer *writer)
 {
 	const struct gm_agent_ring_file *file = writer->file;
@@ -109,7 +109,7 @@ static bool next_extent(struct writer *writer)
 	if (number == atomic_load(&file->header->extents))
 		atomic_store(&file->header->extents, number + 1);
 	ring.extents[number].state = (uint8_t)writer->kind;
-	ring.extents[number].last = UINT64_MAX; /* until it counts */
+	ring.extents[number].last = UINT64_MAX; /* until the extent is valid */
 	if (writer->extent && writer->kind == CARRIED)
 		writer->extent->next = number + 1;
 	put_down(writer);
@@ -121,7 +121,7 @@ static bool next_extent(struct writer *writer)
 	return true;
 }
 
-/* Room for a record; NULL: none. */
+/* Space for a record; NULL: none. */
 static uint8_t *reserve(struct writer *writer, size_t size)
 {
 	if ((!writer->extent || writer->used + size > GM_AGENT_RECORD_MAX) && !next_extent(writer))
@@ -146,7 +146,7 @@ static bool keep(void *context, const uint8_t *record, size_t size)
 	return true;
 }
 
-/* Goes on in the extent of the last time. */
+/* Continues in the extent of the last call. */
 static void open_kept(struct writer *writer, const struct gm_agent_ring_file *file)
 {
 	*writer = (struct writer){.file = file, .kind = KEPT};
@@ -157,10 +157,9 @@ static void open_kept(struct writer *writer, const struct gm_agent_ring_file *fi
 	writer->count = 1;
 }
 
-/* ---- using extents again ----------------------------------------------------------------------
- */
+/* --- reusing extents -------------------------------------------------------------------------- */
 
-/* The oldest that are finished; their number. */
+/* The oldest that are finished; returns their number. */
 static uint32_t choose(uint32_t chosen[BATCH])
 {
 	uint64_t most = ring.total / 8 < BATCH ? ring.total / 8 : BATCH;
@@ -174,7 +173,7 @@ static uint32_t choose(uint32_t chosen[BATCH])
 				best = i;
 		if (best == UINT32_MAX)
 			break;
-		/* taken back below */
+		/* undone below */
 		ring.extents[best].state = NEW;
 		chosen[count++] = best;
 	}
@@ -183,7 +182,7 @@ static uint32_t choose(uint32_t chosen[BATCH])
 	return count;
 }
 
-/* No event that stays has a smaller number. */
+/* No remaining event has a smaller number. */
 static uint64_t least_left(const uint32_t *chosen, uint32_t count, uint64_t now)
 {
 	uint64_t least = now;
@@ -218,7 +217,7 @@ static void release(const struct gm_agent_ring_file *file, uint32_t number)
 {
 	struct gm_agent_extent_header *extent = file->map(file->context, number);
 	if (!extent)
-		return; /* it is lost to the ring: nothing wrong is read from it */
+		return; /* it is lost to the ring; nothing wrong can be read from it */
 	atomic_fetch_add(&extent->turn, 1);
 	atomic_store(&extent->committed, 0);
 	extent->kind = GM_AGENT_EVENTS;
@@ -226,7 +225,7 @@ static void release(const struct gm_agent_ring_file *file, uint32_t number)
 	munmap(extent, GM_AGENT_EXTENT_SIZE);
 }
 
-/* What is carried over from now on, in extents of its own. False: no space. */
+/* Records that are carried over from now on, in extents of their own. False: no space. */
 static bool write_carried(struct writer *writer, struct gm_agent_carried *carried, uint64_t least,
         uint64_t beginning, uint64_t dropped)
 {
@@ -251,7 +250,7 @@ static bool write_carried(struct writer *writer, struct gm_agent_carried *carrie
 	return true;
 }
 
-/* Discards what was written for nothing. */
+/* Discards what was written. */
 static void give_up(struct writer *writer)
 {
 	put_down(writer);
@@ -260,7 +259,8 @@ static void give_up(struct writer *writer)
 			release(writer->file, i);
 }
 
-/* Drops the oldest extents. False: there are none, or what is carried over finds no space. */
+/* Drops the oldest extents. False: there are none, or there is no space for the carried-over
+ * records. */
 static bool drop_oldest(const struct gm_agent_ring_file *file, uint64_t now)
 {
 	uint32_t chosen[BATCH], old = atomic_load(&file->header->carried);
@@ -300,7 +300,7 @@ static bool drop_oldest(const struct gm_agent_ring_file *file, uint64_t now)
 	}
 	put_down(&writer);
 	atomic_store(&file->header->carried, writer.first);
-	/* From here on nothing is read of the old ones. */
+	/* From here on nothing is read from the old ones. */
 	for (uint32_t i = 0; i < ring.total; i++) {
 		bool fresh = ring.extents[i].last == UINT64_MAX;
 		if (ring.extents[i].state == CARRIED && !fresh)

@@ -1,6 +1,6 @@
 /*
- * The CUDA runtime's cudaMalloc and cudaFree: what PyTorch's allocator gets from CUDA and gives
- * back, and what other libraries get next to it.
+ * The CUDA runtime's cudaMalloc and cudaFree: memory that PyTorch's allocator gets from CUDA and
+ * returns, and memory that other libraries get.
  */
 #include "agent/runtime.h"
 
@@ -80,7 +80,7 @@ static void see(enum gm_agent_action action, uint64_t address, uint64_t size,
 	        .reserved = UINT64_MAX,
 	        .at = at,
 	};
-	/* the allocator has looked for them before it came here */
+	/* the allocator has looked for them before this call */
 	if (event.source == GM_AGENT_C10)
 		all_completions(at);
 	gm_agent_event(&event);
@@ -104,7 +104,7 @@ int cudaMalloc(void **pointer, size_t size)
 	return result;
 }
 
-/* Told before it happens: after it another thread may have the address. */
+/* Recorded before the call: after it another thread may get the address. */
 int cudaFree(void *pointer)
 {
 	free_function *function;
@@ -121,9 +121,9 @@ int cudaFree(void *pointer)
 }
 
 /*
- * How PyTorch's allocator finds out which frees that waited have come about: it asks for one event
- * after the other (process_events(), c10/cuda/CUDACachingAllocator.cpp) and ends a free when its
- * last one is over. So between two questions at most one ends, and their order is seen.
+ * How PyTorch's allocator finds out which waiting frees have completed: it queries one event after
+ * the other (process_events(), c10/cuda/CUDACachingAllocator.cpp) and completes a free when its
+ * last event is over. So between two queries at most one free completes, and their order is known.
  */
 int cudaEventQuery(void *event)
 {

@@ -55,7 +55,7 @@ void gm_agent_memory(enum gm_agent_action action, enum gm_agent_source source, u
 	        .at = at,
 	};
 	gm_agent_event(&event);
-	/* its own caching allocator takes segments; blocks are taken by others */
+	/* its own caching allocator gets segments; blocks are reported elsewhere */
 	if (action == GM_AGENT_SEGMENT_ALLOC &&
 	        (source == GM_AGENT_POOL || source == GM_AGENT_RUNTIME))
 		gm_agent_allocator_look();
@@ -66,7 +66,7 @@ static bool enter(void)
 	return gm_agent_may_record(GM_AGENT_CUDA) && gm_agent_enter();
 }
 
-/* A function that is called through a hook has been found when the hook was put in. */
+/* A function that is called through a hook was found when the hook was installed. */
 #define ORIGINAL(name, type)                              \
 	static void *_Atomic before_##name;               \
 	static type *original_##name(void)                \
@@ -77,7 +77,7 @@ static bool enter(void)
 		return function;                          \
 	}
 
-/* An allocation: `parameters` as declared, `arguments` as passed on; address and size once it has
+/* An allocation: `parameters` as declared, `arguments` as passed on; address and size if it has
  * succeeded. */
 #define ALLOCATION(name, parameters, arguments, source, address, size, stream)    \
 	typedef int type_##name parameters;                                       \
@@ -117,7 +117,7 @@ static bool enter(void)
 		return result;                                                                    \
 	}
 
-/* ---- the device's ---------------------------------------------------------------------------- */
+/* --- device memory ---------------------------------------------------------------------------- */
 
 ALLOCATION(cudaMallocAsync, (void **pointer, size_t size, void *stream), (pointer, size, stream),
         GM_AGENT_POOL, *pointer, size, stream)
@@ -155,12 +155,12 @@ ALLOCATION(cudaMalloc3DArray,
         array_size(channels, extent.width, extent.height, extent.depth), NULL)
 RELEASE(cudaFreeArray, (void *array), (array), GM_AGENT_ARRAY, array, NULL)
 
-/* Another process's memory: it counts there. */
+/* Another process's memory: it is counted there. */
 ALLOCATION(cudaIpcOpenMemHandle, (void **pointer, struct ipc_handle handle, unsigned flags),
         (pointer, handle, flags), GM_AGENT_IPC, *pointer, 0, NULL)
 RELEASE(cudaIpcCloseMemHandle, (void *pointer), (pointer), GM_AGENT_IPC, pointer, NULL)
 
-/* ---- the host's ------------------------------------------------------------------------------ */
+/* --- host memory ------------------------------------------------------------------------------ */
 
 ALLOCATION(cudaMallocHost, (void **pointer, size_t size), (pointer, size), GM_AGENT_HOST, *pointer,
         size, NULL)

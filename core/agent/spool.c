@@ -20,21 +20,21 @@
 enum { SPARE_BUFFERS = 64, POPULATE_WRITE = 23 /* MADV_POPULATE_WRITE */ };
 
 /*
- * The file that is open. `generation` counts recordings of this process image and its parents: a
- * buffer of an older one is not touched. `lock` guards what changes when an extent is handed out;
- * it is held for a few system calls, never while anything of the program's is called.
+ * The file that is open. `generation` counts the recordings of this process and its parents: a
+ * buffer of an older one is not touched. `lock` guards what changes when an extent is allocated; it
+ * is held for a few system calls, never while the program's code is called.
  */
 static struct {
 	atomic_flag lock;
 	_Atomic uint32_t generation;
 	struct gm_agent_file_header *header;
 	char path[4096];
-	int file; /* its descriptor, looked at before each use: the program may have closed it; -1:
+	int file; /* its descriptor, checked before each use: the program may have closed it; -1:
 	             none */
 	dev_t device;
 	ino_t inode;
 	uint64_t size_limit;
-	struct gm_agent_buffer spare[SPARE_BUFFERS]; /* of threads that ended */
+	struct gm_agent_buffer spare[SPARE_BUFFERS]; /* of threads that have ended */
 	size_t spare_count;
 } spool = {.lock = ATOMIC_FLAG_INIT, .file = -1};
 
@@ -55,8 +55,8 @@ static void unlock(void)
 	atomic_flag_clear_explicit(&spool.lock, memory_order_release);
 }
 
-/* Whether it is the file, and has a name yet: what is removed nobody can read, and it would fill
- * the disk. */
+/* Is it the file, and does it still have a name? A removed file cannot be read by anyone, and would
+ * fill the disk. */
 static bool is_ours(int fd)
 {
 	struct stat status;
@@ -71,7 +71,7 @@ static void finish_extent(struct gm_agent_extent_header *extent)
 	munmap(extent, GM_AGENT_EXTENT_SIZE);
 }
 
-/* A thread's end: its buffer is for the next one. */
+/* When a thread ends, its buffer is free for the next one. */
 static void on_thread_end(void *unused)
 {
 	if (!buffer.extent || buffer.generation != atomic_load(&spool.generation) ||
@@ -88,13 +88,15 @@ static void on_thread_end(void *unused)
 	unlock();
 }
 
-/* Room in the file for [0, size): NULL or why not. Nothing is written into what is there. */
+/* Allocates space in the file for [0, size): NULL, or the reason why not. Nothing is written over
+ * existing data. */
 static enum gm_agent_end reserve(int fd, uint64_t from, uint64_t to)
 {
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
 	        to > limit.rlim_cur)
-		return GM_AGENT_FILE_LIMIT; /* else the kernel would end the program with SIGXFSZ */
+		return GM_AGENT_FILE_LIMIT; /* otherwise the kernel would end the program with
+		                               SIGXFSZ */
 	if (fallocate(fd, 0, (off_t)from, (off_t)(to - from)) == 0)
 		return GM_AGENT_RUNS;
 	if (errno == EFBIG)
@@ -102,7 +104,7 @@ static enum gm_agent_end reserve(int fd, uint64_t from, uint64_t to)
 	if (errno == ENOSPC || errno == EDQUOT)
 		return GM_AGENT_DISK_FULL;
 	static const char zeros[4096];
-	/* a file system that cannot, or a seccomp filter that forbids it: by writing */
+	/* the file system does not support it, or a seccomp filter forbids it: write instead */
 	for (uint64_t at = from; at < to; at += sizeof(zeros))
 		if (pwrite(fd, zeros, sizeof(zeros), (off_t)at) != (ssize_t)sizeof(zeros))
 			return GM_AGENT_DISK_FULL;
@@ -114,16 +116,18 @@ static void *map(int fd, uint64_t offset, size_t size)
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
 	if (memory == MAP_FAILED)
 		return NULL;
-	/* The first write to a page is a fault, under the lock of the allocator that reports. All
-	 * at once they cost less. (Linux before 5.14 refuses, and goes on with faults.) */
-	madvise(memory, size, MADV_WILLNEED); /* of a file on a disk: in one go, not by guesses */
+	/* The first write to a page is a page fault, under the lock of the allocator that reports.
+	 * Faulting in all pages at once costs less. (Linux before 5.14 refuses; then there are
+	 * faults.) */
+	madvise(memory, size,
+	        MADV_WILLNEED); /* for a file on a disk: in one write, not by read-ahead */
 	madvise(memory, size, POPULATE_WRITE);
-	/* A child must not write into its parent's file, whichever way it was made. */
+	/* A child must not write into its parent's file, no matter how it was created. */
 	madvise(memory, size, MADV_DONTFORK);
 	return memory;
 }
 
-/* The descriptor under a high number: programs expect the low ones to be free. */
+/* Moves the descriptor to a high number: programs expect the low ones to be free. */
 static int keep(int fd)
 {
 	struct rlimit limit;
@@ -137,7 +141,7 @@ static int keep(int fd)
 	return high;
 }
 
-/* The file's descriptor; -1: there is none any more. */
+/* The file's descriptor; -1 if it does not exist any more. */
 static int file(enum gm_agent_end *ret_why)
 {
 	if (is_ours(spool.file))
@@ -154,8 +158,8 @@ static int file(enum gm_agent_end *ret_why)
 }
 
 /*
- * The header by one write, so that a reader finds an empty file or one that begins as a recording
- * does, never zeros. One thread at a time is here.
+ * Writes the header in one call, so that a reader finds either an empty file or a valid beginning,
+ * never zeros. One thread at a time.
  */
 static enum gm_agent_end write_header(int fd)
 {
@@ -165,7 +169,8 @@ static enum gm_agent_end write_header(int fd)
 	struct timespec now;
 	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
 	        limit.rlim_cur < sizeof(bytes))
-		return GM_AGENT_FILE_LIMIT; /* else the kernel would end the program with SIGXFSZ */
+		return GM_AGENT_FILE_LIMIT; /* otherwise the kernel would end the program with
+		                               SIGXFSZ */
 	clock_gettime(CLOCK_REALTIME, &now);
 	memcpy(header->magic, GM_AGENT_MAGIC, sizeof(header->magic));
 	header->major = GM_AGENT_MAJOR;
@@ -205,7 +210,7 @@ const char *gm_agent_spool_open(const char *path)
 	}
 	lock();
 	strcpy(spool.path, path);
-	if (spool.file != fd && is_ours(spool.file)) /* that of a recording before this one */
+	if (spool.file != fd && is_ours(spool.file)) /* that of a previous recording */
 		close(spool.file);
 	spool.device = status.st_dev;
 	spool.inode = status.st_ino;
@@ -236,7 +241,7 @@ void gm_agent_spool_close(enum gm_agent_end end)
 {
 	uint32_t state = GM_AGENT_RUNS;
 	lock();
-	/* what ended it before stays told */
+	/* the reason that ended it before stays recorded */
 	if (spool.header && !atomic_compare_exchange_strong(&spool.header->state, &state, end) &&
 	        state == GM_AGENT_EXITED)
 		atomic_store(&spool.header->state, end);
@@ -254,7 +259,7 @@ struct gm_agent_file_header *gm_agent_spool_header(void)
 
 void gm_agent_spool_forget(void)
 {
-	/* The mappings are not in this process: MADV_DONTFORK. The descriptor is. */
+	/* The mappings are not in this process (MADV_DONTFORK), but the descriptor is. */
 	if (is_ours(spool.file))
 		close(spool.file);
 	spool.file = -1;
@@ -265,7 +270,7 @@ void gm_agent_spool_forget(void)
 	atomic_flag_clear(&spool.lock);
 }
 
-/* An extent, mapped; space is reserved for a fresh one. */
+/* Maps an extent; for a new one, reserves its space first. */
 static struct gm_agent_extent_header *map_extent(
         uint64_t number, bool fresh, enum gm_agent_end *ret_why)
 {
@@ -302,18 +307,19 @@ static uint32_t next_number(uint64_t first, enum gm_agent_end *ret_why)
 	return spool.size_limit && end > spool.size_limit ? UINT32_MAX : number;
 }
 
-/* A new extent is ours by this, before it has space: who packs the file takes some too. */
+/* This claims the new extent before it has space: the process that packs the file takes extents
+ * too. */
 static bool claim(uint32_t number, bool *ret_fresh)
 {
 	uint32_t expected = number;
 	*ret_fresh = true;
 	if (atomic_compare_exchange_strong(&spool.header->extents, &expected, number + 1))
 		return true;
-	*ret_fresh = false; /* one that a ring uses again; of a ring nothing is packed */
+	*ret_fresh = false; /* one that a ring reuses; nothing of a ring is packed */
 	return gm_agent_ring_is_on();
 }
 
-/* The next extent of the file, mapped; NULL: recording ends. */
+/* Maps the next extent of the file; NULL: recording ends. */
 static struct gm_agent_extent_header *next_extent(uint32_t *ret_number, enum gm_agent_end *ret_why)
 {
 	uint64_t first = atomic_load_explicit(&gm_agent_sequence, memory_order_relaxed);
@@ -382,7 +388,7 @@ static struct gm_agent_buffer *take_buffer(void)
 
 struct gm_agent_buffer *gm_agent_buffer(size_t count)
 {
-	/* space for a GM_AGENT_THREAD record beside */
+	/* and space for a GM_AGENT_THREAD record */
 	if (buffer.extent &&
 	        buffer.generation ==
 	                atomic_load_explicit(&spool.generation, memory_order_relaxed) &&

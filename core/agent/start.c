@@ -37,7 +37,7 @@
 #include "agent/tensors.h"
 #include "agent/torch_marks.h"
 
-/* Written by `gpumem attach`: the memory that it mapped in this process, for the next attach. */
+/* Written by `gpumem attach`: memory that it mapped in this process, for the next attach. */
 GM_AGENT_EXPORT extern uint64_t gpumem_agent_mapping[2];
 uint64_t gpumem_agent_mapping[2];
 
@@ -66,7 +66,7 @@ static uint32_t rank(void)
 	return *end || value >= UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }
 
-/* `out` with %p and %r filled in; whether it had a %p. */
+/* `out` with %p and %r replaced; returns whether it had a %p. */
 static bool expand(const char *out, char *ret, size_t size)
 {
 	bool has_pid = false;
@@ -88,7 +88,7 @@ static bool expand(const char *out, char *ret, size_t size)
 	return has_pid;
 }
 
-/* A file of an earlier process stays: PATH, PATH.PID, PATH.PID.2 ... */
+/* The file of an earlier process is not replaced: PATH, PATH.PID, PATH.PID.2 ... */
 static const char *open_spool(void)
 {
 	char out[PATH_MAX], name[PATH_MAX], full[PATH_MAX * 2 + 2];
@@ -150,7 +150,7 @@ static void read_command(char *ret, size_t size)
 	ret[count] = 0;
 }
 
-/* Else the kernel would end the program with SIGXFSZ. */
+/* Otherwise the kernel would end the program with SIGXFSZ. */
 static bool may_grow(int fd, size_t more)
 {
 	struct rlimit limit;
@@ -159,7 +159,8 @@ static bool may_grow(int fd, size_t more)
 	       (fstat(fd, &about) == 0 && (uint64_t)about.st_size + more <= limit.rlim_cur);
 }
 
-/* For whoever started the program: this process has the agent, or (path) it records in a file. */
+/* Reports to the starter of the program that this process has the agent, or (path) that it records
+ * in a file. */
 static void enlist(const char *path)
 {
 	char list[PATH_MAX], line[PATH_MAX + 32];
@@ -174,7 +175,8 @@ static void enlist(const char *path)
 	close(fd);
 }
 
-/* The library was loaded later than the program's: nothing of it stands before theirs. */
+/* The library was loaded later than the program's libraries, so none of its symbols precedes
+ * theirs. */
 static void patch_all(void)
 {
 	gm_agent_patch(gm_agent_c10_hooks);
@@ -188,7 +190,7 @@ static void patch_all(void)
 	gm_agent_driver_api_patch(gm_agent_memory_hooks);
 }
 
-/* In a program that runs already. Threads that allocate meanwhile wait until this is done. */
+/* In a program that already runs. Threads that allocate meanwhile wait until this is done. */
 static void begin_late(void)
 {
 	char existing[8];
@@ -202,7 +204,7 @@ static void begin_late(void)
 	gm_agent_process.attached = false;
 }
 
-/* This process's file. False: it cannot record, and has said so. */
+/* This process's file. False: it cannot record, and has reported why. */
 static bool begin(void)
 {
 	const struct gm_agent_file_header *before = gm_agent_spool_header();
@@ -210,7 +212,7 @@ static bool begin(void)
 	uint64_t parent_id = 0;
 	uint32_t pid = (uint32_t)getpid();
 	if (before && gm_agent_process.pid && gm_agent_process.pid != pid) {
-		/* forked: the parent's header is not mapped here, so its id was kept */
+		/* forked: the parent's header is not mapped here, so its id was stored */
 		parent = gm_agent_process.pid;
 		parent_id = gm_agent_kept_id();
 		gm_agent_spool_forget();
@@ -281,11 +283,12 @@ static bool configure(const char *settings)
 	return true;
 }
 
-/* All but the beginning itself: two threads may do that, and one of them waits. */
+/* Everything but the actual beginning: two threads may call this, and one of them waits. */
 static int prepare(const char *settings)
 {
 	if (atomic_load(&gm_agent_live->state) !=
-	        GM_AGENT_LIVE_OFF) /* or it will at its first event, where `gpumem run` wants it */
+	        GM_AGENT_LIVE_OFF) /* or it will begin at its first event, if `gpumem run` wants
+	                              that */
 		return 1;
 	if (!configure(settings))
 		return 2;
@@ -312,7 +315,7 @@ int gpumem_agent_start(const char *settings)
 }
 
 /* Records from here on, as a preloaded library does: CUDA begins, and the driver has loaded this
- * library. Nothing where it records already, or has ended doing so. */
+ * library. Does nothing if it already records, or has ended. */
 static void injected(const char *settings)
 {
 	if (atomic_load(&gm_agent_live->state) != GM_AGENT_LIVE_OFF || gm_agent_process.pid ||
@@ -325,9 +328,9 @@ static void injected(const char *settings)
 }
 
 /*
- * The driver loads what CUDA_INJECTION64_PATH names and calls this, as CUDA begins: a way into
- * programs that lost LD_PRELOAD on their way, and the right moment for CUPTI, which wants to be
- * there before the driver is.
+ * The driver loads the library that CUDA_INJECTION64_PATH names and calls this function when CUDA
+ * begins. This reaches programs that lost LD_PRELOAD, and is the right moment for CUPTI, which must
+ * subscribe before the driver is initialized.
  */
 GM_AGENT_EXPORT int InitializeInjection(void);
 int InitializeInjection(void)
@@ -343,7 +346,7 @@ static int end(void)
 {
 	uint32_t state = GM_AGENT_LIVE_RECORDS, waiting = GM_AGENT_LIVE_WAITING;
 	if (!atomic_compare_exchange_strong(&gm_agent_live->state, &state, GM_AGENT_LIVE_OFF))
-		/* preloaded, and nothing was allocated yet: it shall not begin then either */
+		/* preloaded, and nothing was allocated yet: then it must not begin later either */
 		return atomic_compare_exchange_strong(
 		               &gm_agent_live->state, &waiting, GM_AGENT_LIVE_OFF)
 		               ? 0

@@ -15,7 +15,7 @@ struct gm_agent_process gm_agent_process;
 
 static _Thread_local struct {
 	bool inside;
-	int error, *errno_at; /* kept: to ask for it is a call */
+	int error, *errno_at; /* cached, because getting it is a system call */
 	uint32_t thread;
 } self;
 
@@ -167,14 +167,14 @@ bool gm_agent_is_inside(void)
 	return self.inside;
 }
 
-/* ---- one at a time --------------------------------------------------------------------------- */
+/* --- mutual exclusion ------------------------------------------------------------------------- */
 
-static _Atomic int32_t changes; /* the process in which a thread begins or ends a recording; a fork
-                                   leaves the parent's */
+static _Atomic int32_t changes; /* the process in which a thread begins or ends a recording; after a
+                                   fork it is the parent's */
 
 bool gm_agent_change_begin(void)
 {
-	enum { WAIT_MS = 10000 }; /* a debugger may have stopped the one that is at it */
+	enum { WAIT_MS = 10000 }; /* a debugger may have stopped the thread that is in it */
 	const int32_t process = getpid();
 	for (int waited = 0; waited < WAIT_MS; waited++) {
 		int32_t other = atomic_load(&changes);

@@ -22,7 +22,7 @@ _Atomic uint64_t gpumem_agent_stops = UINT64_MAX;
 
 GM_AGENT_EXPORT extern struct gm_stop_filter gpumem_agent_stop_filter;
 struct gm_stop_filter gpumem_agent_stop_filter;
-/* Touched only where the debugger marks. */
+/* Only the debugger writes this. */
 GM_AGENT_EXPORT extern uint8_t gpumem_agent_stop_never_python[GM_STOP_PYTHON_MAX];
 GM_AGENT_EXPORT extern uint8_t gpumem_agent_stop_never_native[GM_STOP_NATIVE_MAX];
 GM_AGENT_EXPORT extern uint8_t gpumem_agent_stop_never_tensor[GM_STOP_TENSORS_MAX];
@@ -34,10 +34,10 @@ GM_AGENT_EXPORT __attribute__((noinline)) void gpumem_agent_at_event(
         const struct gm_stop_here *here);
 void gpumem_agent_at_event(const struct gm_stop_here *here)
 {
-	__asm__ volatile("" ::"r"(here) : "memory"); /* the call is what it is for */
+	__asm__ volatile("" ::"r"(here) : "memory"); /* the call itself is the purpose */
 }
 
-/* A log has a segment, and pieces released, only with an event that follows. */
+/* A log has a segment, and released parts, only together with an event that follows. */
 static _Thread_local bool thread_had_segment;
 static _Atomic bool had_unmap;
 static _Thread_local bool found;
@@ -49,14 +49,14 @@ void gm_agent_stops_found(void)
 
 void gm_agent_stops_begin(void)
 {
-	/* a debugger that came before the first event has said more */
+	/* a debugger that came before the first event has set a later one */
 	if (gpumem_agent_stop_filter.pid != gm_agent_pid())
 		atomic_store(&gpumem_agent_stops, UINT64_MAX);
 }
 
 /* ---- the filter ------------------------------------------------------------------------------ */
 
-/* What the events of the log are that this one becomes. */
+/* The events of the log that this one becomes. */
 struct seen {
 	const struct gm_agent_event *event;
 	uint64_t least, most; /* their numbers */
@@ -70,12 +70,12 @@ static unsigned judge(const struct seen *seen, const struct gm_stop_op *op)
 	bool allocates = event->action == GM_AGENT_ALLOC;
 	uint64_t value;
 	switch ((enum gm_stop_fact)op->fact) {
-	case GM_STOP_SIZE: /* of memory of the host, a free does not tell it */
+	case GM_STOP_SIZE: /* for host memory, a free does not have it */
 		if (event->device_type != 1 && !allocates)
 			return GM_MAY_BE_ANY;
 		value = event->size;
 		break;
-	case GM_STOP_REQUESTED: /* of a free, that of its allocation */
+	case GM_STOP_REQUESTED: /* for a free, that of its allocation */
 		if (!allocates)
 			return GM_MAY_BE_ANY;
 		if (!event->requested)
@@ -175,7 +175,7 @@ static bool passes_filter(const struct gm_agent_event *event, const struct gm_ag
 	if (event->action == GM_AGENT_SEGMENT_UNMAP)
 		atomic_store(&had_unmap, true);
 	if (follows || (!sure && (event->device_type != 0 || event->source != GM_AGENT_C10)))
-		return true; /* memory got from CUDA, say: there are few */
+		return true; /* memory from CUDA, for example: there are few */
 	if (is_marked(gpumem_agent_stop_never_python, GM_STOP_PYTHON_MAX, stacks->python) ||
 	        is_marked(gpumem_agent_stop_never_native, GM_STOP_NATIVE_MAX, stacks->native) ||
 	        (event->action == GM_AGENT_ALLOC && is_marked(gpumem_agent_stop_never_tensor,

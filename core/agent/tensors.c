@@ -53,10 +53,10 @@ const struct gm_agent_hook gm_agent_tensor_hooks[] = {
         {NULL, NULL, NULL},
 };
 
-/* ---- what is asked for ----------------------------------------------------------------------- */
+/* --- the requested tensor --------------------------------------------------------------------- */
 
-/* Notes a call; `format`: c10::MemoryFormat, -1: none. The arrays are the caller's, and read here
- * alone. */
+/* Notes a call; `format`: c10::MemoryFormat, -1: none. The arrays belong to the caller and are read
+ * only here. */
 static void note_call(const struct call *call, uint64_t sizes, uint64_t count, uint64_t strides,
         unsigned type, int format)
 {
@@ -82,9 +82,9 @@ static void note_call(const struct call *call, uint64_t sizes, uint64_t count, u
 }
 
 /* TensorBase empty_generic(IntArrayRef size, Allocator *, DispatchKeySet, ScalarType,
- * optional<MemoryFormat>) (ATen/EmptyTensor.h). The result is returned in memory, so its place
- * comes first; an ArrayRef is two words. The last argument, a byte and whether it is there, stands
- * on the stack. */
+ * optional<MemoryFormat>) (ATen/EmptyTensor.h). The result is returned in memory, so its address is
+ * the first argument; an ArrayRef is two words. The last argument, a byte and a flag, is on the
+ * stack. */
 void *gm_agent_see_empty(const struct call *call)
 {
 	if (gm_agent_enter()) {
@@ -97,7 +97,7 @@ void *gm_agent_see_empty(const struct call *call)
 }
 
 /* TensorBase empty_strided_generic(IntArrayRef size, IntArrayRef stride, Allocator *,
- * DispatchKeySet, ScalarType): the last two stand on the stack. */
+ * DispatchKeySet, ScalarType): the last two are on the stack. */
 void *gm_agent_see_empty_strided(const struct call *call)
 {
 	if (gm_agent_enter()) {

@@ -1,11 +1,11 @@
 /*
- * What PyTorch's own code marks, heard where it says it: record_function() by a callback of
- * at::RecordFunction, and torch.cuda.memory._set_memory_metadata() at the allocator's virtual
- * function. Nothing of it is there in a program without PyTorch, and nothing is asked of the user.
+ * Marks by PyTorch's own code: record_function() through a callback of at::RecordFunction, and
+ * torch.cuda.memory._set_memory_metadata() through the allocator's virtual function. A program
+ * without PyTorch has none of this, and the user need not do anything.
  *
- * Heard are ranges of scope USER_SCOPE alone: those of users, of optimizers, of DataLoader, of
- * torch.profiler's steps. Operators have another scope, for which no callback runs: they cost what
- * they did.
+ * Only ranges of scope USER_SCOPE are recorded: those of users, of optimizers, of DataLoader, of
+ * torch.profiler's steps. Operators have another scope, for which no callback runs, so they do not
+ * become slower.
  */
 #include "agent/torch_marks.h"
 
@@ -40,14 +40,14 @@ static struct {
 static void *see_start(void **ret_context, const void *function)
 {
 	*ret_context = NULL;
-	if (!record.is_async(function)) /* a collective's: it ends in another thread */
+	if (!record.is_async(function)) /* of a collective: it ends in another thread */
 		gm_agent_range_begin(record.name(function));
 	return ret_context;
 }
 
 static void see_end(const void *function, void *context)
 {
-	/* as torch/optim/optimizer.py names it, profile_hook_step() */
+	/* the name that torch/optim/optimizer.py uses, profile_hook_step() */
 	static const char step[] = "Optimizer.step#";
 	if (record.is_async(function))
 		return;
@@ -147,8 +147,8 @@ static bool in_code(const struct library *library, uintptr_t address)
 	return address >= library->code && address + 8 <= library->code_end;
 }
 
-/* What a function begins with, behind the mark that a jump may lead there (endbr64). NULL: it is no
- * function here. */
+/* The beginning of a function, after the instruction that marks a jump target (endbr64). NULL: this
+ * is not a function. */
 static const uint8_t *code_of(const struct library *library, uintptr_t function)
 {
 	static const uint8_t mark[] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -172,12 +172,12 @@ static bool answers_no(const struct library *library, uintptr_t function)
 }
 
 /*
- * Which virtual function of c10::cuda::CUDACachingAllocator::CUDAAllocator sets the metadata: in
- * the class's own table three functions that do nothing stand one behind the other,
- * recordAnnotation(), pushCompileContext() and popCompileContext(). Behind them come
- * setUserMetadata(), which does nothing, and getUserMetadata(), which does something
- * (c10/cuda/CUDACachingAllocator.h, since 2.10); or supportsUserMetadata(), which answers no, and
- * setUserMetadata(), which warns (since 2.14). -1: it is not so.
+ * Which virtual function of c10::cuda::CUDACachingAllocator::CUDAAllocator sets the metadata. In
+ * the class's own table, three functions that do nothing are consecutive: recordAnnotation(),
+ * pushCompileContext() and popCompileContext(). They are followed by setUserMetadata(), which does
+ * nothing, and getUserMetadata(), which does something (c10/cuda/CUDACachingAllocator.h, since
+ * 2.10); or by supportsUserMetadata(), which returns false, and setUserMetadata(), which warns
+ * (since 2.14). -1: the table is different.
  */
 static int index_of_set(const struct library *library, void *const *table)
 {
@@ -197,8 +197,8 @@ static int index_of_set(const struct library *library, void *const *table)
 	return -1;
 }
 
-/* The table of a class, by its type information: {offset 0, type, functions ...} (Itanium C++
- * ABI, 2.5.2). */
+/* The virtual table of a class, by its type information: {offset 0, type, functions ...} (Itanium
+ * C++ ABI, 2.5.2). */
 static void *const *table_of(const struct library *library, const void *type)
 {
 	void *const *at = (void *const *)(library->tables + (-library->tables & 7));
@@ -231,7 +231,7 @@ static void **find_slot(void *allocator)
 	return own ? &functions[index] : NULL;
 }
 
-/* The table is not writable; the kernel writes there for us all the same. */
+/* The table is not writable; the kernel can write there for us all the same. */
 static bool write_slot(void **slot, void *value)
 {
 	int fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);

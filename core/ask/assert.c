@@ -16,7 +16,7 @@ struct checks {
 	GM_ARRAY(struct gm_assert_check) list;
 	const struct gm_assert_limits *limits;
 	bool complete;
-	bool complete_peaks; /* of devices whose allocator's own figures were recorded */
+	bool complete_peaks; /* number of devices whose allocator figures were recorded */
 };
 
 static bool within(const struct gm_assert_limit *limit, uint64_t actual)
@@ -39,7 +39,7 @@ static uint64_t reserved_peak_of(const struct gm_model_device *device)
 	               : device->peak.reserved;
 }
 
-/* Does nothing lack but blocks that the allocator's own figures contain? */
+/* Are blocks that the allocator's own figures include the only data that is missing? */
 static bool only_blocks_lack(const struct gm_info *info)
 {
 	for (size_t i = 0; i < info->gap_count; i++)
@@ -48,7 +48,7 @@ static bool only_blocks_lack(const struct gm_info *info)
 	return true;
 }
 
-/* More than the limit was recorded: that stays so, whatever else there was. */
+/* More than the limit was recorded. That is certain, whatever data is missing. */
 static struct gm_error *add(struct checks *checks, struct gm_assert_check check)
 {
 	bool of_peaks = check.kind == GM_ASSERT_PEAK || check.kind == GM_ASSERT_GROWTH;
@@ -157,14 +157,14 @@ static struct gm_error *check_leaks(struct checks *checks, struct gm_context *co
 	for (size_t i = 0; i < leaks.count; i++)
 		check.actual += leaks.items[i].bytes;
 	check.lines = leaks.count;
-	/* a line may be found to leak by a loop around the steps, of which there are few */
+	/* further loops around the steps may show that a line leaks; there are few */
 	if (leaks.from > leaks.to && !leaks.count)
 		check.reason = GM_ASSERT_TOO_FEW_STEPS;
 	gm_leaks_deinit(&leaks);
 	return add(checks, check);
 }
 
-/* Where the figures of steps differ most. */
+/* Where the figures of the steps differ most. */
 static uint64_t spread(const struct gm_stretch *steps, size_t count, bool ends, uint64_t *ret_low,
         uint64_t *ret_high)
 {
@@ -185,7 +185,7 @@ static uint64_t spread(const struct gm_stretch *steps, size_t count, bool ends, 
 	return high > low ? high - low : 0;
 }
 
-/* The first step makes the optimizer's state and workspaces: it is not compared. */
+/* The first step creates the optimizer's state and workspaces, so it is not compared. */
 static struct gm_error *check_steps(struct checks *checks, struct gm_context *context)
 {
 	struct gm_steps_answer steps;

@@ -96,7 +96,7 @@ static char *stack_key(const struct gm_log *log, uint32_t stack)
 	return text;
 }
 
-/* By gm_put_shown_site(), or "unknown". */
+/* As gm_put_shown_site() formats it, or "unknown". */
 static bool line_group(const struct gm_blocks *blocks, uint32_t block, struct gm_group *group)
 {
 	const struct gm_log *log = gm_model_log(blocks->model);
@@ -187,7 +187,7 @@ static uint32_t tensor_of(const struct gm_model *model, const struct gm_block *b
 	return event.tensor;
 }
 
-/* The key of a block's group; sets its kind where it has no name. NULL: no memory. */
+/* The key of a block's group; sets its kind if it has no name. NULL: out of memory. */
 static char *group_key(const struct gm_model *model, const struct gm_categories *categories,
         uint32_t index, enum gm_group_by by, struct gm_group *group)
 {
@@ -221,9 +221,9 @@ static char *group_key(const struct gm_model *model, const struct gm_categories 
 	return without_name(group, GM_GROUP_NO_FORWARD);
 }
 
-/* What modules keep, by the paths of their attributes, where the process or core that was recorded
- * can be asked: of blocks that are there now. Where it cannot, *ret_names stays NULL. The largest
- * come first, so many are asked about at most. */
+/* What modules hold, as the paths of their attributes, for blocks that are live now, if the
+ * recorded process or core can be read. Otherwise *ret_names stays NULL. A limited number of blocks
+ * is looked up, the largest ones. */
 enum { NAMES_MAX = 4096 };
 
 static struct gm_error *read_names(
@@ -261,7 +261,7 @@ static struct gm_error *name_modules(
 	return error;
 }
 
-/* Puts equal keys together. */
+/* Makes equal keys adjacent. */
 static void merge_groups(struct gm_blocks *blocks)
 {
 	if (!blocks->group_count)
@@ -283,7 +283,7 @@ static void merge_groups(struct gm_blocks *blocks)
 	qsort(blocks->groups, blocks->group_count, sizeof(*blocks->groups), compare_groups);
 }
 
-/* One group per stack first: naming a stack is dear, and blocks share stacks. */
+/* First one group for each stack: naming a stack is expensive, and blocks share stacks. */
 struct stack_sum {
 	uint64_t tag; /* stack, or phase */
 	uint32_t block;
@@ -331,7 +331,7 @@ static struct gm_error *add_unattributed(struct gm_blocks *blocks)
 static struct gm_error *make_module_groups(struct gm_context *context, struct gm_blocks *blocks)
 {
 	char **names = NULL;
-	/* Paths are an extra: where the process cannot be asked, the classes are the answer. */
+	/* Paths are optional: if the process cannot be read, the classes are the answer. */
 	gm_error_destroy(name_modules(context, blocks, &names));
 	blocks->groups = calloc(blocks->live_count + 2, sizeof(*blocks->groups));
 	struct gm_error *error =
@@ -370,7 +370,8 @@ struct gm_error *gm_blocks_group(struct gm_blocks *blocks, enum gm_group_by by)
 		else if (by == GM_BY_SHAPE || by == GM_BY_DTYPE)
 			tag = tensor_of(blocks->model, block);
 		else if (by == GM_BY_LINE && (!python || block->flags & GM_EVENT_BORROWED))
-			tag |= (uint64_t)native << 32; /* whose names tell the work */
+			tag |= (uint64_t)native
+			       << 32; /* the names of these functions describe the work */
 		sums[i] = (struct stack_sum){tag, blocks->live[i], block->size, 1};
 	}
 	if (count)
@@ -399,7 +400,8 @@ struct gm_error *gm_blocks_group(struct gm_blocks *blocks, enum gm_group_by by)
 	return NULL;
 }
 
-/* Whether the condition holds of a block; counts those of which it cannot be determined. */
+/* Whether the condition is true for a block; counts the blocks for which this cannot be determined.
+ * */
 static bool is_wanted(struct gm_blocks *blocks, const struct gm_condition *where, size_t index)
 {
 	const struct gm_where_block subject = {blocks->model, blocks->categories, (uint32_t)index};
@@ -442,7 +444,7 @@ static struct gm_error *collect(struct gm_blocks *blocks, const struct gm_blocks
 	blocks->live = live.items;
 	blocks->live_count = live.count;
 	blocks->allocated = sum;
-	/* The event has the allocator's own figure, of its own device. */
+	/* The event has the allocator's own figure, for its own device. */
 	struct gm_event event;
 	gm_log_event(gm_model_log(blocks->model), blocks->event, &event);
 	const struct gm_model_device *device = gm_model_device(blocks->model, blocks->device);

@@ -1,10 +1,10 @@
 /*
- * A call is not an event of the allocator; its time says between which two it came. Threads write
- * their events in their own order, so that times of neighbours may be out of order by what passes
- * between a thread's taking a number and its looking at the clock: a call is put after the last
- * event that was before it.
+ * A call is not an event of the allocator. Its time shows which two events it was between. Each
+ * thread takes an event number first and reads the clock afterwards, so the times of adjacent
+ * events may be out of order by that interval. A call is placed after the last event that is
+ * earlier than the call.
  *
- * The phase is what the call's Python stack proves, and where that proves nothing, the phase of the
+ * The phase of a call comes from its Python stack, or, if the stack does not show it, from the
  * event before it. The step is that event's.
  */
 #include "ask/collectives.h"
@@ -36,7 +36,7 @@ static void place(const struct gm_model *model, struct gm_collective *one, uint3
 		one->phase = gm_model_phase(model, after);
 }
 
-/* Goes through the events once, which costs less than a search for each of many calls. */
+/* Reads the events once, which costs less than a search for each of many calls. */
 static void place_all(struct gm_collectives *found)
 {
 	const struct gm_log *log = gm_model_log(found->model);
@@ -68,7 +68,7 @@ static bool is_of(const struct gm_collective_group *group, const struct gm_colle
 
 static struct gm_error *group_all(struct gm_collectives *found)
 {
-	enum { NEAR = 32 }; /* kinds of calls that take turns */
+	enum { NEAR = 32 }; /* kinds of calls that alternate */
 	GM_ARRAY(struct gm_collective_group) groups = {0};
 	for (size_t i = 0; i < found->count; i++) {
 		const struct gm_collective *one = &found->items[i];

@@ -1,4 +1,4 @@
-/* What a context keeps of a layout that was learned for its question. */
+/* A context's copy of a layout that was learned for its question. */
 #include "ask/context.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A context begins and ends, and is told what it is about. */
+/* Creates and destroys a context, and sets its subject. */
 #include "ask/context.h"
 
 #include <stdlib.h>

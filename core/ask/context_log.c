@@ -1,4 +1,4 @@
-/* The parts of a context that a recording answers: the log and the model made of it. */
+/* The parts of a context that need a recording: the log and the model made from it. */
 #include "ask/context.h"
 #include "ask/target/recording.h"
 #include "ask/target/trace.h"
@@ -35,8 +35,8 @@ static struct gm_error *open_as(
 }
 
 /*
- * How a file begins tells what it is. Another may take its name meanwhile: a log takes that of the
- * agent's file when the process has ended, a new recording that of an old log.
+ * The beginning of a file shows its kind. Another file may take its name meanwhile: a log replaces
+ * the agent's file when the process has ended, a new recording replaces an old log.
  */
 static struct gm_error *open_file(
         struct gm_context *context, const char *path, struct gm_log **ret_log)
@@ -54,7 +54,7 @@ static struct gm_error *open_file(
 	}
 }
 
-/* A recorder may have appended since: the model takes in what came. */
+/* A recorder may have appended events since: the model reads them. */
 static void refresh_log(struct gm_context *context)
 {
 	bool ended = false;
@@ -71,8 +71,8 @@ static void refresh_log(struct gm_context *context)
 	if (!error && context->model)
 		error = gm_model_read_on(context->model);
 	if (error)
-		close_log(
-		        context); /* replaced by another recording, or gone bad: opening it says */
+		close_log(context); /* replaced by another recording, or damaged: opening it reports
+		                       which */
 }
 
 bool gm_context_log_is_trace(const struct gm_context *context)
@@ -80,7 +80,7 @@ bool gm_context_log_is_trace(const struct gm_context *context)
 	return context->log && context->opened_log && context->opened_log[0] == '\0';
 }
 
-/* Nothing was recorded by us, but perhaps by PyTorch itself, in the process that is asked about. */
+/* We recorded nothing, but PyTorch itself may have, in the process that the question is about. */
 static struct gm_error *open_trace(struct gm_context *context, struct gm_log **ret_log)
 {
 	if (gm_context_log_is_trace(context) && !context->log_stale) {
@@ -100,7 +100,7 @@ static struct gm_error *open_trace(struct gm_context *context, struct gm_log **r
 	return NULL;
 }
 
-/* What the process or core that is asked about was recording itself; NULL: nothing. */
+/* The recording that the process or core of this question was writing itself; NULL if none. */
 static char *own_recording(struct gm_context *context)
 {
 	struct gm_image *image;
@@ -143,7 +143,7 @@ struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_
 		_cleanup_error_ struct gm_error *error = open_trace(context, ret_log);
 		if (!error)
 			return NULL;
-		if (context->shell) /* in gdb the advice below is the shorter one */
+		if (context->shell) /* in gdb the advice below is shorter */
 			return gm_take(error);
 	}
 	if (context->shell)
@@ -154,7 +154,7 @@ struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_
 	                                 "`gpumem record`, then `run`; or name a FILE");
 }
 
-/* The user's loop, if one was named, has the steps. */
+/* If the user named a loop, its iterations are the steps. */
 static struct gm_error *choose_loop(const struct gm_context *context, struct gm_model *model)
 {
 	struct gm_error *error;
@@ -186,8 +186,8 @@ struct gm_error *gm_context_any_model(struct gm_context *context, struct gm_mode
 	return NULL;
 }
 
-/* A file that is cut before anything was allocated has no answer, and "no memory was allocated"
- * would be a wrong one. One that is read while it grows may end within a chunk for a moment. */
+/* There is no answer for a file that was cut off before any allocation; "no memory was allocated"
+ * would be wrong. A file that is read while it grows may end within a chunk for a moment. */
 struct gm_error *gm_context_model(struct gm_context *context, struct gm_model **ret_model)
 {
 	uint64_t offset;

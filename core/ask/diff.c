@@ -30,11 +30,11 @@ void gm_compare_deinit(struct gm_compare *compare)
 
 /* --- reading one file ------------------------------------------------------------------------- */
 
-/* What one group has in one file. */
+/* One group's figures in one file. */
 struct share {
 	enum gm_group_kind kind;
-	char *key;  /* owned until it becomes a row's */
-	char *line; /* the key if the line is not descended from, NULL: the same; owned */
+	char *key;  /* owned until a row takes it */
+	char *line; /* the key if the line is not descended from; NULL: the same; owned */
 	size_t file;
 	uint64_t bytes, blocks;
 };
@@ -87,8 +87,8 @@ static struct gm_error *take_steps(struct gm_context *context, struct gm_compare
 	return NULL;
 }
 
-/* The program's own line that a site is at or below, as `peak` tells it if it does not descend.
- * False: no memory. */
+/* The program's own line at or above a site, as `peak` shows it when it does not descend. False:
+ * out of memory. */
 static bool own_line(const struct gm_shown_site *site, char **ret_line)
 {
 	const struct gm_frame_place *place = site->caller.code ? &site->caller : &site->place;
@@ -187,7 +187,7 @@ static int compare_rows(const void *a, const void *b)
 	return gm_group_compare(left->kind, left->key, right->kind, right->key);
 }
 
-/* The lower one of two in the middle, so that it is a figure of one of the files. */
+/* The lower of the two in the middle, so that it is a figure of one of the files. */
 static uint64_t median_of(const uint64_t *values, size_t count, uint64_t *sorted)
 {
 	memcpy(sorted, values, count * sizeof(*values));
@@ -204,8 +204,8 @@ static int compare_lines(const void *a, const void *b)
 	return order ? order : (left->file > right->file) - (left->file < right->file);
 }
 
-/* Does a line hold so much in one of the files that it is descended from? In all files alike, so
- * that rows stand side by side. */
+/* Does a line hold enough in one of the files to be descended from? Decided for all files alike, so
+ * that their rows match. */
 static bool is_descended(const struct gm_compare *compare, const struct share *shares, size_t n)
 {
 	for (size_t i = 0, next; i < n; i = next) {

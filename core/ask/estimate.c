@@ -11,7 +11,7 @@ static bool has_numbers(const struct gm_estimate_numbers *given)
 	       given->architecture;
 }
 
-/* A model can be built where its config is all that is given. */
+/* A model can be built only if its config is given and nothing else. */
 static struct gm_error *check_config(const struct gm_estimate_options *options,
         const struct gm_estimate_answer *answer, const char *method)
 {
@@ -28,7 +28,7 @@ static const char *python_of(const struct gm_estimate_options *options)
 	return options->python ? options->python : "python3";
 }
 
-/* Before the formula, which takes the number. */
+/* Before the formula, which uses the number. */
 static struct gm_error *count_by_hooks(const struct gm_estimate_options *options,
         struct gm_estimate_settings *settings, struct gm_estimate_answer *answer)
 {

@@ -78,7 +78,7 @@ static struct gm_error *read_variables(
 {
 	struct reading reading = {.locals = locals, .all = all};
 	gm_try(gm_context_python(context, &reading.python));
-	/* of another program the variables are shown anyway */
+	/* the variables of a program that was not recorded are shown anyway */
 	struct gm_error *error = gm_context_torch(context, &reading.torch);
 	if (error) {
 		reading.torch = NULL;
@@ -89,7 +89,7 @@ static struct gm_error *read_variables(
 	return reading.failed ? &gm_error_no_memory : NULL;
 }
 
-/* Which blocks of the recording the tensors are in. */
+/* Finds the recording's block of each tensor. */
 static struct gm_error *find_blocks(struct gm_context *context, struct gm_locals *locals)
 {
 	struct gm_model *model;

@@ -47,7 +47,7 @@ const struct gm_oom_place *gm_oom_site(const struct gm_oom *oom)
 	return oom->frame_count ? &oom->frames[0] : NULL;
 }
 
-/* --- who fills it ----------------------------------------------------------------------------- */
+/* --- what uses the memory --------------------------------------------------------------------- */
 
 struct top {
 	GM_ARRAY(struct gm_oom_holder) rows;
@@ -71,8 +71,8 @@ static uint64_t parts(const struct gm_retained_node *node)
 }
 
 /*
- * The error's own traceback keeps the frames that it passed, and so everything: true, and no
- * answer. Their variables are told instead.
+ * The traceback of the error itself retains the frames that it passed through, and with them
+ * everything. That is true but no answer, so the variables of these frames are shown instead.
  */
 static bool is_traceback(const struct gm_retained_node *node, unsigned depth)
 {
@@ -84,7 +84,7 @@ static bool is_traceback(const struct gm_retained_node *node, unsigned depth)
 	return node->child_count == 1 && is_traceback(&node->children[0], depth + 1);
 }
 
-/* What is named in full needs no holder before it. */
+/* Something that is named in full needs no holder before it. */
 static bool is_whole(const struct gm_retained_node *part)
 {
 	switch (part->names[0].form) {
@@ -97,7 +97,7 @@ static bool is_whole(const struct gm_retained_node *part)
 	}
 }
 
-/* A holder by its parts, where these tell more: "local 'model': .grad", "local 'model':
+/* A holder with its parts, if they add information: "local 'model': .grad", "local 'model':
  * parameters". */
 static void add_parts(struct top *top, const struct gm_retained_node *node)
 {
@@ -150,7 +150,7 @@ static int by_bytes(const void *a, const void *b)
 	return order ? order : compare_nodes(left->part, right->part);
 }
 
-/* Biggest first; what is beyond the last row is shown as one. */
+/* Largest first; everything beyond the last row is shown as one. */
 static struct gm_error *keep_top(struct top *top, struct gm_oom *oom)
 {
 	if (top->rows.count)
@@ -193,9 +193,8 @@ static bool reads_the_same(uint64_t bytes, uint64_t rounded)
 	return strcmp(gm_text_size(bytes, left), gm_text_size(rounded, right)) == 0;
 }
 
-/* Nothing was released since: then the allocator's own figures are those of the failure, to the
- * byte.
- */
+/* Nothing was released since the failure, so the allocator's own figures are those at the failure,
+ * to the byte. */
 static void compare_moments(struct gm_oom *oom)
 {
 	const struct gm_memory *now = &oom->memory;
@@ -209,8 +208,8 @@ static void compare_moments(struct gm_oom *oom)
 }
 
 /*
- * What the device says of itself is of now. Where the error told how much was free, and it is not
- * that any more, others took or gave since, and who they were is not known.
+ * The device's own figures are current. If the error message says how much was free and that has
+ * changed, other processes allocated or released memory since, and it is not known which.
  */
 static void take_device(const struct gm_memory *now, struct gm_oom_facts *facts)
 {
@@ -431,7 +430,7 @@ static struct gm_error *look_at_event(
 	oom->facts.requested = event.size;
 	oom->facts.needed = gm_segment_size(event.size);
 	take_counters(log, number, &oom->facts);
-	/* what the allocator said of itself then counts more than what events make */
+	/* then the allocator's own figures take precedence over those derived from events */
 	if (event.allocated != UINT64_MAX)
 		oom->facts.allocated = event.allocated;
 	if (event.reserved != UINT64_MAX)

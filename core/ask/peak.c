@@ -7,7 +7,7 @@
 #include "model/model.h"
 #include "model/step_peaks.h"
 
-/* Has the record both passes through the model and an optimizer? */
+/* Does the recording have forward, backward and an optimizer? */
 static bool has_both(const struct gm_model *model)
 {
 	bool seen[GM_PEAK_COUNT] = {false};

@@ -74,14 +74,14 @@ static struct gm_error *ask_once(
 		if (!error)
 			gm_retained_answer_deinit(ret_answer);
 		gm_error_destroy(error);
-		return ask_once(context, host, ret_answer); /* of a whole copy: once */
+		return ask_once(context, host, ret_answer); /* from a complete copy: only once */
 	}
 	if (!error)
 		ret_answer->pause = pause;
 	return error;
 }
 
-/* How many storages have references that were not found. */
+/* The number of storages with references that were not found. */
 static uint64_t missing(const struct gm_retained_answer *answer)
 {
 	return answer->retained.storages - answer->retained.storages_complete;

@@ -7,14 +7,14 @@
 
 enum { MAX_DEPTH = 256 };
 
-/* One group of either answer. */
+/* One group of one of the two answers. */
 struct entry {
 	const struct gm_retained_node *node;
 	bool after;
 };
 
-/* A variable is known by its own name alone, whatever of it is told with it; and numbers of items
- * are no part of a name. */
+/* A variable is identified by its own name only, whatever is shown with it. Numbers of items are
+ * not part of a name. */
 static int compare_entries(const struct entry *left, const struct entry *right)
 {
 	const struct gm_retained_node *a = left->node, *b = right->node;
@@ -59,7 +59,7 @@ static bool compare(const struct gm_retained_node *before, size_t before_count,
         const struct gm_retained_node *after, size_t after_count, unsigned depth,
         struct gm_retained_change **ret_changes, size_t *ret_count);
 
-/* The groups [entries, entries + count), which have one name. */
+/* The groups [entries, entries + count), which have the same name. */
 static bool compare_group(const struct entry *entries, size_t count, unsigned depth,
         struct gm_retained_change *ret_change)
 {
@@ -79,8 +79,7 @@ static bool compare_group(const struct entry *entries, size_t count, unsigned de
 	}
 	change.node = after ? after : before;
 	bool whole = true;
-	/* the parts of what is there in both answers; of a new or a lost one they say nothing
-	 * more */
+	/* the parts of groups in both answers; for a new or a lost group they add nothing */
 	if (before && after && count == 2)
 		whole = compare(before->children, before->child_count, after->children,
 		        after->child_count, depth + 1, &change.children, &change.child_count);

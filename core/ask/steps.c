@@ -18,8 +18,8 @@ void gm_steps_answer_deinit(struct gm_steps_answer *answer)
 	*answer = (struct gm_steps_answer){0};
 }
 
-/* How the ends of the steps continue, from the second on: the first has the optimizer's state and
- * workspaces. */
+/* The trend of the ends of the steps, from the second on: the first step creates the optimizer's
+ * state and workspaces. */
 static void find_growth(struct gm_steps_answer *answer)
 {
 	uint64_t last = 0, growth = 0;
@@ -55,7 +55,7 @@ struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer
 	}
 	struct gm_state_walk walk = gm_state_walk_begin_brief(model, answer.device);
 	size_t run_index = 0;
-	uint32_t step_end = 0; /* the last event of the stretch in progress, of any device */
+	uint32_t step_end = 0; /* the last event of the current range, on any device */
 	for (uint64_t before = 0; gm_state_walk_next(&walk); before = walk.usage.allocated) {
 		struct gm_model_run run = gm_model_run(model, run_index);
 		while (walk.number >= run.end)

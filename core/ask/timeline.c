@@ -10,13 +10,14 @@
 #include "ask/recording/skipped.h"
 #include "base/cleanup.h"
 
-/* Was a block made in the forward pass that rises highest, of those of a step's micro-batches? */
+/* Was a block created in the forward pass with the highest peak, of those of a step's
+ * micro-batches? */
 static bool is_of_rise(const struct gm_looking *looking, const struct gm_block *block)
 {
 	return block->alloc >= looking->rise && block->alloc < looking->rise_end;
 }
 
-/* Between which events of the step the activations of one forward pass grow to the most. */
+/* The range of the step in which the activations of one forward pass grow to the maximum. */
 static void find_rise(struct gm_looking *looking)
 {
 	const struct gm_model *model = looking->model;
@@ -79,7 +80,8 @@ static void look_at_block(struct gm_looking *looking, size_t index)
 		gm_shapes_add(looking, GM_SHAPE_STALE, block, step);
 }
 
-/* The largest of forward's blocks that are clearly smaller than `size`, and how many are not. */
+/* The largest of forward's blocks that are clearly smaller than `size`, and the number of those
+ * that are not. */
 static uint64_t next_largest(const struct gm_looking *looking, uint64_t size, size_t *ret_alike)
 {
 	uint64_t next = 0;
@@ -99,9 +101,8 @@ static uint64_t next_largest(const struct gm_looking *looking, uint64_t size, si
 	return next;
 }
 
-/* The largest block of forward, where it stands out: a fifth of the rise at least, or a twentieth
- * and four times as large as what comes after it; and no more than the loss's own two are as large.
- */
+/* The largest block of forward, if it is exceptional: at least a fifth of the rise, or a twentieth
+ * and four times as large as the next; and no more blocks than the loss's own two are as large. */
 static void find_slab(struct gm_looking *looking)
 {
 	const struct gm_shape *forward = &looking->shapes[GM_SHAPE_FORWARD];
@@ -126,7 +127,7 @@ static void find_slab(struct gm_looking *looking)
 	}
 }
 
-/* Temporaries that are live at the step's peak; next to them, what collectives use. */
+/* Temporaries that are live at the step's peak; separately, those of collectives. */
 static void find_spike(struct gm_looking *looking, uint32_t peak)
 {
 	for (size_t i = 0; i < gm_model_block_count(looking->model); i++) {
@@ -142,8 +143,8 @@ static void find_spike(struct gm_looking *looking, uint32_t peak)
 	looking->shapes[GM_SHAPE_SPIKE].last = peak;
 }
 
-/* What the walk over the typical step finds: the largest drop of backward, zero_grad's frees,
- * waves, the most that the optimizer's temporaries had at once. */
+/* What the walk over the typical step finds: the largest drop during backward, the frees of
+ * zero_grad, waves, and the maximum of the optimizer's temporaries. */
 struct drop {
 	uint32_t first, last, stack;
 	uint64_t bytes, blocks, largest;
@@ -235,7 +236,7 @@ static void walk_step(struct gm_looking *looking, uint32_t first, uint32_t last)
 		        .count = waves};
 }
 
-/* What a step allocates, and how much of it CUDA was asked for. */
+/* The bytes that a step allocates, and those of them that were requested from CUDA. */
 static void count_segments(
         struct gm_looking *looking, const struct gm_stretch *step, struct gm_shape *cached)
 {
@@ -285,7 +286,7 @@ static void find_repeats(struct gm_looking *looking, const struct gm_steps_answe
 		count_segments(looking, last, &looking->shapes[GM_SHAPE_CACHED]);
 }
 
-/* The event with which a step begins; without steps that of the peak. */
+/* The event with which a step begins; without steps, that of the peak. */
 static uint32_t begin_of_step(const struct gm_model *model, size_t device, uint32_t step)
 {
 	for (size_t i = 0; step && i < gm_model_run_count(model); i++)

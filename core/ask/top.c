@@ -15,7 +15,7 @@ void gm_top_deinit(struct gm_top *top)
 	gm_leaks_deinit(&top->growing);
 }
 
-/* The process has ended: what is there will not change any more, and is asked as any record is. */
+/* The process has ended: its data will not change any more, and is read like any recording. */
 static struct gm_error *look_at_whole(struct gm_context *context, struct gm_top *top)
 {
 	const struct gm_blocks_options by_line = {.by = GM_BY_LINE};

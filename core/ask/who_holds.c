@@ -29,7 +29,7 @@ static struct gm_error *parse_number(
 	return NULL;
 }
 
-/* "#N": the block that event N allocated, if it is still there. */
+/* "#N": the block that event N allocated, if it is still live. */
 static struct gm_error *address_of_event(
         struct gm_context *context, const char *block, uint64_t *ret_address)
 {
@@ -63,7 +63,7 @@ static struct gm_error *address_of_event(
 	return NULL;
 }
 
-/* The memory behind a Python object: a tensor's or a storage's. */
+/* The memory of a Python object: a tensor or a storage. */
 static struct gm_error *address_of_object(
         struct gm_context *context, const char *block, uint64_t object, uint64_t *ret_address)
 {
@@ -96,7 +96,7 @@ static struct gm_error *address_of_object(
 	return NULL;
 }
 
-/* As `frames` and `locals` have it: where the selected thread runs no Python, the main one. */
+/* As `frames` and `locals` do: if the selected thread runs no Python, the main thread. */
 static int thread_of_variables(const struct gm_context *context)
 {
 	struct gm_python_frame innermost;
@@ -207,7 +207,7 @@ static struct gm_error *ask_once(
 		if (!error)
 			gm_who_holds_deinit(ret_result);
 		gm_error_destroy(error);
-		return ask_once(context, block, ret_result); /* of a whole copy: once */
+		return ask_once(context, block, ret_result); /* from a complete copy: only once */
 	}
 	if (error)
 		return error;

@@ -8,8 +8,8 @@
 #include "ask/recording/amp_outcomes.h"
 #include "base/cleanup.h"
 
-/* The statement of the free. Where an instruction released a name it is the instruction's own, be
- * it in a library; else the user's line that led there. */
+/* The statement of the free. If an instruction released a variable, it is the instruction's own
+ * statement, even in a library; otherwise the user's line that led to it. */
 const struct gm_frame_place *gm_why_statement(const struct gm_why *why)
 {
 	switch (why->cause.kind) {
@@ -24,9 +24,8 @@ const struct gm_frame_place *gm_why_statement(const struct gm_why *why)
 	}
 }
 
-/* Did the statement of the free allocate it in the iteration in which it released it, as the
- * biggest so far?
- */
+/* Did the statement of the free allocate the block in the iteration in which it released it, as the
+ * largest so far? */
 static bool replaces(const struct gm_why *why, const struct gm_block *other)
 {
 	const struct gm_log *log = gm_model_log(why->model);
@@ -41,7 +40,7 @@ static bool replaces(const struct gm_why *why, const struct gm_block *other)
 	       place.line == why->freed_at.line;
 }
 
-/* What was allocated while the block lived, and whether its own statement was among it. */
+/* The allocations during the block's lifetime, and whether its own statement is among them. */
 static void find_meanwhile(struct gm_why *why)
 {
 	const struct gm_log *log = gm_model_log(why->model);
@@ -85,7 +84,7 @@ static struct gm_error *find_skipped(struct gm_why *why)
 	if (why->freed != GM_NO_EVENT)
 		last = gm_model_step(why->model, why->freed);
 	if (!last)
-		last = UINT32_MAX; /* behind all steps */
+		last = UINT32_MAX; /* after all steps */
 	gm_try(gm_amp_outcomes_only(why->model, &steps, &count));
 	for (size_t i = 0; i < count; i++) {
 		if (!steps[i].skipped || steps[i].step < first || steps[i].step > last)

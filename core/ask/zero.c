@@ -41,7 +41,7 @@ const char *gm_zero_bucket_kind_name(enum gm_zero_bucket_kind kind)
 	return names[kind];
 }
 
-/* ---- what there is ---- */
+/* --- what the program uses -------------------------------------------------------------------- */
 
 static void push(struct gm_zero_reading *reading, struct gm_zero_objects *objects, uint64_t object)
 {
@@ -134,7 +134,7 @@ static void take_ddp(struct gm_zero_parameters *parameters, uint64_t object)
 	free(variables);
 }
 
-/* ---- all of it ---- */
+/* --- the whole answer ------------------------------------------------------------------------- */
 
 static bool note_storages(struct gm_map *all, const struct gm_map *storages)
 {

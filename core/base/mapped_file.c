@@ -100,6 +100,24 @@ const uint8_t *gm_mapped_file_open(int fd, size_t size)
 	return bytes == MAP_FAILED ? NULL : bytes;
 }
 
+bool gm_mapped_file_make_writable(
+        const uint8_t *bytes, size_t mapped_size, size_t offset, size_t size)
+{
+	if (size == 0 || offset > mapped_size || size > mapped_size - offset)
+		return false;
+	size_t start = offset / PAGE * PAGE,
+	       length = (offset + size - start + PAGE - 1) / PAGE * PAGE;
+	void *copy = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (copy == MAP_FAILED)
+		return false;
+	memcpy(copy, bytes + start, length);
+	if (mremap(copy, length, length, MREMAP_MAYMOVE | MREMAP_FIXED,
+	            (void *)(uintptr_t)(bytes + start)) != MAP_FAILED)
+		return true;
+	munmap(copy, length);
+	return false;
+}
+
 struct releasing {
 	const uint8_t *bytes;
 	size_t size;

@@ -10,11 +10,16 @@
 #ifndef GM_BASE_MAPPED_FILE_H
 #define GM_BASE_MAPPED_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* NULL: it cannot be mapped, or too many are. */
 const uint8_t *gm_mapped_file_open(int fd, size_t size);
+/* Makes [offset, offset + size) writable: its pages become a copy, and the file does not change.
+ * False: no memory, or beyond the end of the mapping. */
+bool gm_mapped_file_make_writable(
+        const uint8_t *bytes, size_t mapped_size, size_t offset, size_t size);
 void gm_mapped_file_close(const uint8_t *bytes, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* Notes on many blocks: what the tensors of each tell. */
+/* Adds to many blocks what their tensors are. */
 #include <stdlib.h>
 #include <string.h>
 

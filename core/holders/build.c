@@ -24,8 +24,8 @@ static void *find_objects(void *context)
 	return NULL;
 }
 
-/* Two independent passes over much memory: the scan for C++
- * objects, and the lists of Python's collector, which one thread must follow. */
+/* Two independent tasks read much memory: the scan for C++ objects, and the walk of Python's
+ * collector lists, which one thread must do alone. */
 static struct gm_error *read_in_parallel(struct gm_holders *graph, struct gm_scan_result *ret_hits)
 {
 	struct finding_objects finding = {graph, NULL};
@@ -44,7 +44,7 @@ static struct gm_error *read_in_parallel(struct gm_holders *graph, struct gm_sca
 	return error ? error : finding.error;
 }
 
-/* All that build() makes. */
+/* Everything that build() creates. */
 static void forget(struct gm_holders *graph)
 {
 	for (size_t i = 0; i < graph->modules.count; i++)
@@ -79,7 +79,7 @@ static void start_again(struct gm_holders *graph)
 	graph->frozen = false;
 }
 
-/* In one pass where that is possible, else as it always is. */
+/* Reads memory once where that is possible, and otherwise in separate scans. */
 static struct gm_error *read_all(
         struct gm_holders *graph, bool swept, struct gm_scan_result *ret_hits)
 {
@@ -109,8 +109,8 @@ static struct gm_error *find_references(struct gm_holders *graph, const struct g
 	return NULL;
 }
 
-/* A process that runs may change the collector's lists while they are followed: then they are
- * followed once more. */
+/* A running process may change the collector's lists while they are read. In that case they are
+ * read once more. */
 static struct gm_error *read_whole(struct gm_holders *graph, struct gm_scan_result *ret_hits)
 {
 	enum { TRIES = 4 };

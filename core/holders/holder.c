@@ -1,4 +1,4 @@
-/* An answer's chains: what is asked of one, and what becomes of their memory. */
+/* The chains of an answer: queries about a chain, and their memory. */
 #include "holders/holders.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * What an address is: memory of a storage, a block of the CUDA allocator in use or free, host
- * memory, nothing.
+ * What is at an address: a storage's memory, a used or free block of the CUDA allocator, host
+ * memory, or nothing.
  */
 #include "holders/place.h"
 
@@ -17,7 +17,8 @@ static int by_address(const void *a, const void *b)
 	return left->address < right->address ? -1 : left->address > right->address;
 }
 
-/* The allocator's blocks, once. No CUDA is not an error here: then there are none. */
+/* The allocator's blocks, read once. A program without CUDA is not an error here; it has no blocks.
+ * */
 struct gm_error *gm_graph_blocks(struct gm_holders *graph)
 {
 	if (graph->blocks_read)
@@ -37,8 +38,8 @@ struct gm_error *gm_graph_blocks(struct gm_holders *graph)
 
 const struct gm_block_record *gm_graph_block_at(struct gm_holders *graph, uint64_t address)
 {
-	/* a record does not begin with the block's address, and the search looks at what items
-	 * begin with */
+	/* the block's address is not the first field of a record, and the search compares first
+	 * fields */
 	const size_t offset = offsetof(struct gm_block_record, address);
 	const char *found = graph->block_count
 	                            ? gm_search_address((const char *)graph->blocks + offset,
@@ -49,7 +50,7 @@ const struct gm_block_record *gm_graph_block_at(struct gm_holders *graph, uint64
 	return block && address - block->address < block->size ? block : NULL;
 }
 
-/* The storage whose memory has the address; the smallest one, where they overlap. */
+/* The storage whose memory contains the address; the smallest one, if several overlap. */
 static const struct gm_storage *storage_at(struct gm_holders *graph, uint64_t address)
 {
 	const struct gm_storage *best = NULL;

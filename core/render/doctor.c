@@ -78,9 +78,7 @@ static char *machine_text(const struct gm_doctor_fact *fact)
 	case GM_FOUND_SIMULATED_ABSENT:
 		return gm_say("libgpumem-sim.so is not next to this program: --sim does not work");
 	case GM_FOUND_LINES:
-		return gm_say("of native code built with -g, by libdwarf");
-	case GM_FOUND_LINES_ABSENT:
-		return gm_say("libdwarf is missing: native frames have names but no lines");
+		return gm_say("of native code built with -g, by libdw");
 	case GM_FOUND_OTHER_GPUMEM:
 		return gm_say("another project's package `gpumem` is installed beside this one: "
 		              "both have a "
@@ -175,8 +173,6 @@ static char *advice_text(const struct gm_doctor_fact *fact)
 		return ptrace_advice(fact->number);
 	case GM_FOUND_SIMULATED_ABSENT:
 		return gm_say("build it: it needs CUDA's headers (./scripts/setup brings them)");
-	case GM_FOUND_LINES_ABSENT:
-		return gm_say("install libdwarf (Debian: apt-get install libdwarf1)");
 	case GM_FOUND_OTHER_GPUMEM:
 		return gm_say("type `python -m gpumem_debugger`, which is always this one, or "
 		              "uninstall gpumem "

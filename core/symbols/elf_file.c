@@ -175,6 +175,8 @@ void gm_elf_close(struct gm_elf *file)
 		return;
 	if (file->cfi)
 		dwarf_cfi_end(file->cfi);
+	if (file->dwarf)
+		dwarf_end(file->dwarf);
 	if (file->elf)
 		elf_end(file->elf);
 	gm_mapped_file_close(file->mapped, file->mapped_size);
@@ -192,4 +194,28 @@ Dwarf_CFI *gm_elf_cfi(struct gm_elf *file)
 		gm_allocation_watched();
 	}
 	return file->cfi;
+}
+
+/* libdw decompresses sections, and libelf then changes their headers, in the mapped file. */
+static bool make_headers_writable(struct gm_elf *file)
+{
+	Elf64_Ehdr *header = elf64_getehdr(file->elf);
+	size_t count;
+	if (!file->mapped)
+		return true;
+	return header && elf_getshdrnum(file->elf, &count) == 0 &&
+	       gm_mapped_file_make_writable(file->mapped, file->mapped_size, header->e_shoff,
+	               count * sizeof(Elf64_Shdr));
+}
+
+Dwarf *gm_elf_dwarf(struct gm_elf *file)
+{
+	if (!file->dwarf_opened) {
+		file->dwarf_opened = true;
+		gm_allocation_watch();
+		if (make_headers_writable(file))
+			file->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
+		gm_allocation_watched();
+	}
+	return file->dwarf;
 }

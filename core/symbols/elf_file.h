@@ -40,6 +40,8 @@ struct gm_elf {
 	uint32_t build_id_size;
 	Dwarf_CFI *cfi;
 	bool cfi_opened;
+	Dwarf *dwarf;
+	bool dwarf_opened;
 };
 
 /* GM_CORRUPT: no ELF file of x86-64, or a damaged one; GM_TARGET: it cannot be opened. */
@@ -55,6 +57,8 @@ bool gm_elf_section_bytes(
 
 /* Call frame information; NULL: none. Opened when first asked for. */
 Dwarf_CFI *gm_elf_cfi(struct gm_elf *file);
+/* Debug information; NULL: none that libdw can read. Opened when first asked for. */
+Dwarf *gm_elf_dwarf(struct gm_elf *file);
 
 static inline Elf64_Sym gm_symbol_entry(const struct gm_symbol_table *table, size_t index)
 {

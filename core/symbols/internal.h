@@ -21,9 +21,7 @@ struct gm_module_state {
 	bool opened;         /* an attempt was made; `file` may still be NULL */
 	struct gm_elf *file; /* the file that is mapped (or the vdso's memory) */
 	bool debug_opened;
-	struct gm_elf *debug;   /* its separate debug file, if there is one */
-	struct gm_lines *lines; /* DWARF of one of them */
-	bool lines_opened;
+	struct gm_elf *debug; /* its separate debug file, if there is one */
 };
 
 /*

@@ -12,7 +12,6 @@
 #include "image/build_id.h"
 #include "symbols/debug_file.h"
 #include "symbols/internal.h"
-#include "symbols/dwarf_lines.h"
 
 enum {
 	HEADER_SIZE = 4096, /* ELF header, program headers and most often the build-id note */
@@ -272,7 +271,6 @@ void gm_symbols_destroy(struct gm_symbols *symbols)
 	if (!symbols)
 		return;
 	for (size_t i = 0; i < symbols->count; i++) {
-		gm_lines_close(symbols->states[i].lines);
 		gm_elf_close(symbols->states[i].debug);
 		gm_elf_close(symbols->states[i].file);
 	}

@@ -1,9 +1,9 @@
 /*
  * Symbols: from addresses in an image to names and lines, and back, and native call stacks.
  *
- * ELF files are read with libelf (dynamic symbols first, then .symtab), lines with libdwarf, call
- * frame information (.eh_frame) with libdw; C++ names are demangled with the C++ ABI's own
- * demangler. Everything is lazy: a library's tables are read when a question first needs them. Call
+ * ELF files are read with libelf (dynamic symbols first, then .symtab), lines and call frame
+ * information (.eh_frame) with libdw; C++ names are demangled with the C++ ABI's own demangler.
+ * Everything is lazy: a library's tables are read when a question first needs them. Call
  * frame rows are cached by address, so that a 40-frame stack that was seen before costs a few
  * microseconds.
  *
@@ -105,8 +105,5 @@ struct gm_error *gm_symbols_name_in_file(const char *path, const uint8_t *build_
 /* Whether a file defines a function that a user may call "c10d::Reducer::all_reduce_bucket",
  * "all_reduce_bucket" or, in C, "ncclAllReduce". Arguments in it are not looked at. */
 bool gm_symbols_file_defines(const char *path, const char *function);
-
-/* Can source lines be read on this machine (is libdwarf there)? For `doctor`. */
-bool gm_symbols_lines_available(void);
 
 #endif

@@ -110,7 +110,7 @@ def test_doctor_tells_of_the_other_project_of_this_name(tmp_path):
     [
         ("CMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON", "pkg-config"),
         ("ELF_FOUND=", "libelf-dev"),
-        ("DWARF_LIBRARY=DWARF_LIBRARY-NOTFOUND", "libdwarf-dev"),
+        ("UTHASH_INCLUDE_DIR=UTHASH_INCLUDE_DIR-NOTFOUND", "uthash-dev"),
     ],
 )
 def test_a_build_that_lacks_a_library_names_its_package(tmp_path, option, package):

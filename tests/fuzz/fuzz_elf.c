@@ -1,8 +1,8 @@
 /*
  * Any bytes as an ELF file, as a target, a core or --sysroot gives it: it is opened or refused, and
- * its symbols, its build-id and its frames' rules can be asked for. The first byte chooses: odd,
- * the rest is the file; even, it is put together to sections that lie within it, as hardly any
- * random bytes would.
+ * its symbols, its build-id, its frames' rules and its source lines can be read. The first byte
+ * chooses: odd, the rest is the file; even, it is put together to sections that lie within it, as
+ * hardly any random bytes would.
  */
 #include <elf.h>
 #include <stdint.h>
@@ -16,6 +16,7 @@
 #include "image/build_id.h"
 #include "symbols/debug_file.h"
 #include "symbols/elf_file.h"
+#include "symbols/lines.h"
 #include "symbols/names.h"
 #include "symbols/symbols.h"
 
@@ -53,6 +54,12 @@ static const struct {
         {".gnu_debuglink", SHT_PROGBITS, 0},
         {".debug_info", SHT_PROGBITS, 0},
         {".debug_line", SHT_PROGBITS, 0},
+        {".debug_abbrev", SHT_PROGBITS, 0},
+        {".debug_aranges", SHT_PROGBITS, 0},
+        {".debug_ranges", SHT_PROGBITS, 0},
+        {".debug_rnglists", SHT_PROGBITS, 0},
+        {".debug_str", SHT_PROGBITS, 0},
+        {".debug_line_str", SHT_PROGBITS, 0},
 };
 enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
 
@@ -160,6 +167,15 @@ static void look_at_table(const struct gm_elf *file, const struct gm_symbol_tabl
 	}
 }
 
+static void look_at_lines(struct gm_elf *file)
+{
+	struct gm_line_request requests[] = {
+	        {.address = 0}, {.address = 1}, {.address = 0x1000}, {.address = 0x7fff}};
+	struct gm_names names = {0};
+	gm_lines_find(file, requests, sizeof(requests) / sizeof(*requests), &names);
+	gm_names_deinit(&names);
+}
+
 static void look_at_file(struct gm_elf *file)
 {
 	Elf64_Sym symbol;
@@ -173,6 +189,7 @@ static void look_at_file(struct gm_elf *file)
 	Dwarf_CFI *cfi = gm_elf_cfi(file);
 	if (cfi && dwarf_cfi_addrframe(cfi, 0x1000, &frame) == 0)
 		free(frame);
+	look_at_lines(file);
 }
 
 static void look_by_path(const uint8_t *bytes, size_t size)

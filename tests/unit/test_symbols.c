@@ -14,8 +14,8 @@
 
 #include "base/cleanup.h"
 #include "symbols/debug_file.h"
-#include "symbols/dwarf_lines.h"
 #include "symbols/names.h"
+#include "symbols/lines.h"
 #include "symbols/naming.h"
 #include "symbols/rows.h"
 #include "symbols/symbols.h"
@@ -344,6 +344,52 @@ static void lines_of_clang_dwarf_4(void **state)
 	lines_of_a_cpp_library("clang++", "-g -gdwarf-4");
 }
 
+/* One unit with a long function that the linker removes, whose rows begin at address 0, and a short
+ * one at a low address. */
+static const char removing_source[] =
+        "#define FOUR(x) x x x x\n"
+        "__attribute__((noinline)) void removed(volatile int *p) {\n"
+        "	FOUR(FOUR(FOUR(FOUR(FOUR(p[0]++; \n p[1]++;)))))\n"
+        "}\n"
+        "__attribute__((visibility(\"default\"))) int stays(int i) {\n"
+        "	return i * 3;\n"
+        "}\n";
+
+static uint32_t line_of_what_stays(const char *options, const char *name)
+{
+	char source[128], path[128];
+	snprintf(source, sizeof(source), "%s/removing.c", folder);
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	FILE *stream = fopen(source, "w");
+	assert_non_null(stream);
+	fputs(removing_source, stream);
+	fclose(stream);
+	assert_true(shell("cc -shared -fPIC -O1 -g -fvisibility=hidden -ffunction-sections "
+	                  "-Wl,-z,noseparate-code %s -o %s %s",
+	        options, path, source));
+	void *handle = dlopen(path, RTLD_NOW);
+	assert_non_null(handle);
+	uint64_t address = (uint64_t)(uintptr_t)dlsym(handle, "stays") + 1;
+	struct view view;
+	open_view(&view);
+	struct gm_symbol symbol;
+	assert_null(gm_symbols_name(view.symbols, &address, 1, true, &symbol));
+	assert_string_equal(symbol.function, "stays");
+	uint32_t line = symbol.line;
+	assert_int_equal(symbol.file != NULL, line != 0);
+	close_view(&view);
+	dlclose(handle);
+	return line;
+}
+
+static void rows_of_removed_code_give_no_wrong_line(void **state)
+{
+	if (!shell("command -v cc >/dev/null"))
+		skip();
+	assert_int_equal(line_of_what_stays("", "libkept.so"), 7);
+	assert_int_equal(line_of_what_stays("-Wl,--gc-sections", "libremoved.so"), 0);
+}
+
 static void a_stripped_library_is_named_from_its_debug_file(void **state)
 {
 	_cleanup_free_ char *path = build("g++", "-g", "libstripped.so");
@@ -504,6 +550,12 @@ static void use_open_file(struct gm_elf *file)
 		gm_rows_add(&rows, 0x1000 + i * 16, gm_elf_cfi(file), 0);
 	}
 	gm_naming_in_file(file, NULL, naming, 64);
+	struct gm_line_request lines[64] = {0};
+	struct gm_names names = {0};
+	for (uint64_t i = 0; i < 64; i++)
+		lines[i].address = 0x1000 + i * 16;
+	gm_lines_find(file, lines, 64, &names);
+	gm_names_deinit(&names);
 	gm_rows_deinit(&rows);
 }
 
@@ -611,6 +663,7 @@ int main(void)
 	        cmocka_unit_test(lines_of_gcc_compressed),
 	        cmocka_unit_test(lines_of_clang_dwarf_5),
 	        cmocka_unit_test(lines_of_clang_dwarf_4),
+	        cmocka_unit_test(rows_of_removed_code_give_no_wrong_line),
 	        cmocka_unit_test(a_stripped_library_is_named_from_its_debug_file),
 	        cmocka_unit_test(a_debug_file_of_another_build_is_refused),
 	        cmocka_unit_test(a_library_replaced_on_disk_is_not_named_wrongly),

@@ -1,14 +1,14 @@
 /*
- * Backward of CUDA tensors runs on the autograd engine's own threads, which have no Python frames:
- * such an event borrows the stack of the thread that waits in backward() for it, and is marked so.
- * If several wait, waiter.c finds the right one; if it cannot, no stack is borrowed. The engine
- * numbers its tasks, so the search is made once for each.
+ * Borrowed stacks. Backward of CUDA tensors runs on the autograd engine's own threads, which have
+ * no Python frames: such an event gets the stack of the thread that waits in backward() for it, and
+ * is marked as borrowed. If several threads wait, waiter.c finds the right one; if it cannot, no
+ * stack is borrowed. The engine numbers its tasks, so the search is made once for each.
  *
- * Another thread's frames do not change only while it waits. So candidates are examined through the
- * kernel, and the one that is found to wait is walked as if it were this one: it continues only
- * when the engine is done, which this thread is part of. Only threads that Python itself has
- * started are looked at, since their thread state lives until they end, and one that ends waits for
- * whoever looks at it.
+ * Another thread's frames stay unchanged only while it waits. So candidates are examined through
+ * the kernel, and a thread that is found to wait is walked as if it were this one: it continues
+ * only when the engine is done, which this thread is part of. Only threads that Python itself
+ * started are considered, because their thread state lives until they end, and a thread that ends
+ * waits for any thread that is examining it.
  */
 #include <sys/prctl.h>
 
@@ -17,7 +17,7 @@
 #include "agent/stacks/memory.h"
 #include "torch/names.h"
 
-enum { TRIES = 8 /* to find who waits for a task: it takes microseconds */ };
+enum { TRIES = 8 /* time to find the thread that waits for a task: it takes microseconds */ };
 
 static bool visit(struct gm_stacks_thread *other)
 {
@@ -33,7 +33,7 @@ static void leave(struct gm_stacks_thread *other)
 	atomic_fetch_sub(&other->visitors, 1);
 }
 
-/* The innermost frame of a thread that waits in the engine; 0: it does not. */
+/* The innermost frame of a thread that waits in the engine; 0: it does not wait there. */
 static uint64_t waiting_frame(struct gm_stacks_thread *thread, struct gm_stacks_thread *other)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -75,7 +75,7 @@ static void report_several(void)
 		             "threads that could belong to either have no Python stack");
 }
 
-/* The task that this thread of the engine works at; 0: this PyTorch does not tell. */
+/* The task that this thread of the engine works on; 0: this PyTorch does not tell. */
 static uint64_t current_task(void)
 {
 	/* int torch::autograd::get_current_graph_task_id(): torch/csrc/autograd/engine.cpp, 1.13+;
@@ -95,7 +95,7 @@ static uint64_t current_task(void)
 	return id < 0 ? 0 : (uint64_t)id + 1;
 }
 
-/* Finds the one that waits for what this thread does, visited. NULL: none or several. */
+/* Finds the thread that waits for this thread's task, and examines it. NULL: none or several. */
 static struct gm_stacks_thread *find(
         struct gm_stacks_thread *thread, uint64_t task, struct gm_borrowed_from *ret)
 {
@@ -135,7 +135,7 @@ static struct gm_stacks_thread *find(
 	return found;
 }
 
-/* For a task without a number nothing is remembered: another may have begun. */
+/* For a task without a number nothing is cached: another one may have begun. */
 static struct gm_stacks_thread *owner_of(
         struct gm_stacks_thread *thread, uint64_t task, struct gm_borrowed_from *borrowed_from)
 {

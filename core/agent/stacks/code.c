@@ -1,15 +1,14 @@
 /*
- * Code objects by number, each written to the file when it is met first, whole, so that reading can
- * decode its lines, loops and instructions without the program.
+ * Code objects with numbers. Each is written to the file completely when it is first seen, so that
+ * its lines, loops and instructions can be decoded later without the program.
  *
- * A code object may be freed and another one put at its address. What tells them apart is its
- * print. 3.12+ numbers code objects (co_version). Before, the pointers and numbers are taken that
- * an object never changes; and of code that no file has ("<string>", "<eval_with_key>.7"), which
- * programs make and drop in loops of equal sizes, the text of its file's name, its name's hash and
- * the begin of its line table too.
+ * A code object may be freed and another one allocated at its address. A fingerprint distinguishes
+ * them. 3.12+ numbers code objects (co_version). Before, the fingerprint consists of the pointers
+ * and numbers that an object never changes. For code without a file ("<string>",
+ * "<eval_with_key>.7"), which programs create and drop in loops with equal sizes, it also includes
+ * the text of the file name, the hash of the name, and the beginning of the line table.
  *
- * Equal code at another address (a function that is compiled again) has the number of the one
- * before.
+ * Equal code at another address (a function that is compiled again) gets the same number.
  */
 #include "agent/stacks/inside.h"
 #include "agent/gap.h"
@@ -18,7 +17,7 @@
 
 enum {
 	SLOT_BITS = 16,
-	SLOTS = 1 << SLOT_BITS, /* chains of a slot are followed: `older` */
+	SLOTS = 1 << SLOT_BITS, /* how far a slot's chain (`older`) is followed */
 	CONTENT_SLOTS = GM_STACKS_CODES_MAX * 2,
 	NAME_MAX_BYTES = 4096,
 	NAMES_MAX = 1 << 14,
@@ -80,9 +79,9 @@ static struct bytes bytes_of(uint64_t object)
 	        (const uint8_t *)(uintptr_t)(object + (uint64_t)layout->bytes_data), (size_t)size};
 }
 
-/* A str's characters: kind (bytes a character) and data. Include/cpython/unicodeobject.h: state is
- * interned:2, kind:3, compact:1, ascii:1 (3.9-3.13; 3.12 and 3.13 have the same order from bit 2
- * on). */
+/* A str's characters: kind (bytes for each character) and data. Include/cpython/unicodeobject.h:
+ * state is interned:2, kind:3, compact:1, ascii:1 (3.9-3.13; 3.12 and 3.13 have the same order from
+ * bit 2 on). */
 static const uint8_t *characters(uint64_t object, unsigned *ret_kind, size_t *ret_length)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -120,7 +119,8 @@ uint8_t *gm_put_utf8(uint8_t *at, uint32_t c)
 	return at;
 }
 
-/* A str as UTF-8, cut where it is very long; surrogates stand as '?'. Returns its bytes. */
+/* A str as UTF-8, truncated if it is very long; surrogates become '?'. Returns the number of bytes.
+ * */
 static size_t text_of(uint64_t object, uint8_t *ret)
 {
 	unsigned kind;
@@ -143,7 +143,7 @@ static size_t text_of(uint64_t object, uint8_t *ret)
 	return (size_t)(at - ret);
 }
 
-/* --- prints --- */
+/* --- fingerprints ----------------------------------------------------------------------------- */
 
 static inline uint64_t mix(uint64_t print, uint64_t value)
 {
@@ -155,7 +155,7 @@ static uint64_t mix_content(uint64_t print, uint64_t code)
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
 	enum {
 		HASH = 24
-	}; /* PyASCIIObject.hash: behind the object's head and the length, all versions */
+	}; /* PyASCIIObject.hash: after the object's head and the length, in all versions */
 	unsigned kind;
 	size_t length;
 	const uint8_t *file = characters(field(code, layout->code_filename), &kind, &length);
@@ -179,7 +179,7 @@ uint64_t gm_code_print(uint64_t code)
 	if (GM_LIKELY(!(print & GM_PRINT_MADE)))
 		return print;
 	file = gm_load(code + (uint64_t)layout->code_filename);
-	/* the first character of an ASCII name; of another one a word of its head, which is no
+	/* the first character of an ASCII name; for another name a word of its head, which is not
 	 * '<' */
 	if (GM_UNLIKELY(
 	            *(const uint8_t *)(uintptr_t)(file + (uint64_t)layout->str_ascii_size) == '<'))
@@ -189,8 +189,8 @@ uint64_t gm_code_print(uint64_t code)
 
 /* --- writing one --- */
 
-/* co_code as it runs, with the opcodes that a tracer (3.12+: Python/instrumentation.c) has put its
- * own in place of. */
+/* co_code as it runs, with the original opcodes where a tracer has replaced them (3.12+:
+ * Python/instrumentation.c). */
 static void copy_code(uint64_t code, struct bytes from, uint8_t *to)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -297,8 +297,8 @@ static struct bytes bytecode_of(uint64_t code)
 	        units < 1 << 23 ? 2 * (size_t)units : 0};
 }
 
-/* All of a code object but its number. Without `bytecode` its operations and loops cannot be
- * determined later. */
+/* Everything of a code object except its number. Without `bytecode` its operations and loops cannot
+ * be determined later. */
 static size_t put_code(struct record *record, uint64_t code, bool bytecode)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -346,7 +346,7 @@ static uint64_t hash_of(const uint8_t *bytes, size_t size)
 	return hash ? hash : 1;
 }
 
-/* The number of the code whose record is `bytes`; written where it is new. 0: no space. */
+/* The number of the code with the record `bytes`, which is written if it is new. 0: no space. */
 static uint32_t number_of(const uint8_t *body, size_t size)
 {
 	uint64_t hash = hash_of(body, size);
@@ -377,7 +377,7 @@ static uint32_t number_of(const uint8_t *body, size_t size)
 	return 0;
 }
 
-/* --- finding one --- */
+/* --- looking up a code object ----------------------------------------------------------------- */
 
 static bool ends_with(const uint8_t *text, size_t size, const char *end)
 {
@@ -398,7 +398,7 @@ static uint8_t kind_of(uint64_t code)
 	size_t size = text_of(field(code, layout->code_filename), file);
 
 	/* torch/autograd/graph.py: the Python function through which backward() and grad() enter
-	 * the engine; 2.0 to 2.2: torch/autograd/__init__.py calls the engine itself */
+	 * the engine; in 2.0 to 2.2 torch/autograd/__init__.py calls the engine directly */
 	if (ends_with(file, size, "torch/autograd/graph.py") &&
 	        text_of(field(code, layout->code_name), name) == 20 &&
 	        !memcmp(name, "_engine_run_backward", 20))
@@ -483,14 +483,15 @@ const struct gm_stack_code *gm_code_at(
 		if (at->address == code && at->print == print)
 			return at;
 		if (length > CHAIN_MAX)
-			at->older = NULL; /* dead ones of code that is made and dropped: met again,
-			                     they are new */
+			at->older = NULL; /* code that programs create and drop; if it is seen
+			                     again, it counts as new */
 	}
 	made = make(thread, code, print);
 	if (!made)
 		return NULL;
 	made->older = first;
-	/* another thread's meanwhile: ours is not found again, that is all */
+	/* another thread has taken it meanwhile: then our code is not found again, which is
+	 * harmless */
 	if (!atomic_compare_exchange_strong(slot, &first, made))
 		made->older = NULL;
 	return made;

@@ -1,12 +1,12 @@
 /*
  * The frame that is being torn down while something is freed: its function has returned and its
- * locals are released one by one. core/cpython/threads/dying.c tells how it is found; here it is of
- * the calling thread itself.
+ * locals are released one by one. core/cpython/threads/dying.c explains how it is found; here it
+ * belongs to the calling thread itself.
  *
- * Slots that were released before the dying one (below it; from 3.14 on above it) point to what is
- * freed already, perhaps to pages that are gone. So they are read from the other end: those are
- * alive; and of each page the kernel is asked first whether it is there. (To have the kernel copy
- * the counts, process_vm_readv(2), takes some 3 us for ten of them.)
+ * Slots that were released before the current one (below it; from 3.14 on above it) point to freed
+ * memory, perhaps to unmapped pages. So the slots are read from the other end, whose objects are
+ * alive, and the kernel is asked first whether each page is mapped. (To have the kernel copy the
+ * reference counts, process_vm_readv(2), takes some 3 us for ten of them.)
  */
 #include "agent/stacks/inside.h"
 #include "agent/put.h"
@@ -23,7 +23,7 @@ enum {
 	STACK_MAX = 32,
 };
 
-/* Pages that were found to be there, for as long as one frame is examined. */
+/* Pages that are known to be mapped, while one frame is examined. */
 struct pages {
 	uint64_t known[PAGES];
 	unsigned next;
@@ -45,8 +45,8 @@ static bool is_there(struct pages *pages, uint64_t object)
 	return true;
 }
 
-/* The first slot whose object has no reference left, from the end that is released last: those
- * before it are not yet. */
+/* The first slot whose object has no reference left, from the end that is released last: objects
+ * before it have not been released yet. */
 static int dying_slot(uint64_t frame, const struct gm_stack_code *code)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -67,8 +67,8 @@ static int dying_slot(uint64_t frame, const struct gm_stack_code *code)
 static uint32_t write_evidence(
         uint32_t kind, const struct gm_stack_code *code, uint64_t frame, int slot)
 {
-	/* Few of these differ: a small table of those written, by any thread; what falls out is
-	 * written again. */
+	/* There are few different ones: a small table of those written, by any thread; one that was
+	 * evicted is written again. */
 	static struct {
 		_Atomic uint64_t key;
 		_Atomic uint32_t id;
@@ -93,7 +93,7 @@ static uint32_t write_evidence(
 	end = gm_put_varint(end, (uint64_t)(slot + 1));
 	if (!gm_agent_put(GM_AGENT_EVIDENCE, id, bytes, (size_t)(end - bytes)))
 		return 0;
-	/* another thread may come between: then both are written again later */
+	/* if another thread writes in between, both are written again later */
 	atomic_store_explicit(&written[at].id, 0, memory_order_release);
 	atomic_store_explicit(&written[at].key, key, memory_order_release);
 	atomic_store_explicit(&written[at].id, id, memory_order_release);
@@ -111,8 +111,8 @@ static uint8_t owner_of(uint64_t frame)
 	return *(const uint8_t *)(uintptr_t)(frame + (uint64_t)gm_stacks_python.layout.frame_owner);
 }
 
-/* The code of the frame at `address` if that is a whole one which ends at `top` and was called by
- * `caller`. */
+/* The code of the frame at `address`, if it is a complete frame that ends at `top` and was called
+ * by `caller`. */
 static const struct gm_stack_code *dying_code(
         struct gm_stacks_thread *thread, uint64_t address, uint64_t top, uint64_t caller)
 {
@@ -137,8 +137,8 @@ static uint8_t opcode_under_way(const struct gm_python_slot *frame)
 	return *(const uint8_t *)(uintptr_t)frame->instruction;
 }
 
-/* A generator that has just ended clears its frame, which is within it. A `for` that drives it
- * has it on the value stack. */
+/* A generator that has just ended clears its frame, which is inside the generator. A `for` loop
+ * that iterates over it has it on the value stack. */
 static uint32_t find_generator(struct gm_stacks_thread *thread, const struct gm_python_slot *driver)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -163,7 +163,7 @@ static uint32_t find_generator(struct gm_stacks_thread *thread, const struct gm_
 		state = *(const int8_t *)(uintptr_t)(object + (uint64_t)layout->generator_state);
 		frame = object + (uint64_t)layout->generator_frame;
 		if (state < layout->generator_finished)
-			return 0; /* the innermost that runs */
+			return 0; /* the innermost running one */
 		code = gm_load(frame + (uint64_t)layout->frame_code) & gm_stacks_python.code_mask;
 		if (!is_code(code))
 			return 0;
@@ -187,8 +187,7 @@ uint32_t gm_dying_take(struct gm_stacks_thread *thread, uint64_t state)
 	current = gm_python_innermost(state);
 	if (!top || !chunk || top <= chunk)
 		return 0;
-	/* Behind the innermost live frame that is on the data stack; generators' frames do
-	 * not. */
+	/* After the innermost live frame on the data stack. Frames of generators are not there. */
 	for (uint32_t i = thread->python_count; i-- > 0;) {
 		const struct gm_python_slot *slot = &thread->python[i];
 		if (owner_of(slot->frame) == OWNED_BY_THREAD) {
@@ -202,7 +201,7 @@ uint32_t gm_dying_take(struct gm_stacks_thread *thread, uint64_t state)
 	code = live_end > chunk && live_end < top ? dying_code(thread, address, top, current)
 	                                          : NULL;
 	if (!code) {
-		/* the first of a chunk that was pushed for it alone (Python/pystate.c,
+		/* the first one of a chunk that was pushed only for it (Python/pystate.c,
 		 * push_chunk()) */
 		uint64_t previous = gm_load(chunk + (uint64_t)layout->chunk_previous);
 		address = chunk + (uint64_t)layout->chunk_data + (previous ? 0 : 8);

@@ -1,14 +1,14 @@
 /*
- * The forward stack of the autograd node whose backward runs, where PyTorch has it: in anomaly mode
- * (torch.autograd.set_detect_anomaly, detect_anomaly) a node keeps the text of
- * traceback.format_stack() of the moment at which it was made, in node.metadata['traceback_']
- * (torch/csrc/autograd/python_anomaly_mode.cpp). Nothing is examined while that mode has never
- * been on; then it costs a load an event.
+ * The forward stack of the autograd node whose backward runs, if PyTorch stores it: in anomaly mode
+ * (torch.autograd.set_detect_anomaly, detect_anomaly) a node stores the text of
+ * traceback.format_stack() from its creation in node.metadata['traceback_']
+ * (torch/csrc/autograd/python_anomaly_mode.cpp). Nothing is examined as long as that mode has never
+ * been on; the cost is one load for each event.
  *
- * The engine holds the node while its backward runs, the node its dict, the dict the list and its
- * strings. They are made before the node is run; whoever changes them from Python meanwhile gets a
- * wrong answer and no fault, as all is read through the kernel. The thread says it by a mark, which
- * holds for its events until the next one.
+ * The engine holds the node while its backward runs, the node holds its dict, the dict holds the
+ * list and its strings. They are created before the node runs. If Python code changes them
+ * meanwhile, the result is a wrong answer but not a fault, because everything is read through the
+ * kernel. The thread writes a mark, which is valid for its events until the next one.
  */
 #include <string.h>
 
@@ -18,22 +18,23 @@
 #include "torch/names.h"
 
 enum {
-	NODE_FROM = 64, /* of torch::autograd::Node: where its unique_ptr<AnomalyMetadata> may be */
+	NODE_FROM =
+	        64, /* words of torch::autograd::Node that may be its unique_ptr<AnomalyMetadata> */
 	NODE_TO = 256,
-	DICT_FROM = 8, /* and in that where its dict may be, behind the base's fields, which differ
-	                  by version */
+	DICT_FROM = 8, /* words of the metadata that may be its dict, after the base's fields, which
+	                  depend on the version */
 	DICT_TO = 72,
-	FRAMES_MAX = 64, /* the innermost ones */
-	TEXT_MAX = 1024, /* characters of one that are examined */
+	FRAMES_MAX = 64, /* innermost frames that are recorded */
+	TEXT_MAX = 1024, /* characters of a string that are examined */
 	ENTRIES_MAX = 64,
 	MARK_MAX = 16000, /* bytes of a mark */
 };
 
 /*
- * What get_current_node() gives, returned in memory: until PyTorch 2.12 a std::shared_ptr of
+ * The result of get_current_node(), returned in memory: until PyTorch 2.12 a std::shared_ptr of
  * libstdc++, whose counts are {table, uses, weak uses} (bits/shared_ptr_base.h, _Sp_counted_base);
- * from 2.13 on a c10::intrusive_ptr, which is one word: the node's own counts follow its table
- * (c10/util/intrusive_ptr.h). The second word stays 0 then.
+ * from 2.13 on a c10::intrusive_ptr, which is one word: the node's own counts follow its virtual
+ * table (c10/util/intrusive_ptr.h). Then the second word stays 0.
  */
 struct shared {
 	uint64_t object, counts;
@@ -46,11 +47,11 @@ static struct {
 	current_node_function *_Atomic current;
 	uint64_t dict_type;
 	_Atomic uint32_t tries;
-	_Atomic uint32_t offset; /* in the node, where its metadata were found; in these that of the
-	                            dict << 16 */
+	_Atomic uint32_t offset; /* offset of the metadata in the node; offset of the dict in the
+	                            metadata << 16 */
 } anomaly;
 
-/* Less and less often, as a program may have no PyTorch. */
+/* Searched less and less often, because a program may have no PyTorch. */
 static bool seek(void)
 {
 	uint32_t tries = atomic_fetch_add_explicit(&anomaly.tries, 1, memory_order_relaxed);
@@ -84,9 +85,9 @@ static uint64_t current_node(void)
 {
 	struct shared node = {0};
 	atomic_load (&anomaly.current)(&node);
-	/* the thread has one of its own besides (current_evaluating_node): this is never the last,
-	 * nor, where the node has a Python object, which has one too, the last but one, at which
-	 * they would no longer own each other */
+	/* the thread has a reference of its own (current_evaluating_node). So releasing this one
+	 * never frees the node; nor, if the node has a Python object, which also has a reference,
+	 * does it reach the count at which the two no longer own each other */
 	uint64_t counts = node.counts ? node.counts : node.object;
 	if (counts)
 		__atomic_fetch_sub((uint32_t *)(uintptr_t)(counts + 8), 1, __ATOMIC_ACQ_REL);
@@ -101,8 +102,8 @@ static uint64_t word(uint64_t address)
 	return address && !(address & 7) && gm_read_checked(address, &value, 8) ? value : 0;
 }
 
-/* Characters of a str in one object (all that Python makes of text is), as UTF-8 with a NUL; false:
- * it is none. */
+/* Characters of a str in one object (every text that Python creates is), as UTF-8 with a NUL;
+ * false: it is not one. */
 static bool text_of(uint64_t object, char ret[4 * TEXT_MAX + 1])
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -128,7 +129,7 @@ static bool text_of(uint64_t object, char ret[4 * TEXT_MAX + 1])
 	return true;
 }
 
-/* The list of strings under "traceback_"; 0: there is none. */
+/* The list of strings under "traceback_"; 0 if there is none. */
 static uint64_t find_list(uint64_t dict, char text[4 * TEXT_MAX + 1])
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -138,8 +139,8 @@ static uint64_t find_list(uint64_t dict, char text[4 * TEXT_MAX + 1])
 	        !gm_read_checked(keys, head, (size_t)layout->keys_indices))
 		return 0;
 	memcpy(&count, head + layout->keys_entries, 8);
-	/* as core/cpython/objects/dict.c: 3.9 and 3.10 tell the table's slots, later ones the
-	 * logarithm of its bytes */
+	/* as in core/cpython/objects/dict.c: 3.9 and 3.10 store the number of the table's slots,
+	 * later versions the logarithm of its bytes */
 	if (layout->keys_log2_size == GM_NO_FIELD) {
 		memcpy(&indices, head + layout->keys_size, 8);
 	} else {
@@ -160,7 +161,8 @@ static uint64_t find_list(uint64_t dict, char text[4 * TEXT_MAX + 1])
 	return 0;
 }
 
-/* By the name of its type (Itanium C++ ABI, 2.9.5): what is behind other objects is not theirs. */
+/* By the name of its type (Itanium C++ ABI, 2.9.5): memory after another object does not belong to
+ * it. */
 static bool is_metadata(uint64_t object)
 {
 	static const char is[] = GM_TORCH_METADATA_CLASS;
@@ -170,8 +172,8 @@ static bool is_metadata(uint64_t object)
 	return at && gm_read_checked(at, name, sizeof(name)) && !memcmp(name, is, sizeof(is));
 }
 
-/* Such a list, of the node that has its metadata at one offset and these their dict at another; 0:
- * it has none. */
+/* The list of a node whose metadata is at one offset and whose dict is at another in it; 0 if there
+ * is none. */
 static uint64_t list_at(uint64_t words, uint32_t at, char *text)
 {
 	uint64_t dict = words > 0x10000 && !(words & 7) ? word(words + at) : 0;
@@ -214,7 +216,7 @@ static size_t put_frame(char *to, size_t capacity, char *text)
 		*end = 0;
 	char *path = text + sizeof(begin) - 1, *number = NULL, *next = path;
 	while ((next = strstr(next, line)))
-		number = next++; /* the last one: a path may have anything */
+		number = next++; /* the last one: a path may contain anything */
 	char *function = number ? strstr(number, in) : NULL;
 	if (!function)
 		return 0;

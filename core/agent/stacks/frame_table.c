@@ -1,8 +1,8 @@
 /*
  * Call frame information in the program's own memory: from a loaded file's .eh_frame_hdr to the row
- * of one address. Only what walking needs is worked out: the canonical frame address (CFA), the
- * return address, rbp. gcc and clang put nearly everything in these terms; what they do not makes a
- * row that is unknown.
+ * of one address. Only what a walk needs is decoded: the canonical frame address (CFA), the return
+ * address, rbp. gcc and clang express nearly all frames in these terms; any other rule makes the
+ * row unknown.
  *
  * LSB 5.0 (.eh_frame, .eh_frame_hdr), DWARF 5 section 6.4, psABI x86-64 table 3.36 (6: rbp, 7: rsp,
  * 16: return address).
@@ -162,8 +162,8 @@ static void set_rule(struct state *state, uint64_t number, enum rule rule, int64
 	}
 }
 
-/* A register saved where an expression says: gcc writes "rbp + n" so in functions that align their
- * stack. */
+/* A register that is saved at the address of an expression: gcc writes "rbp + n" this way in
+ * functions that align their stack. */
 static void set_expression(
         struct state *state, uint64_t number, const uint8_t *expression, uint64_t size)
 {
@@ -179,8 +179,8 @@ static void set_expression(
 	set_rule(state, number, OTHER, 0);
 }
 
-/* Runs instructions up to `target` (a distance from the function's begin). False: one is not
- * known. */
+/* Runs instructions up to `target` (a distance from the function's beginning). False: one of them
+ * is unknown. */
 static bool run(struct gm_cursor cursor, const struct common *common, uint64_t begin,
         uint64_t target, const struct state *initial, struct state *state)
 {
@@ -321,8 +321,8 @@ static bool run(struct gm_cursor cursor, const struct common *common, uint64_t b
 	return true;
 }
 
-/* "*(rbp + n)" is a function that aligns its stack; the linker's own for PLT entries begins with
- * "rsp + 8". */
+/* "*(rbp + n)" is a function that aligns its stack; the expression that the linker makes for PLT
+ * entries begins with "rsp + 8". */
 static struct gm_frame_row row_of_expression(const struct state *state)
 {
 	struct gm_cursor cursor = {
@@ -435,8 +435,8 @@ struct gm_frame_row gm_frame_table_row(uint64_t frame_header, uint64_t frame_hea
 	table_encoding = (uint8_t)get(&cursor, 1);
 	get_pointer(&cursor, pointer_encoding, frame_header);
 	count = get_pointer(&cursor, count_encoding, frame_header);
-	/* all linkers write the table so: pairs of begin and description, both relative to the
-	 * header */
+	/* all linkers write the table this way: pairs of beginning and description, both relative
+	 * to the header */
 	if (version != 1 || table_encoding != (DW_EH_PE_datarel | DW_EH_PE_sdata4) || cursor.bad ||
 	        !count || count > (uint64_t)(cursor.end - cursor.at) / 8)
 		return unknown;

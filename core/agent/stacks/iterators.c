@@ -14,7 +14,7 @@
 #include "cpython/python.h"
 
 enum {
-	LOOPS_AT_ONCE = 3, /* a training loop has epochs around it at most */
+	LOOPS_AT_ONCE = 3, /* a training loop is usually within a loop of epochs only */
 	LOOPS_MAX = 256,
 	HEAD = 16, /* sizeof(PyObject) */
 };
@@ -26,12 +26,12 @@ void gm_iterators_clear(void)
 	atomic_store(&main_code, 0);
 }
 
-/* --- memory of the decoders --- */
+/* --- memory for the decoders ------------------------------------------------------------------ */
 
 void *gm_decoding_malloc(size_t size)
 {
 	struct gm_stacks_thread *thread = gm_stacks_current;
-	size_t taken = (size + 31) & ~(size_t)15; /* its size before it */
+	size_t taken = (size + 31) & ~(size_t)15; /* its size is stored before it */
 
 	if (!thread || size > sizeof(thread->record) ||
 	        thread->scratch_used > sizeof(thread->record) - taken)
@@ -66,7 +66,7 @@ void gm_decoding_free(void *old)
 	(void)old;
 }
 
-/* --- when a code object is met --- */
+/* --- when a code object is first seen --------------------------------------------------------- */
 
 void gm_iterators_prepare(struct gm_stacks_thread *thread, struct gm_stack_code *code,
         const struct gm_code_tables *tables)
@@ -158,15 +158,14 @@ static bool counts(struct gm_code_loop *loop, uint64_t type)
 	return false;
 }
 
-/* An iterator that was met before is alive as long as its frame is in the loop; another is read
- * with care. */
+/* An iterator that was seen before is alive as long as its frame is in the loop; a new one is read
+ * through the kernel. */
 static uint64_t position_of(struct gm_code_loop *loop, uint64_t slot)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
 	uint64_t iterator = gm_stackref_object(layout, gm_load(slot)), words[3];
 
-	/* 3.15: a list or tuple, and how far the loop has come
-	 * (core/cpython/decode/loop_position.c) */
+	/* 3.15: a list or tuple, and the current index (core/cpython/decode/loop_position.c) */
 	if (layout->loop_slots > 1 && gm_stackref_is_int(layout, gm_load(slot + 8)))
 		return gm_load(slot + 8);
 
@@ -179,7 +178,7 @@ static uint64_t position_of(struct gm_code_loop *loop, uint64_t slot)
 	                                                       : UINT64_MAX;
 }
 
-/* `again`: several tasks stand in it by turns, and another one did last. */
+/* `again`: several tasks run it alternately, and another one was last. */
 static void see_loop(const struct gm_open_loop *open, bool again)
 {
 	struct gm_code_loop *loop = open->loop;
@@ -199,7 +198,8 @@ void gm_iterators_take(struct gm_stacks_thread *thread)
 {
 	uint32_t outermost = atomic_load_explicit(&main_code, memory_order_relaxed);
 
-	/* Of one thread only, the first that was seen: what others do is no step of the program. */
+	/* For one thread only, the first one: iterations of other threads are not steps of the
+	 * program. */
 	if (GM_UNLIKELY(!outermost) &&
 	        atomic_compare_exchange_strong(&main_code, &outermost, thread->python[0].entry->id))
 		outermost = thread->python[0].entry->id;

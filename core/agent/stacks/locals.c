@@ -1,6 +1,6 @@
 /*
  * The objects in the local variables of the calling thread's innermost Python frames. The frames
- * are its own and stand still; what is in a local is alive.
+ * are its own and do not change meanwhile; objects in locals are alive.
  */
 #include "agent/stacks/locals.h"
 

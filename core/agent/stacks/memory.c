@@ -61,7 +61,7 @@ bool gm_read_checked(uint64_t address, void *ret_bytes, size_t size)
 			errno = saved;
 			return false;
 		}
-		atomic_store(&unable, true); /* seccomp: each page is examined then */
+		atomic_store(&unable, true); /* seccomp: then each page is examined */
 		errno = saved;
 	}
 	for (uint64_t page = address & ~(uint64_t)(GM_PAGE - 1); page < address + size;
@@ -72,8 +72,8 @@ bool gm_read_checked(uint64_t address, void *ret_bytes, size_t size)
 	return true;
 }
 
-/* The kernel copies the set in before it refuses `how`: EINVAL says that 8 bytes can be read,
- * EFAULT that not. */
+/* The kernel copies the set before it rejects `how`: EINVAL means that 8 bytes can be read, EFAULT
+ * that they cannot. */
 bool gm_can_read(uint64_t address)
 {
 	int saved = errno;

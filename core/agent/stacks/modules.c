@@ -1,8 +1,8 @@
 /*
- * What is loaded, where; each file is written to the agent's file when an address of it is met
- * first, so that reading can name it. And whether something was unloaded: the loader counts that
- * (dlpi_subs of dl_iterate_phdr(3)), which is examined now and then and before anything new is
- * learnt.
+ * Loaded files and their addresses. Each file is written to the agent's file when an address of it
+ * is first seen, so that it can be named later. Also detects that something was unloaded: the
+ * loader counts that (dlpi_subs of dl_iterate_phdr(3)). The counter is read now and then, and
+ * before anything new is stored.
  */
 #include <elf.h>
 #include <link.h>
@@ -16,11 +16,11 @@
 
 enum { MODULES_MAX = 4096, BUILD_ID_MAX = 32, PATH_BYTES = 4096 };
 
-/* A file that was written. Never taken out: the same at the same place again has the same
+/* A file that was written. Never removed: the same file at the same address again gets the same
  * number. */
 struct known {
 	struct gm_loaded loaded;
-	uint64_t salt; /* when it was last seen; another: it may have gone */
+	uint64_t salt; /* when it was last seen; if another value: it may be unloaded */
 	uint8_t build_id[BUILD_ID_MAX];
 	uint32_t build_id_size;
 };
@@ -39,7 +39,7 @@ static void notice(uint64_t subs)
 
 void gm_stacks_unloaded(void)
 {
-	/* spread over all bits: it is part of the keys of rows */
+	/* spread over all bits, because it is part of the keys of rows */
 	atomic_fetch_add(&gm_unload_salt, UINT64_C(0x5851f42d4c957f2d));
 }
 
@@ -126,8 +126,8 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *context)
 			take_build_id((const uint8_t *)(uintptr_t)at, segment->p_memsz, found);
 		}
 	}
-	/* the program itself comes first, without a name; the kernel's page has a name that is no
-	 * path */
+	/* the program itself comes first, without a name; the kernel's page has a name that is not
+	 * a path */
 	search->path[0] = 0;
 	if (info->dlpi_name[0] || !first)
 		strncat(search->path, info->dlpi_name, sizeof(search->path) - 1);
@@ -192,7 +192,8 @@ bool gm_module_at(struct gm_stacks_thread *thread, uint64_t address, struct gm_l
 	if (!search->is_there)
 		return false;
 	*ret = search->found.loaded;
-	/* One thread at a time adds; another does without, and writes it when it is met again. */
+	/* One thread at a time adds a file; another thread skips it, and writes it the next time.
+	 * */
 	if (atomic_exchange(&busy, true))
 		return true;
 	salt = atomic_load(&gm_unload_salt);

@@ -1,13 +1,13 @@
 /*
- * The calling thread's C stack, from its call frame information; no frame pointers are needed. Only
- * the thread's own stack is read, and nothing beyond its end.
+ * The calling thread's C stack, from call frame information; no frame pointers are needed. Only the
+ * thread's own stack is read, and nothing beyond its end.
  *
- * Of the last stack a thread keeps each frame's program counter, registers and where on the stack
- * they were read. A walk goes from the innermost frame outwards until it meets a frame of the last
- * stack in the same state; if all words from which the frames outside of it were found are still
- * there, they are the same frames (where each is follows from the one within it). That check is a
- * load and a compare a frame. Only what is new is looked up. And stacks that the thread had before
- * are not walked at all: seen.c.
+ * For its last stack a thread stores each frame's program counter, its registers, and where on the
+ * stack they were read. A walk goes from the innermost frame outwards until it reaches a frame of
+ * the last stack in the same state. If all words from which the outer frames were found are
+ * unchanged, the outer frames are the same (each one's position follows from the one within it).
+ * That check is a load and a compare for each frame. Only new frames are looked up. Stacks that the
+ * thread had before are not walked at all: seen.c.
  */
 #include <pthread.h>
 #include <sys/resource.h>
@@ -17,7 +17,7 @@
 #include "agent/gap.h"
 #include "agent/state.h"
 
-enum { POLL_EVERY = 64 }; /* captures of a thread between two looks at what was unloaded */
+enum { POLL_EVERY = 64 }; /* captures of a thread between two checks for unloaded files */
 
 /* ld.so: where the main thread's stack ended when the program began */
 extern void *__libc_stack_end;
@@ -49,11 +49,11 @@ bool gm_native_find_stack(struct gm_stacks_thread *thread)
 
 struct walk {
 	uint64_t pc, rsp, rbp;
-	uint64_t pc_at, rbp_at, rsp_at; /* where this step read them; 0: it did not */
+	uint64_t pc_at, rbp_at, rsp_at; /* where this step read them; 0: it did not read them */
 	uint64_t end;                   /* of the stack */
-	bool exact;                     /* pc is of an instruction that did not call */
+	bool exact;                     /* pc belongs to an instruction that is not a call */
 	bool by_rbp;                    /* this step used rbp */
-	bool lost;                      /* the walk ended in what is no loaded file */
+	bool lost;                      /* the walk ended outside of any loaded file */
 };
 
 static inline bool readable(const struct walk *walk, uint64_t address)
@@ -88,7 +88,7 @@ static bool step_signal(struct walk *walk)
 	return true;
 }
 
-/* To the caller. False: this is the last frame that can be reported. */
+/* Steps to the caller. False: this is the last frame that can be reported. */
 static inline bool step(struct gm_stacks_thread *thread, struct walk *walk)
 {
 	struct gm_frame_row row = gm_row_of(thread, walk->exact ? walk->pc : walk->pc - 1);
@@ -137,8 +137,8 @@ static inline bool step(struct gm_stacks_thread *thread, struct walk *walk)
 	return walk->pc != 0;
 }
 
-/* Are the frames outside of slot `from` still those of the last walk? Gives the first that is not,
- * or 0. */
+/* Are the frames outside of slot `from` still those of the last walk? Returns the first one that is
+ * not, or 0. */
 static inline uint32_t first_changed(const struct gm_native_slot *slots, uint32_t from)
 {
 	for (uint32_t i = from; i-- > 0;) {
@@ -185,26 +185,26 @@ static uint32_t walk_from(struct gm_stacks_thread *thread, struct walk walk)
 	uint32_t count = 0, known = thread->native_count;
 
 	for (;;) {
-		/* frames of the last stack that were further in */
+		/* frames of the last stack that were further inside */
 		while (known && thread->native[known - 1].rsp < walk.rsp)
 			known--;
 		struct gm_native_slot *same = known ? &thread->native[known - 1] : NULL;
 		if (same && same->rsp == walk.rsp && same->pc == walk.pc && same->rbp == walk.rbp &&
 		        same->exact == walk.exact) {
 			uint32_t changed = first_changed(thread->native, known - 1);
-			/* it may have been the innermost, which is read nowhere */
+			/* it may have been the innermost, which was not read from the stack */
 			same->pc_at = walk.pc_at;
 			same->rbp_at = walk.rbp_at;
 			same->rsp_at = walk.rsp_at;
 			if (GM_UNLIKELY(known + count >= most)) {
-				thread->native_count = 0; /* it has become too deep */
+				thread->native_count = 0; /* the stack is too deep */
 				return walk_from(thread, innermost);
 			}
 			if (!changed)
 				return number(thread, known, count);
 			for (uint32_t i = known; i-- > changed;)
 				thread->walked[count++] = thread->native[i];
-			/* on from the last frame that is the same */
+			/* continue after the last frame that is the same */
 			const struct gm_native_slot *last = &thread->native[changed];
 			walk.pc = last->pc;
 			walk.rsp = last->rsp;
@@ -245,7 +245,7 @@ uint32_t gm_native_take(
 	if (GM_UNLIKELY(!thread->stack_end))
 		return gm_native_find_stack(thread) ? gm_native_take(thread, at, hint) : 0;
 	if (at->rsp < thread->stack_start || at->rsp >= thread->stack_end || (at->rsp & 7))
-		return 0; /* a stack of the program's own making: its bounds are not known */
+		return 0; /* a stack that the program created itself: its bounds are not known */
 	if (GM_UNLIKELY(++thread->captures % POLL_EVERY == 0))
 		gm_modules_poll();
 	stack = gm_seen_find(thread, at, hint);

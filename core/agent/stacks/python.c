@@ -1,14 +1,14 @@
 /*
  * The calling thread's Python frames, from its thread state.
  *
- * The thread often is within a function of C that has released the GIL: its frames stand still all
- * the same, as only the thread itself moves them, and each keeps its code object alive.
- * PyGILState_GetThisThreadState() reads a thread's own storage and works without the GIL.
+ * The thread is often within a C function that has released the GIL. Its frames stay unchanged all
+ * the same, because only the thread itself changes them, and each frame keeps its code object
+ * alive. PyGILState_GetThisThreadState() reads a thread's own storage and works without the GIL.
  *
- * Frames are walked from the innermost outwards, all of them: a frame at the same place with the
- * same code and instruction as the last time may have been called from another line. Then those
- * from the outermost on that have not changed keep their number; the others are looked up, each on
- * top of the one before.
+ * All frames are walked, from the innermost outwards: a frame at the same address with the same
+ * code and instruction as the last time may have been called from another line. Then the unchanged
+ * frames, from the outermost on, keep their number; the others are looked up, each on top of the
+ * previous one.
  *
  * 3.11+: _PyInterpreterFrame (Include/internal/pycore_frame.h); 3.9, 3.10: frame objects.
  */
@@ -19,10 +19,10 @@
 #include "agent/stacks/memory.h"
 
 enum {
-	TRUST_AFTER =
-	        64, /* walks with every frame checked, until frames are loaded as the tables say */
+	TRUST_AFTER = 64, /* walks in which every frame is checked, until the frames are known to
+	                     match the tables */
 	OWNED_BY_GENERATOR = 1,
-	OWNED_BY_C = 3, /* enum _frameowner, 3.12+; 3.14 has one more above it */
+	OWNED_BY_C = 3, /* enum _frameowner, 3.12+; 3.14 has one more value, which is larger */
 	FRAMES_WALKED_MAX = 1 << 17,
 };
 
@@ -50,7 +50,7 @@ uint64_t gm_python_innermost(uint64_t state)
 	return load_word(at + (uint64_t)layout->cframe_frame, checked, &at) ? at : 0;
 }
 
-/* A frame as it stands now. False: it cannot be read, in the first walks. */
+/* A frame in its current state. False: it cannot be read, in the first walks. */
 static inline bool read_frame(uint64_t frame, bool checked, struct gm_python_raw *ret,
         uint64_t *ret_previous, bool *ret_is_python)
 {
@@ -74,7 +74,8 @@ static inline bool read_frame(uint64_t frame, bool checked, struct gm_python_raw
 	return true;
 }
 
-/* Its function has not got to its first traceable instruction (_PyFrame_IsIncomplete()). */
+/* The frame's function has not reached its first traceable instruction (_PyFrame_IsIncomplete()).
+ * */
 static bool is_incomplete(const struct gm_stack_code *entry, const struct gm_python_raw *raw)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -96,8 +97,8 @@ static void report_deep(void)
 		             "are recorded");
 }
 
-/* The last stack's frame at this address, as a number from the outermost plus 1; 0: none that is
- * known of. */
+/* The last stack's frame at this address, as a number from the outermost plus 1; 0: it is not
+ * known. */
 static inline uint32_t index_of(const struct gm_stacks_thread *thread, uint64_t frame)
 {
 	uint32_t index = thread->python_index[frame >> 3 & (GM_PYTHON_INDEX - 1)];
@@ -105,7 +106,7 @@ static inline uint32_t index_of(const struct gm_stacks_thread *thread, uint64_t 
 	return index < thread->python_count && thread->python[index].frame == frame ? index + 1 : 0;
 }
 
-/* What is not the same of every frame. */
+/* Has a frame with unusual properties changed: its caller, or the content of its code? */
 static bool is_odd_changed(const struct gm_python_slot *slot, uint64_t outer)
 {
 	const uint64_t previous_at = (uint64_t)gm_stacks_python.layout.frame_previous;
@@ -116,10 +117,10 @@ static bool is_odd_changed(const struct gm_python_slot *slot, uint64_t outer)
 }
 
 /*
- * How many frames of the last stack from `from` outwards stand as they stood: all, or up to the
- * first that does not. Each was found to be called by the one within it before it is read; but as
- * its address is known from the last time, the processor need not wait for one load to begin the
- * next. Gives the number of those further out.
+ * How many frames of the last stack from `from` outwards are unchanged: all, or up to the first
+ * that is not. Each frame is confirmed as the caller of the one within it before it is used. But
+ * its address is known from the last time, so the processor need not wait for one load to begin the
+ * next. Returns the number of frames further out.
  */
 static inline __attribute__((always_inline)) uint32_t first_changed_of(
         const struct gm_stacks_thread *thread, uint32_t from, const bool is_pointer)
@@ -134,7 +135,7 @@ static inline __attribute__((always_inline)) uint32_t first_changed_of(
 		const struct gm_python_slot *slot = &thread->python[i];
 		const uint64_t frame = slot->frame, code = slot->code;
 		uint64_t wrong = gm_load(frame + previous_at) ^ slot->previous;
-		if (is_pointer) /* into the code object, which is the same then */
+		if (is_pointer) /* into the code object, which is the same in that case */
 			wrong |= gm_load(frame + instruction_at) ^ slot->instruction;
 		else
 			wrong |= ((gm_load(frame + instruction_at) & mask) ^ slot->instruction) |
@@ -158,7 +159,7 @@ static uint32_t first_changed(const struct gm_stacks_thread *thread, uint32_t fr
 
 /* --- numbers --- */
 
-/* The code that the frame has now. NULL: it cannot be kept. */
+/* The frame's current code. NULL: it cannot be stored. */
 static inline const struct gm_stack_code *code_of(
         struct gm_stacks_thread *thread, uint64_t code, uint64_t *ret_print)
 {
@@ -178,7 +179,7 @@ static inline const struct gm_stack_code *code_of(
 	return seen->entry;
 }
 
-/* The stack that has this frame on top of `parent`. */
+/* The stack with this frame on top of `parent`. */
 static inline uint32_t child_of(struct gm_stacks_thread *thread, uint32_t parent, uint64_t value)
 {
 	uint64_t hash = (value ^ (uint64_t)parent << 17) * UINT64_C(0x9e3779b97f4a7c15);
@@ -190,15 +191,15 @@ static inline uint32_t child_of(struct gm_stacks_thread *thread, uint32_t parent
 	return seen->id;
 }
 
-/* Of the frames from `index` inwards. */
+/* For the frames from `index` inwards. */
 static inline void drop_loops(struct gm_stacks_thread *thread, uint32_t index)
 {
 	while (thread->loop_count && thread->loops[thread->loop_count - 1].index >= index)
 		thread->loop_count--;
 }
 
-/* Puts the frames that are new on top of the `base` outermost of the last stack. 0: the stack has
- * no number. */
+/* Adds the new frames on top of the `base` outermost frames of the last stack. 0: the stack has no
+ * number. */
 static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t count)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -207,7 +208,7 @@ static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t 
 	drop_loops(thread, base);
 	if (thread->task_index >= base)
 		thread->task_index = UINT32_MAX;
-	thread->python_count = 0; /* where it ends early */
+	thread->python_count = 0; /* where the stack is incomplete */
 	for (uint32_t i = count; i-- > 0;) {
 		const struct gm_python_raw *raw = &thread->raw[i];
 		uint32_t index = base + (count - 1 - i);
@@ -245,8 +246,8 @@ static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t 
 }
 
 /*
- * The most usual case: all frames are those of the last stack, and at most the innermost one is at
- * another instruction. 0: it is not so, or the stack has no number yet.
+ * The most frequent case: all frames are those of the last stack, and at most the innermost one is
+ * at another instruction. 0: it is another case, or the stack has no number yet.
  */
 static inline __attribute__((always_inline)) uint32_t take_same(
         struct gm_stacks_thread *thread, uint64_t frame, const bool is_pointer)
@@ -287,8 +288,8 @@ static inline __attribute__((always_inline)) uint32_t take_same(
 	return stack;
 }
 
-/* The first walks: is the thread state this thread's, and are the frames' code objects code
- * objects? */
+/* In the first walks: is the thread state this thread's, and are the frames' code objects really
+ * code objects? */
 static bool is_plausible(struct gm_stacks_thread *thread, uint32_t count)
 {
 	struct gm_stacks_python *python = &gm_stacks_python;
@@ -317,7 +318,7 @@ static uint32_t walk(struct gm_stacks_thread *thread, uint64_t frame)
 	const uint32_t most = gm_stacks_options.max_frames;
 	const uint64_t innermost = frame;
 	uint32_t count = 0;
-	bool past_known = checked; /* this frame was examined among the known ones */
+	bool past_known = checked; /* this frame was examined as one of the known frames */
 	bool is_unread = false;
 	uint64_t base = 0;
 
@@ -328,7 +329,7 @@ static uint32_t walk(struct gm_stacks_thread *thread, uint64_t frame)
 		if (known) {
 			uint32_t changed = first_changed(thread, known);
 			if (GM_UNLIKELY(known + count >= most)) {
-				thread->python_count = 0; /* it has become too deep */
+				thread->python_count = 0; /* the stack is too deep */
 				return walk(thread, innermost);
 			}
 			if (!changed)
@@ -357,7 +358,8 @@ static uint32_t walk(struct gm_stacks_thread *thread, uint64_t frame)
 		} else if (count && raw[-1].is_between && !frame) {
 			base = raw->frame;
 		} else if (count) {
-			/* C called Python: one frame of the interpreter's own is between */
+			/* C called Python: there is one frame of the interpreter's own in between
+			 * */
 			raw[-1].is_between = !raw[-1].is_between && raw[-1].previous == raw->frame;
 		}
 	}
@@ -375,7 +377,7 @@ static uint32_t walk(struct gm_stacks_thread *thread, uint64_t frame)
 	thread->base = base;
 	if (GM_UNLIKELY(count >= most)) {
 		report_deep();
-		/* of a stack that has been cut, nothing is known to be the outermost */
+		/* the outermost frame of an incomplete stack is not known */
 		uint32_t stack = number(thread, 0, gm_stacks_kept());
 		thread->python_count = 0;
 		return stack;
@@ -403,7 +405,7 @@ uint32_t gm_python_take(struct gm_stacks_thread *thread, uint64_t *ret_state)
 	*ret_state = state;
 	if (GM_UNLIKELY(atomic_load_explicit(&thread->state, memory_order_relaxed) != state)) {
 		atomic_store(&thread->state, state);
-		/* C++ threads get a state for each call into Python; one that Python has started,
+		/* C++ threads get a state for each call into Python; a thread that Python started,
 		 * or the main one, keeps its own */
 		thread->is_pythons = state && !thread->had_none;
 	}

@@ -1,6 +1,6 @@
 /*
- * Finds CPython among what is loaded, and how its structs are laid out: by its version, and
- * since 3.13 by what it publishes itself.
+ * Finds CPython among the loaded files, and the layout of its structs: by its version, and since
+ * 3.13 from the offsets that it publishes.
  */
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ void gm_python_refuse(const char *why)
 	gm_agent_gap(why);
 }
 
-/* False: it is a build that cannot be read. */
+/* False: a build that cannot be read. */
 static bool use_tables(struct gm_stacks_python *python, const struct gm_python_tables *tables)
 {
 	const struct gm_published_head *own = (const void *)(uintptr_t)python->runtime;
@@ -42,7 +42,7 @@ static int version_here(void)
 
 	if (address)
 		return (int)(gm_load(address) >> 16);
-	/* Python/getversion.c: writes a static buffer, always with the same text */
+	/* Python/getversion.c: writes to a static buffer, always the same text */
 	get_version = (const char *(*)(void))(uintptr_t)gm_module_symbol("Py_GetVersion");
 	text = get_version ? get_version() : "";
 	if (text[0] != '3' || text[1] != '.')
@@ -86,7 +86,7 @@ void gm_python_seek(void)
 	python->instruction_at = (uint64_t)(is_pointer ? python->layout.frame_instruction
 	                                               : python->layout.frame_lasti);
 	python->instruction_mask = is_pointer ? UINT64_MAX : UINT32_MAX; /* int f_lasti */
-	/* its number; before 3.12, as it has none, where its line table is */
+	/* its number; before 3.12 there is none, and the address of its line table is used */
 	bool is_numbered = python->layout.code_version != GM_NO_FIELD;
 	uint64_t shape_at =
 	        (uint64_t)(is_numbered ? python->layout.code_version : python->layout.code_lines);

@@ -1,6 +1,6 @@
 /*
- * Rows by program counter, for all threads: an open table in which a row takes the place of another
- * where they fall together. A row is worked out again then; nothing else is lost.
+ * Rows by program counter, for all threads: an open table in which a new row replaces another in
+ * the same slot. The replaced row is then computed again; nothing else is lost.
  */
 #include "agent/stacks/inside.h"
 #include "agent/stacks/memory.h"
@@ -32,7 +32,7 @@ struct gm_frame_row gm_row_search(struct gm_stacks_thread *thread, uint64_t pc)
 		row = gm_frame_table_row(loaded.frame_header, loaded.frame_header_size,
 		        loaded.start, loaded.end, pc);
 	else
-		return row; /* not kept: code may be loaded there later */
+		return row; /* not stored: code may be loaded there later */
 	memcpy(&word, &row, sizeof(word));
 	if (!word) {
 		row.offset = 1; /* unknown, but not empty */

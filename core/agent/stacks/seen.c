@@ -18,10 +18,10 @@
 enum {
 	SETS = GM_SEEN / GM_SEEN_WAYS,
 	LIST_MAX = GM_SEEN_WORDS /
-	           4, /* words of one; what is being written may lie behind seen_used */
+	           4, /* words of one stack; words that are being written may be after seen_used */
 };
 
-/* A word: 48 bits of its value, and where it stands above rsp, in words. */
+/* A word: 48 bits of its value, and its position above rsp, in words. */
 static uint64_t pack(uint64_t value, uint64_t place)
 {
 	return value << 16 | (uint16_t)place;
@@ -29,7 +29,7 @@ static uint64_t pack(uint64_t value, uint64_t place)
 
 static uint64_t salt_now(const struct gm_stacks_thread *thread)
 {
-	/* never 0: that is an empty place */
+	/* never 0: that marks an unused slot */
 	return (atomic_load_explicit(&gm_unload_salt, memory_order_relaxed) << 32 ^
 	               (uint64_t)gm_stacks_generation << 16 ^ thread->epoch) |
 	       UINT64_C(1) << 63;
@@ -43,8 +43,8 @@ static inline struct gm_seen *set_of(
 	return &thread->seen[(hash >> 32) % SETS * GM_SEEN_WAYS];
 }
 
-/* Are the words what they were? Looked at by eights: another stack mostly differs early, behind the
- * allocator's frames. */
+/* Are the words unchanged? Checked in groups of eight: another stack usually differs early, after
+ * the allocator's frames. */
 static inline bool holds(const uint64_t *words, uint32_t count, uint64_t rsp)
 {
 	const volatile uint64_t *stack = (const volatile uint64_t *)(uintptr_t)rsp;
@@ -87,7 +87,7 @@ uint32_t gm_seen_find(
 	return 0;
 }
 
-/* Puts a word on the list. False: it cannot be determined in that few bits. */
+/* Adds a word to the list. False: it does not fit into these bits. */
 static bool keep(
         struct gm_stacks_thread *thread, struct gm_seen *seen, uint64_t address, uint64_t value)
 {
@@ -105,7 +105,7 @@ void gm_seen_keep(struct gm_stacks_thread *thread, uint32_t hint)
 	const uint32_t count = thread->native_count, most = 3 * count;
 	const struct gm_native_slot *innermost = &thread->native[count - 1];
 	uint64_t rbp = innermost->rbp, rbp_at = 0;
-	bool is_kept = false; /* what frames were found by from this rbp */
+	bool is_kept = false; /* the words from which frames were found through this rbp */
 	struct gm_seen *set, seen = {.pc = innermost->pc,
 	                             .rsp = innermost->rsp,
 	                             .rbp = innermost->rbp,
@@ -114,7 +114,7 @@ void gm_seen_keep(struct gm_stacks_thread *thread, uint32_t hint)
 
 	if (most > LIST_MAX || innermost->exact)
 		return;
-	/* a list does not go around the ring's end */
+	/* a list does not wrap around the ring's end */
 	if (thread->seen_used % GM_SEEN_WORDS + most > GM_SEEN_WORDS)
 		thread->seen_used += GM_SEEN_WORDS - thread->seen_used % GM_SEEN_WORDS;
 	seen.first = thread->seen_used;

@@ -1,5 +1,5 @@
 /*
- * One event's stacks.
+ * The stacks of one event.
  */
 #include "agent/stacks/stacks.h"
 
@@ -73,7 +73,7 @@ size_t gm_stacks_memory(size_t *ret_per_thread)
 
 /* --- an event --- */
 
-/* A program that loads Python itself does so at some time: looked for less and less often. */
+/* A program that loads Python itself does so at some time: searched less and less often. */
 static void seek_python(void)
 {
 	uint32_t tries = atomic_fetch_add_explicit(&python_tries, 1, memory_order_relaxed);

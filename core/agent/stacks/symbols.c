@@ -3,7 +3,7 @@
 #include <elf.h>
 #include <string.h>
 
-/* glibc has put addresses in the place of offsets where the section is writable. */
+/* glibc has replaced offsets by addresses if the section is writable. */
 static const void *in_memory(const struct dl_phdr_info *info, uint64_t pointer)
 {
 	return (const void *)(uintptr_t)(pointer < info->dlpi_addr ? pointer + info->dlpi_addr
@@ -15,8 +15,8 @@ bool gm_loaded_symbols_read(const struct dl_phdr_info *info, struct gm_loaded_sy
 	const ElfW(Dyn) *dynamic = NULL;
 
 	*ret = (struct gm_loaded_symbols){.base = info->dlpi_addr};
-	/* the tables of the kernel's page are offsets only, and it has none of the symbols that are
-	 * asked for */
+	/* the tables of the kernel's page contain only offsets, and it has none of the wanted
+	 * symbols */
 	if (info->dlpi_name && strstr(info->dlpi_name, "linux-vdso"))
 		return false;
 	for (size_t i = 0; i < info->dlpi_phnum; i++)
@@ -45,8 +45,8 @@ uint32_t gm_symbol_hash(const char *name)
 
 /*
  * glibc elf/dl-lookup.c, do_lookup_x(). Four words: number of buckets, first symbol, words of the
- * Bloom filter, shift. Then the filter, the buckets, and one word a symbol: its hash, of which bit
- * 0 says that the chain ends.
+ * Bloom filter, shift. Then the filter, the buckets, and one word for each symbol: its hash, of
+ * which bit 0 marks the end of the chain.
  */
 const ElfW(Sym) *
         gm_loaded_symbol(const struct gm_loaded_symbols *table, const char *name, uint32_t hash)

@@ -48,7 +48,7 @@ static uint32_t slot_of(uint64_t frame, uint32_t probe)
 	       (TASKS - 1);
 }
 
-/* 0: there is no space. */
+/* 0: no space. */
 static uint32_t number_of(uint64_t frame)
 {
 	for (uint32_t probe = 0; probe < PROBES; probe++) {
@@ -59,8 +59,8 @@ static uint32_t number_of(uint64_t frame)
 	for (uint32_t probe = 0; probe < PROBES; probe++) {
 		uint32_t at = slot_of(frame, probe);
 		uint64_t none = 0;
-		/* nobody but the thread that runs it, or that waits for an engine's thread, asks
-		 * for this frame */
+		/* nobody but the thread that runs it, or that waits for an engine's thread, looks
+		 * up this frame */
 		if (!atomic_compare_exchange_strong(&tasks[at].frame, &none, frame))
 			continue;
 		uint32_t number = atomic_fetch_add(&last_number, 1) + 1;
@@ -70,7 +70,7 @@ static uint32_t number_of(uint64_t frame)
 	return 0;
 }
 
-/* A frame that a thread was in before: is its coroutine over? It may be gone, and its memory
+/* A frame that a thread was in before: has its coroutine ended? It may be freed, and its memory
  * too. */
 static bool has_ended(uint64_t frame)
 {

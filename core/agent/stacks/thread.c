@@ -1,5 +1,5 @@
 /*
- * What each thread remembers of its last stacks, and the tables that all threads share.
+ * Each thread's cache of its last stacks, and the tables that all threads share.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -38,7 +38,7 @@ static void end_thread(void *value)
 	while (atomic_load(&thread->visitors))
 		sched_yield();
 	forget_thread(thread);
-	atomic_store(&thread->alive, false); /* another may take it from here on */
+	atomic_store(&thread->alive, false); /* another thread may take it from here on */
 }
 
 static struct gm_stacks_thread *make_thread(void)
@@ -91,7 +91,7 @@ struct gm_stacks_thread *gm_stacks_thread(void)
 	return thread;
 }
 
-/* A forked child has but the thread that forked: what is kept of the others is free to take. */
+/* A forked child has only the thread that forked: the other threads' caches are free. */
 static void drop_other_threads(void)
 {
 	static pid_t pid;

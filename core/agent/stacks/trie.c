@@ -45,7 +45,7 @@ static bool is_child(const struct gm_trie *trie, uint32_t id, uint32_t parent, u
 	return trie->nodes[id].value == value && trie->nodes[id].parent == parent;
 }
 
-/* A new node, in the file already. 0: there is no space. */
+/* A new node, which is already in the file. 0: no space. */
 static uint32_t make(struct gm_trie *trie, uint32_t parent, uint64_t value)
 {
 	uint8_t bytes[64];
@@ -83,8 +83,8 @@ uint32_t gm_trie_search(struct gm_trie *trie, uint32_t parent, uint64_t value)
 	for (unsigned level = 0; level < GM_TRIE_LEVELS; level++) {
 		uint32_t size = level_size(level);
 		_Atomic uint32_t *slots = trie->slots[level];
-		/* A level is closed when half of it is in use; its chains stay short and end in an
-		 * empty slot. */
+		/* A level is closed when half of it is in use, so its chains stay short and end at
+		 * an empty slot. */
 		bool open =
 		        atomic_load_explicit(&trie->used[level], memory_order_relaxed) < size / 2;
 		for (uint32_t i = (uint32_t)hash & (size - 1), tries = 0; tries < size;
@@ -110,5 +110,5 @@ uint32_t gm_trie_search(struct gm_trie *trie, uint32_t parent, uint64_t value)
 			}
 		}
 	}
-	return made; /* all levels are closed: known to the file, not found again */
+	return made; /* all levels are closed: the node is in the file, but cannot be found again */
 }

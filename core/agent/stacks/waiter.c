@@ -1,20 +1,21 @@
 /*
- * Which of several threads that wait in backward() waits for what this thread of the engine works
- * at.
+ * Finds which of several threads that wait in backward() waits for the engine task that this thread
+ * works on.
  *
  * The engine has an object for each backward (GraphTask, torch/csrc/autograd/engine.cpp), held by
- * std::shared_ptr: by Engine::execute() on the stack of who waits, and by thread_main() on that of
- * who works. A shared_ptr that std::make_shared() made is two words, an object's address and that
- * of its counts, 16 bytes before it (libstdc++'s _Sp_counted_ptr_inplace). Such pairs are sought on
- * both stacks; the outermost of this one that exactly one waiter has tells. What is left over of
- * earlier work lies further in.
+ * std::shared_ptr: by Engine::execute() on the stack of the waiting thread, and by thread_main() on
+ * that of the working thread. A shared_ptr that std::make_shared() created is two words: an
+ * object's address, and that of its counts, 16 bytes before it (libstdc++'s
+ * _Sp_counted_ptr_inplace). Both stacks are searched for such pairs. The outermost pair of this
+ * thread that exactly one waiter has identifies it. Stale pairs of earlier tasks are further
+ * inside.
  *
- * A waiter's stack is copied by the kernel, as it may go on meanwhile; where it stands, /proc
- * tells. One that has not come to its wait yet, or was woken, stands nowhere. Where that is the one
- * that is sought, a pair of earlier work could tell of another: its object was freed, and lies
- * where a waiter's object of now does. So only where all were examined is the outermost pair
- * believed; and as it is a variable of thread_main(), it is at the same place of this stack from
- * then on, and is the only one that is asked about.
+ * The kernel copies a waiter's stack, because the waiter may continue meanwhile; /proc shows its
+ * stack pointer. A thread that has not begun to wait yet, or was woken, has none there. If that is
+ * the wanted thread, a stale pair could identify a wrong one, because its object was freed and the
+ * object of a current waiter may be at the same address. So the outermost pair is used only if all
+ * waiters were examined. It is a variable of thread_main(), so from then on it is at the same place
+ * of this stack, and only that place is read.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,12 +27,12 @@
 
 enum {
 	PAIRS_MAX = 64,
-	OWN_BYTES = 1 << 15,    /* of this thread's stack, its outer end */
-	OTHERS_BYTES = 1 << 14, /* of a waiter's, its inner end */
+	OWN_BYTES = 1 << 15,    /* bytes of this thread's stack, from its outer end */
+	OTHERS_BYTES = 1 << 14, /* bytes of a waiter's stack, from its inner end */
 	COUNTS = 16,            /* bytes between the counts and the object */
 };
 
-/* Is a shared_ptr here? */
+/* Is there a shared_ptr at this place? */
 static inline bool is_pair(const uint64_t *words)
 {
 	return words[0] - words[1] == COUNTS && words[1] >= 0x10000 && !(words[1] & 15) &&
@@ -73,7 +74,7 @@ static size_t own_pairs(
 	return count;
 }
 
-/* Where a thread that is blocked has its stack pointer; 0: it is not, or /proc does not tell. */
+/* The stack pointer of a blocked thread; 0: it is not blocked, or /proc does not show it. */
 static uint64_t stack_pointer(uint32_t thread)
 {
 	char path[64], text[256];

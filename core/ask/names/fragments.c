@@ -1,7 +1,7 @@
 /*
- * deepspeed/utils/tensor_fragment.py: a parameter's attribute _hp_mapping is None, where this rank
- * has nothing of it, or a tensor_fragment. Its hp_fragment is a view of the flat copy in fp32,
- * optim_fragment has views of the optimizer's state by its keys.
+ * deepspeed/utils/tensor_fragment.py: a parameter's attribute _hp_mapping is None if this rank has
+ * no part of it, and otherwise a tensor_fragment. Its hp_fragment is a view of the flat copy in
+ * fp32; optim_fragment has views of the optimizer's state by its keys.
  */
 #include "ask/names/fragments.h"
 
@@ -28,7 +28,7 @@ static bool see_state(void *context, uint64_t key, uint64_t value, const char *n
 	return !walk->no_memory;
 }
 
-/* Number of a parameter in `found`, from 1. */
+/* The number of a parameter in `found`, from 1. */
 static void add_fragment(struct gm_name_walk *walk, uint64_t number)
 {
 	struct gm_zero_attribute mapping[] = {{"_hp_mapping", 0}};

@@ -40,7 +40,7 @@ static bool see_local(
 	return true;
 }
 
-/* Outermost frames first: a function of the program's own, not what it has called. */
+/* Outermost frames first: a function of the program itself, not the functions it has called. */
 static void see_frames(struct gm_name_walk *walk)
 {
 	struct gm_python *python = walk->reading->python;

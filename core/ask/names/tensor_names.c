@@ -34,7 +34,7 @@ static bool see_object(void *context, uint64_t object)
 	return !reading->no_memory;
 }
 
-/* "exp_avg of generator.0.weight"; NULL: no memory, or too long. */
+/* "exp_avg of generator.0.weight"; NULL: out of memory, or the name is too long. */
 static char *full_name(const struct gm_name_walk *walk, const struct gm_found_name *found)
 {
 	const char *prefix =

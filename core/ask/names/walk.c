@@ -79,7 +79,7 @@ uint64_t gm_name_walk_tensor(struct gm_name_walk *walk, enum gm_named_kind kind,
 	return walk->found.count;
 }
 
-/* A leaf's gradient, under the leaf's name. */
+/* The gradient of a leaf, with the leaf's name. */
 static void add_gradient(struct gm_name_walk *walk, uint64_t object)
 {
 	struct gm_tensor whole, part;
@@ -89,7 +89,7 @@ static void add_gradient(struct gm_name_walk *walk, uint64_t object)
 	        !gm_torch_tensor(walk->reading->torch, whole.grad, &part) ||
 	        !gm_zero_plausible(&part))
 		return;
-	if (part.python) /* of a DTensor its part */
+	if (part.python) /* of a DTensor, its local part */
 		gm_zero_tensor(walk->reading, part.python, &part);
 	if (gm_name_walk_push(walk, &before, ".grad")) {
 		gm_name_walk_tensor(walk, GM_NAMED_GRADIENT, &part, NULL);
@@ -235,7 +235,8 @@ static bool see_child(void *context, uint64_t key, uint64_t value, const char *n
 	return !walk->no_memory;
 }
 
-/* In the order of named_parameters(): what is met twice has the name that it has there. */
+/* In the order of named_parameters(): a module or parameter that is found twice gets the name that
+ * it has there. */
 static void visit_module(struct gm_name_walk *walk, uint64_t module)
 {
 	bool is_new = false;
@@ -254,7 +255,8 @@ static void visit_module(struct gm_name_walk *walk, uint64_t module)
 	gm_zero_pairs(walk->reading, parts[0].object, see_part, &parameters);
 	gm_zero_pairs(walk->reading, parts[1].object, see_part, &buffers);
 	gm_zero_pairs(walk->reading, parts[2].object, see_child, walk);
-	/* last: a list of a module's parameters is theirs (torch.nn.RNNBase._flat_weights) */
+	/* last, because a list of a module's parameters does not own them
+	 * (torch.nn.RNNBase._flat_weights) */
 	gm_python_references(walk->reading->python, module, see_attribute, &attributes);
 	walk->depth--;
 }

@@ -1,6 +1,6 @@
 /*
- * Finds the error in a process or core, by the most reliable source first: a thread inside the
- * allocator's report; Python's exception objects; or else the text of the message in memory.
+ * Finds the error in a process or core, from the most reliable source: first a thread inside the
+ * allocator's report, then Python's exception objects, then the text of the message in memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static bool keep_frames(struct gm_oom *oom, const struct gm_python_frame *frames
 	return true;
 }
 
-/* --- a thread that reports -------------------------------------------------------------------- */
+/* --- a thread inside the report --------------------------------------------------------------- */
 
 static void take_report(struct gm_context *context, const struct gm_agent_failure *report,
         pid_t thread, struct gm_oom *oom)
@@ -80,7 +80,8 @@ static bool find_report(struct gm_context *context, struct gm_oom *oom)
 		struct gm_registers registers;
 		_cleanup_error_ struct gm_error *unread =
 		        gm_image_registers(context->image, threads[i], &registers);
-		/* behind a breakpoint there, a debugger may have yet to put the counter back */
+		/* at a breakpoint there, a debugger may not have corrected the program counter yet
+		 * */
 		found = !unread && registers.value[GM_RIP] - entry <= 1 &&
 		        (int8_t)registers.value[GM_RCX] == DEVICE_CUDA &&
 		        registers.value[GM_RDI] < UINT64_C(1) << 60;
@@ -98,7 +99,7 @@ static bool find_report(struct gm_context *context, struct gm_oom *oom)
 	return found;
 }
 
-/* The agent keeps a thread there (--on-oom), and says of which request. */
+/* The agent stops a thread there (--on-oom), and stores the request. */
 static bool find_kept(struct gm_context *context, struct gm_oom *oom)
 {
 	struct gm_agent_failure report;
@@ -156,7 +157,7 @@ static bool mark_local(
 	return true;
 }
 
-/* What a sys.excepthook is called with is an argument of a running frame. */
+/* The argument of sys.excepthook is an argument of a running frame. */
 static void mark_frames(struct exceptions *all)
 {
 	struct gm_python_thread threads[256];
@@ -189,7 +190,7 @@ static bool mark_module(void *context, const char *name, uint64_t module, uint64
 	return false;
 }
 
-/* The exception's own words are the facts of that moment. */
+/* The exception's own text has the facts of that moment. */
 static bool take_message(const char *text, struct gm_oom *oom)
 {
 	struct gm_oom_message *messages;
@@ -216,8 +217,7 @@ static bool find_exception(struct gm_context *context, struct gm_oom *oom)
 	gm_python_thread_references(python, mark_thread, &all);
 	gm_error_destroy(gm_python_modules(python, mark_module, &all));
 	mark_frames(&all);
-	/* of several, the last made: the collector's lists have the oldest first within a
-	 * generation */
+	/* of several, the newest: within a generation, the collector's list has the oldest first */
 	for (size_t i = 0; i < all.count; i++)
 		if (all.found[i] <= all.found[best])
 			best = i;
@@ -261,7 +261,7 @@ static bool scan_mapping(
 				return true;
 			}
 		}
-		/* what lies across two reads is seen whole in the next */
+		/* text that crosses the end of a read is complete in the next one */
 		at += got > SCAN_BYTES ? SCAN_BYTES : got ? got : 4096;
 	}
 	return false;

@@ -1,11 +1,11 @@
-/* What stands below a verdict on an out-of-memory error: where the device's memory is, and what
- * would have been enough. */
+/* The facts below a verdict on an out-of-memory error: where the device's memory is, and what would
+ * have been enough. */
 #include "ask/oom/oom_remedies.h"
 
 #include "ask/oom/oom_sums.h"
 #include "ask/oom/oom_facts.h"
 
-/* What is in use and not PyTorch's, by whose it is, as far as that is known. */
+/* Memory in use outside PyTorch, by owner, as far as the owner is known. */
 static void add_outside(const struct gm_oom_facts *facts, struct gm_oom_judgement *judgement)
 {
 	const struct gm_oom_sums *sums = &judgement->sums;
@@ -41,7 +41,8 @@ void gm_oom_add_arithmetic(const struct gm_oom_facts *facts, struct gm_oom_judge
 	if (gm_oom_or_zero(facts->pending))
 		gm_oom_add_line(judgement, '-', GM_OOM_PART_PENDING, facts->pending);
 	if (!facts->rounded &&
-	        gm_oom_or_zero(facts->private_pools)) /* PyTorch's text has them in the first */
+	        gm_oom_or_zero(facts->private_pools)) /* PyTorch's text includes these bytes in the
+	                                                 first figure */
 		gm_oom_add_line(judgement, '-', GM_OOM_PART_PRIVATE_POOLS, facts->private_pools);
 	if (facts->unallocated)
 		gm_oom_add_line(judgement, '-', GM_OOM_PART_FRAGMENTS, sums->fragments_bytes);
@@ -56,7 +57,7 @@ void gm_oom_add_arithmetic(const struct gm_oom_facts *facts, struct gm_oom_judge
 static struct gm_oom_remedy *add_remedy(struct gm_oom_judgement *judgement,
         enum gm_oom_remedy_kind kind, enum gm_oom_answer sufficient, uint64_t bytes)
 {
-	/* each kind once: there is a place for each */
+	/* each kind once: there is one place for each */
 	struct gm_oom_remedy *remedy = &judgement->remedies[judgement->remedy_count++];
 	*remedy = (struct gm_oom_remedy){.kind = kind, .sufficient = sufficient, .bytes = bytes};
 	return remedy;
@@ -75,14 +76,14 @@ static void add_expandable(const struct gm_oom_facts *facts, struct gm_oom_judge
 		return;
 	}
 	/*
-	 * Under expandable segments the same requests would lie elsewhere. What is in fragments is
-	 * an upper bound of what they gain, what is in large fragments a lower one: small ones lie
-	 * between others' there too.
+	 * With expandable segments the same requests would be at other addresses. All fragments
+	 * together are an upper bound of the gain; the large fragments are a lower bound, because
+	 * small blocks lie between other blocks there too.
 	 */
 	uint64_t sure = gm_oom_or_zero(facts->movable);
-	/* Segments are of 2 MiB steps, and a block keeps a rest of up to 1 MiB of its segment,
-	 * which an expandable segment has not. A text does not tell how much that is: seldom more
-	 * than a hundredth. */
+	/* Segments grow in steps of 2 MiB, and a block leaves up to 1 MiB of its segment unused,
+	 * which does not happen in an expandable segment. A text does not say how much that is:
+	 * seldom more than a hundredth. */
 	uint64_t most = sums->fragments_bytes +
 	                (gm_oom_known(facts->rounding) ? facts->rounding
 	                                               : gm_oom_or_zero(facts->allocated) / 100);
@@ -94,8 +95,8 @@ static void add_expandable(const struct gm_oom_facts *facts, struct gm_oom_judge
 	        ->most = most;
 }
 
-/* Of what waits for a stream, whole segments could be released, and a piece that is large enough
- * used. */
+/* Of the blocks that wait for a stream, whole segments could be released, and a block that is large
+ * enough could be used. */
 static void add_waiting(const struct gm_oom_facts *facts, struct gm_oom_judgement *judgement)
 {
 	uint64_t missing = gm_oom_missing(facts, &judgement->sums);

@@ -35,7 +35,7 @@ struct span {
 
 /* --- colours ---------------------------------------------------------------------------------- */
 
-/* Without terminal control sequences; other bytes keep their order. */
+/* Removes terminal control sequences; all other bytes stay in order. */
 static char *plain_text(const char *text, size_t length, size_t *ret_length)
 {
 	char *plain = calloc(length + 1, 1);
@@ -65,7 +65,7 @@ static const char *skip_space(const char *at, const char *end)
 	return at;
 }
 
-/* "7.47 GiB", "960.00 KiB", "0 bytes", "1.09 GB" (MPS of old: powers of 1024 too). */
+/* "7.47 GiB", "960.00 KiB", "0 bytes", "1.09 GB" (older MPS: powers of 1024 too). */
 static const char *read_size(const char *at, const char *end, uint64_t *ret_bytes)
 {
 	static const struct {
@@ -121,8 +121,8 @@ static const char *skip_word(const char *at, const char *end)
 	return at;
 }
 
-/* '%' a size, '#' a number, '*' the rest of a word, ' ' any space or none; else the character. The
- * place behind, or NULL. */
+/* '%' is a size, '#' a number, '*' the rest of a word, ' ' optional space; anything else is the
+ * character itself. Returns the position after the match, or NULL. */
 static const char *match(const char *at, const char *end, const char *pattern, uint64_t *values)
 {
 	for (; *pattern && at; pattern++) {
@@ -140,7 +140,7 @@ static const char *match(const char *at, const char *end, const char *pattern, u
 	return at;
 }
 
-/* The first match within a span; NULL: none. A number is never begun in its middle. */
+/* The first match within a range; NULL if none. A match never begins in the middle of a number. */
 static const char *find(struct span span, const char *pattern, uint64_t *values)
 {
 	uint64_t found[4] = {0};
@@ -216,7 +216,7 @@ static void read_figures(struct span span, struct gm_oom_facts *facts)
 	read_processes(span, facts);
 }
 
-/* The sums that a wording leaves to the reader. */
+/* The sums that a message does not state. */
 static void complete(struct gm_oom_facts *facts)
 {
 	if (facts->allocated == GM_NOT_KNOWN)
@@ -241,7 +241,7 @@ static void read_mps(struct span span, struct gm_oom_facts *facts)
 	facts->limit = values[2];
 }
 
-/* The last of the platforms' words before the request. */
+/* The last of the platforms' phrases before the request. */
 static void read_platform(struct span before, struct gm_oom_facts *facts)
 {
 	static const char *const names[] = {"CUDA", "HIP", "XPU", "MPS"};
@@ -261,7 +261,7 @@ static void read_platform(struct span before, struct gm_oom_facts *facts)
 		strcpy(facts->platform, "CUDA");
 }
 
-/* --- whose line it is ------------------------------------------------------------------------- */
+/* --- which process logged the line ------------------------------------------------------------ */
 
 static bool read_rank(struct span line, char *label, size_t size)
 {
@@ -302,7 +302,7 @@ static void read_label(const char *text, const char *at, char *label, size_t siz
 		read_worker(line, label, size);
 }
 
-/* --- all of them ------------------------------------------------------------------------------ */
+/* --- all messages ----------------------------------------------------------------------------- */
 
 static const char asked[] = "Tried to allocate";
 
@@ -325,7 +325,7 @@ static bool is_same(const struct gm_oom_message *left, const struct gm_oom_messa
 
 void gm_oom_facts_init(struct gm_oom_facts *facts)
 {
-	memset(facts, 0, sizeof(*facts)); /* compared as bytes: padding too */
+	memset(facts, 0, sizeof(*facts)); /* compared as bytes, including padding */
 	facts->device = -1;
 	uint64_t *const unknown[] = {&facts->requested, &facts->needed, &facts->total, &facts->free,
 	        &facts->limit, &facts->allocated, &facts->reserved, &facts->unallocated,
@@ -378,7 +378,7 @@ bool gm_oom_parse(
 		for (; counted < at; counted++)
 			line += *counted == '\n';
 		message.line = line;
-		/* a message is repeated soon: by the traceback, by the logger */
+		/* a message is often repeated soon after: by the traceback, by the logger */
 		size_t known = messages.count > RECENT ? messages.count - RECENT : 0;
 		while (known < messages.count && !is_same(&messages.items[known], &message))
 			known++;

@@ -10,10 +10,10 @@
 #include "ask/oom/oom_remedies.h"
 
 /*
- * A process's CUDA context and the kernels loaded into it take 0.3 to 0.8 GiB of a device that
- * nobody can avoid: that much outside PyTorch explains nothing, nor does a twentieth of the device
- * beyond it. Free fragments of less than a fiftieth of the device are no cause to look for: the
- * device is as good as full.
+ * A process's CUDA context and its loaded kernels take 0.3 to 0.8 GiB of the device, which cannot
+ * be avoided. So much memory outside PyTorch is no cause, and neither is another twentieth of the
+ * device. Free fragments of less than a fiftieth of the device are no cause either: the device is
+ * practically full.
  */
 static const uint64_t ordinary_context = UINT64_C(800) << 20;
 enum { SIGNIFICANT = 50, SIGNIFICANT_OUTSIDE = 20 };
@@ -27,7 +27,7 @@ static struct gm_oom_sums sums_of(const struct gm_oom_facts *facts)
 	sums.fragments_bytes = gm_oom_or_zero(facts->unallocated);
 	sums.significant = gm_oom_known(facts->total) ? facts->total / SIGNIFICANT : facts->needed;
 	uint64_t limit = gm_oom_known(facts->limit) ? facts->limit : 0;
-	/* a text's figures are rounded: what is as good as the limit is at it */
+	/* figures in a text are rounded: nearly the limit counts as the limit */
 	uint64_t slack = facts->rounded ? limit / 200 : 0;
 	uint64_t wanted = gm_oom_known(facts->reserved) ? facts->reserved + facts->needed : 0;
 	sums.limited = limit && wanted && wanted + slack > limit &&
@@ -54,7 +54,7 @@ static struct gm_oom_sums sums_of(const struct gm_oom_facts *facts)
 	if (gm_oom_known(sums.outside) && sums.outside > ordinary_context)
 		sums.avoidable = sums.outside - ordinary_context;
 	if (gm_oom_known(sums.others) && gm_oom_known(sums.outside)) {
-		/* what is told of other processes needs no allowance */
+		/* memory that is known to belong to other processes needs no allowance */
 		uint64_t own = sums.outside > sums.others ? sums.outside - sums.others : 0;
 		sums.avoidable =
 		        sums.others + (own > ordinary_context ? own - ordinary_context : 0);
@@ -99,7 +99,7 @@ static enum gm_oom_reason judge_figures(
 	uint64_t left = sums->fragments_bytes + gm_oom_or_zero(facts->free);
 	bool fragments = gm_oom_would_do(facts, sums, sums->fragments_bytes) &&
 	                 left - facts->needed >= sums->significant;
-	if (!gm_oom_known(facts->total)) /* no scale: as much again as was asked for */
+	if (!gm_oom_known(facts->total)) /* no reference size: as much again as the request */
 		fragments = gm_oom_would_do(facts, sums, sums->fragments_bytes);
 	bool outside = gm_oom_known(sums->missing) && gm_oom_known(facts->total) &&
 	               gm_oom_would_do(facts, sums, sums->avoidable) &&
@@ -117,7 +117,7 @@ static enum gm_oom_reason judge_figures(
 	return GM_OOM_TENSORS;
 }
 
-/* --- all -------------------------------------------------------------------------------------- */
+/* --- all verdicts ----------------------------------------------------------------------------- */
 
 static enum gm_oom_verdict verdict_of(enum gm_oom_reason reason)
 {

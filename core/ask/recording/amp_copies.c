@@ -1,8 +1,8 @@
 /*
- * Autocast's copies of parameters. The agent records of each cast where the memory of its source
- * is; the block that is alive there is the source, and a copy of a parameter is one whose source is
- * a parameter, or that autocast's cache released: only copies of leaves that require gradients are
- * in it (ATen/autocast_mode.cpp, cached_cast()).
+ * Autocast's copies of parameters. For each cast the agent records the address of the source. The
+ * live block at that address is the source. The result is a copy of a parameter if the source is a
+ * parameter, or if autocast's cache released the result: only copies of leaves that require
+ * gradients are in the cache (ATen/autocast_mode.cpp, cached_cast()).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static uint32_t block_of_cast(const struct gm_model *model, const struct gm_log_
 {
 	enum {
 		NEAR = 64
-	}; /* events of other threads, and the segment that it was got in, may come first */
+	}; /* events of other threads, and the block's new segment, may come first */
 	const struct gm_log *log = gm_model_log(model);
 	uint64_t count = gm_log_event_count(log);
 	for (uint64_t i = cast->event; i < count && i < cast->event + NEAR; i++) {
@@ -115,7 +115,7 @@ static bool read_casts(struct gm_amp *amp, const struct gm_categories *categorie
 {
 	const struct gm_log *log = gm_model_log(amp->model);
 	struct gm_by_address blocks;
-	bool good = gm_by_address_init(&blocks, amp->model) == NULL; /* else: no memory */
+	bool good = gm_by_address_init(&blocks, amp->model) == NULL; /* otherwise: out of memory */
 	for (size_t i = 0; good && i < gm_log_amp_count(log); i++) {
 		struct gm_log_amp cast;
 		gm_log_amp(log, i, &cast);
@@ -140,7 +140,7 @@ static bool read_casts(struct gm_amp *amp, const struct gm_categories *categorie
 	return good;
 }
 
-/* For a recording without the agent's records: that there are casts, and not of what. */
+/* For a recording without the agent's data: casts are known, but not their sources. */
 static void read_stacks(struct gm_amp *amp, struct gm_amp_signs *signs)
 {
 	for (size_t i = 0; i < gm_model_block_count(amp->model); i++) {

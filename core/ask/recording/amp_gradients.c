@@ -1,17 +1,17 @@
 /*
- * Gradients that were inf or NaN. The agent has looked at the values where it could (agent/
- * gradients.c), and a record has each one's place in the scaler's list and its address.
+ * Gradients that were inf or NaN. The agent examined the values where it could (agent/
+ * gradients.c), and recorded for each its position in the scaler's list and its address.
  *
- * Which came first: backward makes a gradient when it reaches the parameter, in a block of its own.
- * So the order of their allocations is that in which they became what they are, if all were made in
- * this step and by one backward pass. If backward adds to gradients of an earlier pass, or they lie
- * in one buffer, the order is not known.
+ * Which was first: backward creates a gradient when it reaches the parameter, in a block of its
+ * own. So the order of their allocations is the order in which they became inf or NaN, if all were
+ * created in this step and by one backward pass. If backward adds to gradients of an earlier pass,
+ * or they are in one buffer, the order is not known.
  *
- * Names: a gradient's name was read at one moment of the program, and the gradients of other steps
- * are other blocks. The scaler gives the gradients of an optimizer in the same order in each step:
- * what had the same place in the last check before that moment has the name. Two checks of one
- * iteration in which a place means two gradients, as of two optimizers with as many parameters,
- * give no name.
+ * Names: gradient names were read at one moment of the program, and the gradients of other steps
+ * are other blocks. The scaler passes the gradients of an optimizer in the same order in each step,
+ * so the gradient at the same position in the last check before that moment has the same name. If
+ * one iteration has two checks in which a position means different gradients, for example of two
+ * optimizers with the same number of parameters, there is no name.
  */
 #include "ask/recording/amp_gradients.h"
 
@@ -33,13 +33,13 @@ static bool are_numbers(const struct gm_log_amp *record)
 	return true;
 }
 
-/* Was it looked at too? Else it says only which one it is. */
+/* Was it examined? Otherwise the record only identifies the gradient. */
 static bool has_counts(const struct gm_log_amp *record)
 {
 	return record->count >= 7;
 }
 
-/* Its block and its name are left out. False: it is no gradient, or a record that was damaged. */
+/* Without its block and its name. False: this is not a gradient, or the record is damaged. */
 static bool read_gradient(const struct gm_log_amp *record, struct gm_amp_gradient *ret_gradient)
 {
 	const double *values = record->values;
@@ -60,10 +60,10 @@ static bool read_gradient(const struct gm_log_amp *record, struct gm_amp_gradien
 
 /* ---- names ---- */
 
-/* What stands at a place of the scaler's list. */
+/* The name for a position in the scaler's list. */
 struct place {
 	struct gm_amp_gradient gradient;
-	uint64_t updates; /* of the scale before it: the iteration */
+	uint64_t updates; /* of the previous change of scale: identifies the iteration */
 	bool ambiguous;
 };
 
@@ -85,7 +85,7 @@ static int by_place(const void *a, const void *b)
 	return (x->elements > y->elements) - (x->elements < y->elements);
 }
 
-/* The newest of equal places comes first. */
+/* Among equal positions, the newest comes first. */
 static int by_place_and_age(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
@@ -100,7 +100,7 @@ static int by_data(const void *a, const void *b)
 	return (first > second) - (first < second);
 }
 
-/* One place each: the newest, which says whether it is ambiguous. */
+/* Keeps one for each position: the newest, with a flag if it is ambiguous. */
 static void keep_newest(struct names *names)
 {
 	size_t kept = 0;
@@ -166,7 +166,7 @@ static const char *name_of(
 
 /* ---- the gradients ---- */
 
-/* A record of what was seen of a check's gradients, by its index in the log. */
+/* What was recorded of the gradients of a check, by its index in the log. */
 struct seen {
 	uint32_t check;
 	size_t record;
@@ -174,7 +174,7 @@ struct seen {
 
 struct finding {
 	struct gm_amp *amp;
-	GM_ARRAY(struct seen) seen; /* by check, and each check's in their order */
+	GM_ARRAY(struct seen) seen; /* by check, and in their order within each check */
 	struct gm_by_address blocks;
 	struct names names;
 	GM_ARRAY(struct gm_amp_gradient) items;
@@ -225,7 +225,7 @@ static bool passes_between(const struct gm_model *model, uint32_t from, uint32_t
 	return false;
 }
 
-/* Is the order of their allocations that in which they became inf or NaN? */
+/* Is the order of their allocations the order in which they became inf or NaN? */
 static bool is_ordered(const struct gm_amp *amp, const struct gm_scaled_step *step,
         const struct gm_amp_gradient *items, size_t count)
 {
@@ -309,9 +309,10 @@ struct gm_error *gm_amp_find_not_finite(struct gm_amp *amp)
 	if (!amp->looked)
 		return &gm_error_no_memory;
 	bool good = find_seen(&finding);
-	/* most recordings have none: then nothing is sorted for them */
+	/* most recordings have none, and then nothing needs to be sorted */
 	if (good && finding.seen.count)
-		good = !gm_by_address_init(&finding.blocks, amp->model) && /* else: no memory */
+		good = !gm_by_address_init(
+		               &finding.blocks, amp->model) && /* otherwise: out of memory */
 		       read_names(&finding.names, gm_model_log(amp->model));
 	for (size_t i = 0; good && finding.seen.count && i < amp->scaling.step_count; i++)
 		good = take_call(&finding, i);

@@ -12,7 +12,7 @@ const char *gm_amp_outcome_name(enum gm_amp_outcome outcome)
 	return names[outcome];
 }
 
-/* Which training steps an optimizer ran in, by the range around Optimizer.step() and by its
+/* In which training steps an optimizer ran, according to the range around Optimizer.step() and its
  * allocations. */
 struct runs {
 	uint8_t range, allocations;
@@ -39,7 +39,7 @@ static void find_runs(const struct gm_model *model, struct runs *runs, bool *ret
 	}
 }
 
-/* Of a step without a GradScaler. */
+/* For a step without a GradScaler. */
 static void judge_unscaled(const struct runs *runs, bool ranges, struct gm_amp_step *step)
 {
 	if (runs->range || runs->allocations) {
@@ -72,7 +72,7 @@ static void judge(const struct gm_scaling *scaling, struct gm_amp_step *step)
 		step->outcome = taken ? GM_AMP_STEP_TAKEN : GM_AMP_STEP_NOT_ASKED;
 }
 
-/* Does some optimizer run whatever the check finds, and skip on the device? */
+/* Does some optimizer run regardless of the check's result, and skip on the device? */
 static bool is_on_device(const struct gm_scaling *scaling, const struct gm_amp_step *step)
 {
 	for (uint32_t i = 0; i < step->calls; i++)

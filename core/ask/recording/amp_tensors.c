@@ -1,7 +1,7 @@
 /*
- * Gradients of mixed precision. Backward of a conversion (ToCopyBackward0) makes a parameter's
- * float32 gradient of a half one: it allocates the former, and the latter is freed right after it,
- * by the same thread. The released gradients are those that backward made and kept.
+ * Gradients of mixed precision. The backward of a conversion (ToCopyBackward0) makes a parameter's
+ * float32 gradient from a half-precision one: it allocates the former, and the same thread frees
+ * the latter directly afterwards. The other gradients are those that backward made and that stay.
  */
 #include "ask/recording/amp_tensors.h"
 
@@ -28,7 +28,7 @@ static bool same_sizes(const struct gm_log_tensor *a, const struct gm_log_tensor
 
 /* ---- from half to float32 ---- */
 
-/* The half gradient that a conversion was of: freed next in the same thread. */
+/* The half-precision gradient that was converted: the next block freed by the same thread. */
 static uint32_t find_half(
         const struct gm_model *model, uint32_t alloc, const struct gm_log_tensor *full)
 {
@@ -113,7 +113,7 @@ static bool is_zero_grad(const struct gm_log *log, uint32_t stack)
 	return false;
 }
 
-/* The phases of the step's runs around the event that are another than its own. */
+/* The other phases of the step's runs around the event. */
 static void find_around(const struct gm_model *model, struct gm_amp_release *release)
 {
 	size_t at = gm_model_run_at(model, release->first);
@@ -131,7 +131,7 @@ static void find_around(const struct gm_model *model, struct gm_amp_release *rel
 		struct gm_model_run run = gm_model_run(model, i);
 		if (run.step != own.step)
 			break;
-		/* scaling the loss is in forward still */
+		/* scaling the loss is still part of forward */
 		if (run.phase != own.phase && run.phase != GM_PHASE_OTHER &&
 		        run.phase != release->before) {
 			release->after = run.phase;
@@ -234,7 +234,7 @@ static void count_bytes(struct gm_amp *amp)
 			bytes->copies += amp->copies[i] ? block->size : 0;
 		}
 	}
-	/* without the copies, and with the rest twice as large */
+	/* without the copies, and with the others twice as large */
 	bytes->full = bytes->allocated + bytes->half - 2 * bytes->copies;
 }
 

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* What is allocated after the event that the walk is at. */
+/* Allocations after the current event of the walk. */
 struct state {
 	uint64_t allocated;
 	uint64_t sums[GM_BUCKET_SUMS];
@@ -21,7 +21,7 @@ void gm_buckets_deinit(struct gm_buckets *buckets)
 	((buckets)->no_memory |= !gm_array_push(&(buckets)->list, \
 	         ((struct gm_bucket_change){.event = (number), .bytes = (value)})))
 
-/* The state was that after each event of [from, end). */
+/* The state after each event of [from, end) was the same. */
 static void fill(struct gm_buckets *buckets, const struct state *state, uint32_t from, uint32_t end)
 {
 	if (from >= end)

@@ -13,7 +13,7 @@ static int compare(const void *a, const void *b)
 	return (x->alloc > y->alloc) - (x->alloc < y->alloc);
 }
 
-/* GM_NO_EVENT, of a block from before the record, sorts as the first. */
+/* GM_NO_EVENT, for a block from before the recording, sorts first. */
 static uint32_t order(uint32_t alloc)
 {
 	return alloc == GM_NO_EVENT ? 0 : alloc + 1;

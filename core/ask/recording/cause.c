@@ -37,7 +37,7 @@ static bool any_of(const char *function, const char *const *parts)
 	return false;
 }
 
-/* "torch::autograd::generated::AddmmBackward0::release_variables()" has AddmmBackward0. */
+/* "torch::autograd::generated::AddmmBackward0::release_variables()" contains AddmmBackward0. */
 static void find_node_name(const char *function, struct gm_teardown *teardown)
 {
 	const char *backward = strstr(function, "Backward");
@@ -86,7 +86,7 @@ void gm_teardown_read(
 		if (!place.function)
 			continue;
 		teardown.named = true;
-		/* What is beyond the interpreter called it, and is no part of this tear-down. */
+		/* Frames beyond the interpreter called it, and are not part of this teardown. */
 		in_python |= any_of(place.function, interpreter);
 		if (in_python)
 			break;
@@ -94,11 +94,9 @@ void gm_teardown_read(
 		        any_of(place.function, node) ||
 		        (strstr(place.function, "autograd::generated::") &&
 		                (strchr(place.function, '~') || strstr(place.function, "release")));
-		/* Whether or not a wrapper was further in: a saved tensor may own its Python
-		 * object. */
+		/* Even if a wrapper is further inside: a saved tensor may own its Python object. */
 		teardown.node |= is_node;
-		/* what the node after it is called says nothing: that one saved something else, or
-		 * nothing */
+		/* the name of the next node does not help: another node saved it, or nothing did */
 		if (!teardown.node_name && strstr(place.function, "autograd::AccumulateGrad"))
 			teardown.leaf = true;
 		if (teardown.leaf)
@@ -147,8 +145,8 @@ static enum gm_cause_kind op_cause(enum gm_op op)
 	}
 }
 
-/* A call of a function of C that releases objects (cpython/called.c), or the drop of what it
- * returned. */
+/* A call of a C function that releases objects (cpython/called.c), or the release of the object
+ * that it returned. */
 static enum gm_cause_kind call_cause(const struct gm_frame_place *place)
 {
 	const char *name = place->op_name;
@@ -161,7 +159,7 @@ static enum gm_cause_kind call_cause(const struct gm_frame_place *place)
 	return strstr(name, "attr") ? GM_CAUSE_ATTRIBUTE_CHANGE : GM_CAUSE_CONTAINER_CHANGE;
 }
 
-/* The frame of a stack with this code; false: none. */
+/* The frame of a stack with this code; false if none. */
 static bool find_code(
         const struct gm_log *log, uint32_t stack, uint32_t code, struct gm_frame_place *ret_place)
 {
@@ -171,7 +169,7 @@ static bool find_code(
 	return false;
 }
 
-/* Was the block made by the statement that `place` stands in? */
+/* Was the block created by the statement at `place`? */
 static bool made_by_statement(
         const struct gm_log *log, const struct gm_event *made, const struct gm_frame_place *place)
 {
@@ -179,8 +177,8 @@ static bool made_by_statement(
 	return find_code(log, made->python_stack, place->code, &maker) && maker.line == place->line;
 }
 
-/* The function that the statement in `place` called, in which a block was made; false: it made it
- * itself, or a function of a library did. */
+/* The function called by the statement at `place` in which a block was created. False: the
+ * statement created it itself, or a library's function did. */
 static bool find_callee(const struct gm_log *log, const struct gm_event *made,
         const struct gm_frame_place *place, struct gm_frame_place *ret_callee)
 {
@@ -195,8 +193,8 @@ static bool find_callee(const struct gm_log *log, const struct gm_event *made,
 	return false;
 }
 
-/* No name of the statement is it: by what the native frames show, or by what the statement called.
- */
+/* No variable of the statement explains it: according to the native frames, or to the function that
+ * the statement called. */
 static void by_teardown(const struct gm_log *log, const struct gm_event *made, bool own,
         bool same_step, struct gm_cause *cause)
 {
@@ -257,9 +255,9 @@ static void by_instruction(const struct gm_log *log, const struct gm_event *made
 		cause->kind = call_cause(place);
 	switch (cause->kind) {
 	case GM_CAUSE_REBOUND:
-		/* A store also sets off what its old value alone kept. Without the native frames,
-		 * only a block that this very statement once made is sure to be the variable's own.
-		 */
+		/* A store also releases objects that only the old value referred to. Without native
+		 * frames, only a block that this very statement once created is certain to be the
+		 * variable's own value. */
 		if (!cause->teardown.named && !own)
 			cause->kind = GM_CAUSE_UNKNOWN;
 		break;
@@ -298,15 +296,15 @@ void gm_cause_find(
 		cause.kind = GM_CAUSE_AUTOCAST_CACHE;
 	} else if (teardown->node) {
 		cause.kind = GM_CAUSE_AUTOGRAD_RELEASE;
-		/* On the autograd thread, or within a backward pass, no instruction set it off. */
+		/* On the autograd thread, or within a backward pass, no Python instruction caused
+		 * it. */
 		bool in_backward = freed.flags & GM_EVENT_BORROWED || teardown->engine;
 		if (!in_backward && !by_dying_frame(log, &freed, &cause) &&
 		        op_cause(cause.place.op))
 			cause.name = cause.place.op_name;
 		cause.kind = GM_CAUSE_AUTOGRAD_RELEASE;
 	} else if (freed.flags & GM_EVENT_BORROWED || (teardown->engine && !teardown->wrapper)) {
-		/* In the backward pass: what a kernel made for itself and dropped, or what was
-		 * saved. */
+		/* In the backward pass: a kernel's temporary, or a saved tensor. */
 		bool temporary = has_made && same_step &&
 		                 gm_model_phase(model, block->alloc) == GM_PHASE_BACKWARD;
 		cause.kind = temporary ? GM_CAUSE_TEMPORARY : GM_CAUSE_AUTOGRAD_RELEASE;

@@ -44,7 +44,7 @@ static int compare_lines(const void *a, const void *b)
 	return left->line < right->line ? -1 : left->line > right->line;
 }
 
-/* A stack, and the sum of the blocks that it allocated. */
+/* A stack, and the sum of the blocks allocated with it. */
 struct stack {
 	uint32_t stack;
 	uint64_t bytes;
@@ -84,8 +84,7 @@ static struct gm_error *sum_stacks(
 	return NULL;
 }
 
-/* The lines of the program's own that hold enough. A stack that has none is descended from in any
- * case. */
+/* The program's own lines that hold enough. A stack without such lines is always descended from. */
 static struct gm_error *find_lines(const struct gm_log *log, const stack_array *stacks,
         uint64_t bytes, struct gm_driven *driven, bool *ret_any)
 {

@@ -1,4 +1,4 @@
-/* Lines whose one block grows: history = torch.cat([history, x]). */
+/* Lines whose single block grows: history = torch.cat([history, x]). */
 #include "ask/recording/growth_joined.h"
 
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 #include "ask/recording/leak.h"
 
 enum {
-	TAILS_MAX = 8,         /* blocks of one line that may grow side by side */
-	BETWEEN_MAX = 1 << 20, /* blocks that are examined for what was joined */
+	TAILS_MAX = 8,         /* blocks of one line that may grow at the same time */
+	BETWEEN_MAX = 1 << 20, /* blocks that are examined for their inputs */
 };
 
-/* A block that others may be joined to, and how it came about. */
+/* A block that may be the input of others, and its origin. */
 struct tail {
-	uint32_t block, links; /* how often it was joined to */
+	uint32_t block, links; /* how often something was concatenated to it */
 	uint32_t first, last;  /* iterations of the links */
 	uint64_t size;         /* before the first */
 	uint32_t oldest;
@@ -29,13 +29,13 @@ static int compare_shares(const void *a, const void *b)
 	return left->block < right->block ? -1 : left->block > right->block;
 }
 
-/* Gradients and optimizer state: nobody joins these to what they keep. */
+/* Gradients and optimizer state: these are not concatenated to what a program collects. */
 static bool is_of_training(enum gm_phase phase)
 {
 	return phase == GM_PHASE_BACKWARD || phase == GM_PHASE_OPTIMIZER;
 }
 
-/* What the operator that made a block does, where the native stack tells it. */
+/* The operation of the operator that created a block, if the native stack shows it. */
 enum kind_of_operator { UNKNOWN, CONCATENATES, ALLOCATES, DOES_NOT_JOIN };
 
 static enum kind_of_operator operator_kind(const struct gm_model *model, uint32_t native)
@@ -43,7 +43,7 @@ static enum kind_of_operator operator_kind(const struct gm_model *model, uint32_
 	static const char *const concatenating[] = {"cat", "concat", "concatenate", "stack",
 	        "hstack", "vstack", "dstack", "row_stack", "column_stack", "pad",
 	        "constant_pad_nd"};
-	/* a program may fill what it has made, by the old one and the new */
+	/* a program may fill the block that it has created, from the old and the new one */
 	static const char *const making[] = {
 	        "empty", "new_empty", "empty_strided", "zeros", "new_zeros", "resize_"};
 	char name[GM_OPERATOR_MAX];
@@ -68,8 +68,8 @@ static bool is_called_elsewhere(const struct gm_model *model, uint32_t a, uint32
 	                         memcmp(left + 1, right + 1, (counts[0] - 1) * sizeof(*left)) != 0);
 }
 
-/* What one line makes in two calls of its function is of the same kind, and no part of one another.
- */
+/* Blocks that one line creates in two calls of its function are of the same kind, but not parts of
+ * each other. */
 static bool is_of_another_call(
         struct gm_growth *growth, const struct gm_share *share, uint32_t event)
 {
@@ -80,8 +80,8 @@ static bool is_of_another_call(
 	       is_called_elsewhere(growth->model, stack, share->stack);
 }
 
-/* Was the block before released where the new one was made? Then this is its variable's new value.
- */
+/* Was the previous block released where the new one was created? Then the new one is the new value
+ * of the same variable. */
 static bool is_replaced(struct gm_growth *growth, const struct gm_share *share, uint32_t before)
 {
 	uint32_t stack, native, end = gm_model_block(growth->model, before)->free_requested;
@@ -92,14 +92,14 @@ static bool is_replaced(struct gm_growth *growth, const struct gm_share *share, 
 	return gm_growth_site(growth, stack, &site) && site == share->site;
 }
 
-/* torch.cat() of two precisions makes a block of the wider: `size` bytes of it came from so many of
- * the other. */
+/* torch.cat() of two types creates a block of the wider type: `size` bytes of it came from this
+ * many bytes of the other. */
 static bool is_converted(uint64_t from, uint64_t size)
 {
 	return from == size / 2 || from == size / 4 || from == size * 2 || from == size * 4;
 }
 
-/* Is the share's block the one of before and one more, which was made in between? */
+/* Is the share's block the previous one plus another that was created in between? */
 static bool joins(struct gm_growth *growth, uint32_t before, const struct gm_share *share)
 {
 	const struct gm_model *model = growth->model;
@@ -128,7 +128,7 @@ static bool joins(struct gm_growth *growth, uint32_t before, const struct gm_sha
 	return false;
 }
 
-/* Goes on with one of the tails, or begins another. */
+/* Continues one of the chains, or begins another. */
 static void put(
         struct gm_growth *growth, struct tail *tails, size_t *count, const struct gm_share *share)
 {
@@ -153,7 +153,7 @@ static void put(
 	tails[(*count)++] = fresh;
 }
 
-/* The blocks that outlived the iteration that made them. */
+/* The blocks that were alive after the iteration that created them. */
 static bool collect(struct gm_growth *growth, const struct gm_level *level,
         struct gm_share **ret_shares, size_t *ret_count)
 {

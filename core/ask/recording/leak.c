@@ -18,7 +18,7 @@ void gm_leaks_deinit(struct gm_leaks *leaks)
 
 struct gm_error *gm_leaks_add(struct gm_leaks *leaks, const struct gm_leak *leak)
 {
-	/* a power of two is full */
+	/* a power of two means that it is full */
 	if (!(leaks->count & (leaks->count - 1))) {
 		size_t capacity = leaks->count ? leaks->count * 2 : 1;
 		struct gm_leak *items = realloc(leaks->items, capacity * sizeof(*items));

@@ -1,4 +1,4 @@
-/* The memory of a device as a recording tells it. */
+/* The memory of a device, according to a recording. */
 #include "ask/recording/memory_after.h"
 
 #include <stddef.h>
@@ -30,7 +30,7 @@ static int by_segment(const void *a, const void *b)
 	return left->address < right->address ? -1 : left->address > right->address;
 }
 
-/* Where blocks lie over one another (a record with holes in it), the first one counts. */
+/* If blocks overlap (a recording with gaps), the first one counts. */
 static bool fill_segment(struct gm_memory_building *building, const struct gm_segment *segment,
         const struct placed *placed, size_t count, size_t *at)
 {
@@ -80,7 +80,8 @@ static struct gm_error *build_after(struct gm_memory_building *building,
 		if (block->device != device || !begun || ended || block->size == 0)
 			continue;
 		if (block->alloc == GM_NO_EVENT && block->free_requested == GM_NO_EVENT)
-			continue; /* only its completed free is known: it was released before */
+			continue; /* only its completed free is known: the program released it
+			             earlier */
 		bool used = gm_block_live_after(block, event);
 		memory = gm_array_push(&placed,
 		        ((struct placed){block->address, block->size, block->requested, (uint32_t)i,

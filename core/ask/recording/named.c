@@ -10,7 +10,7 @@
 
 enum { FILE_MAX = 4096 };
 
-/* "train.py:31" as a condition's clause; false: it is not of that form. */
+/* "train.py:31" as a condition's clause; false if it does not have this form. */
 static bool read_place(const char *text, char file[FILE_MAX], struct gm_clause *ret_clause)
 {
 	const char *colon = strrchr(text, ':');
@@ -28,7 +28,7 @@ static bool read_place(const char *text, char file[FILE_MAX], struct gm_clause *
 	return true;
 }
 
-/* Is a tensor in it called so? */
+/* Is this the name of a tensor in it? */
 static bool is_called(const struct gm_model *model, uint32_t block, const char *text)
 {
 	const struct gm_clause clause = {

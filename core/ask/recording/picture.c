@@ -23,7 +23,7 @@ static void count(struct gm_picture *picture)
 	}
 }
 
-/* What was reserved as a column began, and what came in it. */
+/* The reserved bytes at the beginning of a column, and the events in it. */
 static struct gm_error *find_reserved(struct gm_picture *picture)
 {
 	const struct gm_buckets *columns = &picture->columns;
@@ -53,7 +53,7 @@ static struct gm_error *find_columns(struct gm_picture *picture, struct gm_model
 	gm_try(gm_model_categories(model, &categories));
 	gm_try(gm_buckets_find(
 	        model, picture->device, categories, (uint32_t)each, &picture->columns));
-	/* the peak is its column's greatest moment */
+	/* the peak is the highest value of its column */
 	if (peak != GM_NO_EVENT && peak / each < picture->columns.count)
 		memcpy(picture->peak, picture->columns.items[peak / each].sums,
 		        sizeof(picture->peak));

@@ -70,7 +70,7 @@ bool gm_place_native_site(
 	if (!event->owner || !*owner)
 		return false;
 	*ret_place = (struct gm_native_place){.object = owner};
-	/* PyTorch's own functions around an allocator say nothing, at length */
+	/* PyTorch's own functions around an allocator are long and add no information */
 	if (strncmp(owner, "libc10", 6) == 0 || strncmp(owner, "libtorch", 8) == 0)
 		return true;
 	for (size_t i = 0; i < count; i++) {

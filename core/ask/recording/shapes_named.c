@@ -1,7 +1,7 @@
 /*
- * The shapes that PyTorch's operators give a name: logits and the softmax of the loss, the first
- * and last gradients of backward, what the optimizer computes in its temporaries. Without native
- * stacks Python's function names stand in where they can; else a shape stays without a name.
+ * The named shapes that PyTorch's operators produce: logits and the softmax of the loss, the first
+ * and last gradients of backward, the optimizer's temporaries. Without native stacks, Python's
+ * function names are used where possible; otherwise a shape has no name.
  */
 #include "ask/recording/shapes_named.h"
 
@@ -30,8 +30,8 @@ static bool made_by_loss(const struct gm_looking *looking, const struct gm_block
 	return gm_operator_is_loss(gm_model_log(looking->model), &event);
 }
 
-/* Where the loss made the largest block itself, the slab is what it read: the latest large block
- * before it. */
+/* If the loss created the largest block itself, the shape is that of its input: the latest large
+ * block before it. */
 static void find_logits(struct gm_looking *looking, uint32_t softmax)
 {
 	struct gm_shape *slab = &looking->shapes[GM_SHAPE_SLAB];
@@ -52,8 +52,8 @@ static void find_logits(struct gm_looking *looking, uint32_t softmax)
 	slab->last = gm_block_end(logits);
 }
 
-/* What the loss makes in forward of the slab, which is that of the logits: of it `of` bytes are for
- * a moment only, the others wait for backward. */
+/* What the loss creates in forward from the largest block, the logits: `of` bytes of it exist only
+ * for a moment, the rest waits for backward. */
 static void find_softmax(struct gm_looking *looking)
 {
 	struct gm_shape *slab = &looking->shapes[GM_SHAPE_SLAB];
@@ -77,11 +77,11 @@ static void find_softmax(struct gm_looking *looking)
 	slab->logits = softmax->bytes && slab->first < softmax->first;
 	if (slab->logits)
 		snprintf(slab->note, sizeof(slab->note), "logits");
-	else if (by_loss) /* nothing is known of what it read */
+	else if (by_loss) /* its input is not known */
 		*softmax = (struct gm_shape){0};
 }
 
-/* How many gradients are at least half as large. */
+/* The number of gradients that are at least half as large. */
 static size_t alike(const struct gm_looking *looking, uint64_t size)
 {
 	size_t count = 0;
@@ -93,8 +93,8 @@ static size_t alike(const struct gm_looking *looking, uint64_t size)
 	return count;
 }
 
-/* The first and the last gradient of backward where they stand out: a tenth of all at least, and no
- * more are as large. */
+/* The first and last gradients of backward, if they are exceptional: at least a tenth of all, and
+ * no more than these are as large. */
 static void find_gradients(struct gm_looking *looking)
 {
 	const struct gm_shape *all = &looking->shapes[GM_SHAPE_GRADIENTS];
@@ -121,7 +121,7 @@ static void find_gradients(struct gm_looking *looking)
 	}
 }
 
-/* What most of the optimizer's temporaries at their greatest were computed by. */
+/* The operation that computed most of the optimizer's temporaries at their maximum. */
 static void name_temporaries(struct gm_looking *looking)
 {
 	enum { OPERATORS = 8 };
@@ -153,8 +153,8 @@ static void name_temporaries(struct gm_looking *looking)
 			memcpy(most->note, sums[j].name, sizeof(most->note));
 }
 
-/* Gradients are there and so is the optimizer's state, and it took nothing while it worked: it is
- * fused, or in place. */
+/* There are gradients and optimizer state, and the optimizer allocated nothing while it ran: it is
+ * fused, or works in place. */
 static void find_no_temporaries(struct gm_looking *looking)
 {
 	struct gm_shape *most = &looking->shapes[GM_SHAPE_OPTIMIZER_TEMPORARIES];

@@ -31,7 +31,7 @@ static bool is_same(
 	       strcmp(node->site.operator_name, site->operator_name) == 0;
 }
 
-/* The child of a node that says this, made where there is none; GM_TREE_NONE: no memory. */
+/* The child of a node with these data, created if necessary; GM_TREE_NONE: out of memory. */
 static uint32_t child(struct building *building, uint32_t parent, enum gm_tree_kind kind,
         const struct gm_shown_site *site)
 {
@@ -47,7 +47,7 @@ static uint32_t child(struct building *building, uint32_t parent, enum gm_tree_k
 	return (uint32_t)building->nodes.count - 1;
 }
 
-/* --- which frames are told -------------------------------------------------------------------- */
+/* --- which frames are shown ------------------------------------------------------------------- */
 
 static bool is_shown(const struct gm_tree_walk *walk, const struct gm_frame_place *place)
 {
@@ -61,7 +61,7 @@ static bool is_shown(const struct gm_tree_walk *walk, const struct gm_frame_plac
 	               gm_wrapper_frames_works(walk->wrapper_frames, place->file));
 }
 
-/* PyTorch's innermost frame, where no other than Python's is below it. */
+/* PyTorch's innermost frame, if all frames below it are Python's. */
 static size_t inner_torch(const struct gm_log *log, uint32_t stack)
 {
 	struct gm_frame_place place;
@@ -117,7 +117,7 @@ bool gm_tree_shows_work(uint32_t python_stack, unsigned flags)
 	return !python_stack || (flags & GM_EVENT_BORROWED);
 }
 
-/* The node at which a block was allocated; GM_TREE_NONE: no memory. */
+/* The node at which a block was allocated; GM_TREE_NONE: out of memory. */
 static uint32_t place_block(struct building *building, const struct gm_event *event)
 {
 	size_t index;
@@ -174,8 +174,8 @@ static bool sort_children(struct building *building, uint32_t parent)
 	return true;
 }
 
-/* A child is made after its parent: from the last node on, each has the sums of its children when
- * its turn comes. */
+/* A child is created after its parent: from the last node backwards, the sums of a node's children
+ * are complete when the node is processed. */
 static bool sum_up(struct building *building)
 {
 	_cleanup_free_ uint32_t *parents = calloc(building->nodes.count, sizeof(*parents));

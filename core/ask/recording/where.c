@@ -71,8 +71,8 @@ static enum gm_truth judge_labels(
 	return gm_compare_several(gm_model_has_labels(model), any, clause);
 }
 
-/* A block without a name was never called anything that was read, or no name is known of it: where
- * names were read, it is not what is asked for. */
+/* If the recording has names, a block without a name does not match. If it has none, the result is
+ * unknown. */
 static enum gm_truth judge_names(
         const struct gm_model *model, uint32_t block, const struct gm_clause *clause)
 {
@@ -85,7 +85,7 @@ static enum gm_truth judge_names(
 	return gm_compare_several(gm_model_has_names(model), any, clause);
 }
 
-/* Where no range was recorded, it is not known whether the program had any. */
+/* If no range was recorded, it is not known whether the program had any. */
 static enum gm_truth judge_ranges(
         const struct gm_model *model, uint64_t event, const struct gm_clause *clause)
 {

@@ -31,7 +31,7 @@ static bool tensor_of(struct reading *reading, uint64_t object, struct gm_tensor
 	return address && gm_torch_tensor(reading->torch, address, ret_tensor);
 }
 
-/* The one element of a float32 or int32 tensor. */
+/* The only element of a float32 or int32 tensor. */
 static struct gm_amp_value element_of(struct reading *reading, uint64_t object)
 {
 	struct gm_amp_value value = {0};
@@ -134,7 +134,7 @@ struct number_attribute {
 
 struct numbers_visit {
 	struct reading *reading;
-	const struct number_attribute *attributes; /* ends with one without a name */
+	const struct number_attribute *attributes; /* ends with an entry without a name */
 	unsigned depth;
 };
 
@@ -253,7 +253,7 @@ static bool see_groups(
 	return true;
 }
 
-/* For a parameter's state: a dict that is not empty. */
+/* For a parameter's state: is it a dict that is not empty? */
 static bool see_any(
         void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {
@@ -296,7 +296,7 @@ static bool see_optimizer(
 	return true;
 }
 
-/* ---- all of them ---- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 static bool see_object(void *context, uint64_t object)
 {

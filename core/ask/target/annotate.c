@@ -1,4 +1,4 @@
-/* Shapes for a list of blocks: what the live tensors of the recorded process tell of them. */
+/* Adds shapes to a list of blocks, from the live tensors of the recorded process. */
 #include <stdlib.h>
 
 #include "ask/blocks.h"
@@ -20,8 +20,8 @@ struct gm_error *gm_ask_blocks_annotate(struct gm_context *context, struct gm_bl
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		bool now = block->free_requested == GM_NO_EVENT &&
 		           block->free_completed == GM_NO_EVENT;
-		/* An address that was released since may be another block's by now: it is not asked
-		 * about. */
+		/* An address that was released since may belong to another block now, so it is not
+		 * looked up. */
 		notes[i].address = now ? block->address : 0;
 		notes[i].size = now ? block->size : 0;
 	}

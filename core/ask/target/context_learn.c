@@ -15,7 +15,7 @@ bool gm_context_learn_is_off(const struct gm_context *context)
 	return context->no_learn || (off && off[0] && strcmp(off, "0") != 0);
 }
 
-/* Noted also where nothing could be kept. */
+/* Recorded even if nothing could be stored. */
 static struct gm_error *keep(struct gm_context *context, const struct gm_learn_result *result)
 {
 	_cleanup_free_ char *path = NULL;
@@ -49,7 +49,7 @@ struct gm_error *gm_context_learn(
 		context->progress->show(
 		        context->progress->context, GM_PROGRESS_LEARNING_TORCH, 0, 0);
 	_cleanup_close_ int lock = gm_layouts_kept_lock();
-	/* whoever had the lock before may have learned it */
+	/* the process that had the lock before may have learned it */
 	gm_try(gm_torch_kept_find(&builds, ret_learned, ret_fresh));
 	struct gm_error *error = *ret_fresh ? NULL : learn(context, &builds, ret_learned);
 	if (context->progress)

@@ -7,7 +7,7 @@
 #include "learn/python.h"
 #include "torch/learned.h"
 
-/* Noted also where nothing could be kept. The row serves this process in any case. */
+/* Recorded even if nothing could be stored. The row is valid for this process in any case. */
 static struct gm_error *keep(struct gm_context *context, struct gm_learn_python_result *result)
 {
 	_cleanup_free_ char *path = NULL;
@@ -24,7 +24,7 @@ static struct gm_error *learn(struct gm_context *context)
 	struct gm_python_build build;
 
 	_cleanup_close_ int lock = gm_layouts_kept_lock();
-	/* whoever had the lock before may have learned it */
+	/* the process that had the lock before may have learned it */
 	gm_try(gm_python_build(context->image, context->symbols, context->layouts, &build));
 	if (build.known)
 		return NULL;
@@ -43,7 +43,7 @@ struct gm_error *gm_context_learn_python(struct gm_context *context, bool *ret_f
 	*ret_fresh = false;
 	if (none || build.known || gm_context_learn_is_off(context) || context->pid <= 0 ||
 	        context->core_path || context->remote)
-		return NULL; /* whoever opened it has said why it cannot be read */
+		return NULL; /* the code that opened it has reported why it cannot be read */
 	if (context->progress)
 		context->progress->show(
 		        context->progress->context, GM_PROGRESS_LEARNING_PYTHON, 0, 0);

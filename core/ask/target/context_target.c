@@ -1,5 +1,5 @@
-/* The parts of a context that read a process. Apart from context_life.c, so that a question about a
- * log alone needs none of it. */
+/* The parts of a context that read a process. They are separate from context_life.c, so that a
+ * question about a log alone links none of them. */
 #include "ask/context.h"
 
 #include <stdio.h>
@@ -105,7 +105,7 @@ struct gm_error *gm_context_symbols(struct gm_context *context, struct gm_symbol
 {
 	struct gm_image *image = NULL;
 	gm_try(gm_context_image(context, &image));
-	/* What a part of a core tells would look like all of it. */
+	/* Figures of a part of a core would look like figures of all of it. */
 	gm_try(gm_image_check_whole(image));
 	if (!context->symbols)
 		gm_try(gm_symbols_create(image, &context->symbols));
@@ -113,7 +113,7 @@ struct gm_error *gm_context_symbols(struct gm_context *context, struct gm_symbol
 	return NULL;
 }
 
-/* Whether Python or PyTorch cannot be read without a library. */
+/* Is a library missing without which Python or PyTorch cannot be read? */
 static bool matters(const char *path)
 {
 	const char *name = strrchr(path, '/');
@@ -121,9 +121,9 @@ static bool matters(const char *path)
 }
 
 /*
- * Says which core an error is about, as the rooms below tell of "the process"; and which of its
- * libraries are missing here, as that is why the most part of a core that came from elsewhere
- * cannot be read.
+ * Adds the core's name to an error, because the rooms below say "the process"; and adds which of
+ * its libraries are missing on this machine. That is usually why a core from another machine cannot
+ * be read.
  */
 static struct gm_error *name_core(const struct gm_context *context, struct gm_error *error)
 {
@@ -164,7 +164,7 @@ static struct gm_error *open_python(struct gm_context *context, struct gm_symbol
 	bool fresh = false;
 	if (!error || error->status != GM_TARGET)
 		return gm_take(error);
-	/* it may be that its layout is not known */
+	/* its layout may be unknown */
 	_cleanup_error_ struct gm_error *other = gm_context_learn_python(context, &fresh);
 	if (other)
 		return gm_error_create(GM_TARGET, "%s (%s)", error->message, other->message);

@@ -30,7 +30,7 @@ static void name_process(struct gm_device_process *process)
 			*at = 0;
 }
 
-/* Kept in order, biggest first; what is beyond the last place is shown as one. */
+/* Sorted, largest first; everything beyond the last place is shown as one. */
 static void add_other(struct gm_device_facts *facts, uint64_t pid, uint64_t bytes)
 {
 	struct gm_device_process *others = facts->others;
@@ -68,11 +68,11 @@ static bool read_account(struct gm_context *context, struct gm_sim_account *ret_
 	uint64_t address;
 	if (!module)
 		return false;
-	/* several libraries of ours may be there; one of them keeps the account */
+	/* several of our libraries may be loaded; one of them has the counters */
 	if (!gm_symbols_lookup(symbols, module, GM_SIM_ACCOUNT_SYMBOL, &address, NULL) &&
 	        !gm_symbols_lookup_any(symbols, GM_SIM_ACCOUNT_SYMBOL, &address, NULL))
 		return false;
-	/* an older library's account ends earlier: what it lacks is 0 */
+	/* the counters of an older library are fewer: the missing ones are 0 */
 	enum { FIRST = offsetof(struct gm_sim_account, machine) };
 	struct gm_sim_account account = {0};
 	if (!gm_image_try_read(context->image, address, &account, FIRST) ||
@@ -91,7 +91,7 @@ bool gm_device_is_simulated(struct gm_context *context)
 	return read_account(context, &account);
 }
 
-/* What the other processes of the run hold, from the page that they share. */
+/* The memory of the run's other processes, from the page that they share. */
 static void read_machine(struct gm_context *context, const struct gm_sim_account *account,
         int device, struct gm_device_facts *facts)
 {
@@ -134,8 +134,8 @@ static bool ask_account(struct gm_context *context, int device, struct gm_device
 /* --- a real one ------------------------------------------------------------------------------- */
 
 /*
- * Within a container the driver may tell the numbers that processes have outside. Then ours is not
- * among them, and it cannot be said which are the others.
+ * In a container, the driver may report process numbers from outside of it. Then our process is not
+ * among them, and it is not known which are the others.
  */
 static void take_processes(
         const struct gm_nvml_device *device, uint64_t pid, struct gm_device_facts *facts)

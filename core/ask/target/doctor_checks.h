@@ -31,8 +31,7 @@ enum gm_doctor_finding {
 	GM_FOUND_DEVICES,   /* number: how many; text: the driver's version, NULL: not known */
 	GM_FOUND_SIMULATED, /* text: the library of the simulated device */
 	GM_FOUND_SIMULATED_ABSENT,
-	GM_FOUND_LINES, /* source lines of native code */
-	GM_FOUND_LINES_ABSENT,
+	GM_FOUND_LINES,        /* source lines of native code */
 	GM_FOUND_OTHER_GPUMEM, /* text: where its description is */
 	/* a process or core */
 	GM_FOUND_NO_DEBUGGER, /* number: the process */

@@ -1,4 +1,4 @@
-/* What of this machine the other commands need. */
+/* What the other commands need on this machine. */
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "image/refusal.h"
 #include "symbols/symbols.h"
 
-/* A program's path as execvp() finds it; NULL: there is none. Caller frees. */
+/* A program's path as execvp() finds it; NULL if there is none. Caller frees. */
 static char *find_program(const char *name)
 {
 	const char *path = getenv("PATH");
@@ -54,8 +54,8 @@ static bool read_line(const char *path, char *line, size_t size)
 	return first_line(stream, line, size);
 }
 
-/* Asks a gdb for its version and its Python. Starts it, so in a shell only: a debugger must not
- * find children among its own that it knows nothing of. */
+/* Asks a gdb for its version and its Python by starting it. Only in a shell: a debugger must not
+ * find unknown processes among its children. */
 static bool ask_gdb(const char *path, char *line, size_t size)
 {
 	char command[PATH_MAX + 256];
@@ -139,7 +139,7 @@ static struct gm_error *check_devices(struct gm_doctor *doctor)
 	                GM_FOUND_DEVICES, .text = has_driver ? driver : NULL, .number = count});
 }
 
-/* In a build both lie in lib/ and bin/ of one folder; so they do once installed. */
+/* In a build these are in lib/ and bin/ of one folder, and after an installation too. */
 static struct gm_error *check_simulation(struct gm_doctor *doctor)
 {
 	_cleanup_free_ char *path = gm_installed_path("libgpumem-sim.so");
@@ -152,13 +152,11 @@ static struct gm_error *check_simulation(struct gm_doctor *doctor)
 
 static struct gm_error *check_lines(struct gm_doctor *doctor)
 {
-	bool available = gm_symbols_lines_available();
-	return gm_doctor_add(&doctor->machine, "source lines",
-	        available ? GM_DOCTOR_OK : GM_DOCTOR_ABSENT,
-	        (struct gm_doctor_fact){available ? GM_FOUND_LINES : GM_FOUND_LINES_ABSENT});
+	return gm_doctor_add(&doctor->machine, "source lines", GM_DOCTOR_OK,
+	        (struct gm_doctor_fact){GM_FOUND_LINES});
 }
 
-/* From a wheel this is site-packages/gpumem_debugger/bin/gpumem. */
+/* In a wheel this is site-packages/gpumem_debugger/bin/gpumem. */
 static struct gm_error *check_command(struct gm_doctor *doctor)
 {
 	char self[PATH_MAX];
@@ -191,7 +189,7 @@ struct gm_error *gm_doctor_machine(struct gm_context *context, struct gm_doctor 
 	gm_try(check_lines(doctor));
 	gm_try(check_command(doctor));
 	if (gm_context_has_target(context))
-		return NULL; /* what works is told of the process, or the core */
+		return NULL; /* what works is shown for the process or core */
 	gm_try(gm_doctor_command(
 	        doctor, GM_DOCTOR_RECORD, gdb ? GM_DOCTOR_WORKS : GM_DOCTOR_NO_GDB));
 	gm_try(gm_doctor_command(doctor, GM_DOCTOR_WHO_HOLDS,

@@ -1,4 +1,4 @@
-/* What of one process, or of a core dump, was recognised. */
+/* What was recognized of one process or core dump. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,17 +11,17 @@
 #include "image/remote.h"
 #include "torch/torch.h"
 
-/* What the commands depend on. Each reason is an error's message, NULL: all is well. */
-/* Why PyTorch's objects are not read. */
+/* What the commands depend on. Each reason is an error's message; NULL: no problem. */
+/* Why PyTorch's objects cannot be read. */
 enum torch_state {
 	TORCH_READ,
-	TORCH_ABSENT,     /* Python is not read either, and no library of PyTorch is there */
+	TORCH_ABSENT,     /* Python cannot be read either, and no library of PyTorch is loaded */
 	TORCH_TO_COME,    /* a Python that has not loaded it yet */
 	TORCH_UNREADABLE, /* it is there */
 };
 
 struct findings {
-	char *image, *python; /* why they are not read; owned; NULL: they are */
+	char *image, *python; /* why they cannot be read; owned; NULL: they can */
 	enum torch_state torch;
 	bool native_allocator, cuda_used;
 };
@@ -31,8 +31,8 @@ static bool starts_with(const char *text, const char *start)
 	return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Keeps an error's message as a reason, less the process that it begins with; the error is
- * destroyed. */
+/* Stores an error's message as a reason, without the process at its beginning, and destroys the
+ * error. */
 static void keep_reason(struct gm_error *error, char **ret_reason)
 {
 	const char *message = error->message;
@@ -59,7 +59,7 @@ static void read_command_line(int pid, char **ret_line)
 	*ret_line = strdup(line);
 }
 
-/* The process that traces this one; 0: none. */
+/* The process that traces this one; 0 if none. */
 static int tracer_of(int pid)
 {
 	char path[32], line[256];
@@ -89,7 +89,7 @@ static struct gm_error *check_debugger(struct gm_context *context, struct gm_doc
 	                .other = context->shell});
 }
 
-/* --- what the rooms recognise ----------------------------------------------------------------- */
+/* --- what was recognized ---------------------------------------------------------------------- */
 
 static struct gm_error *check_memory(
         struct gm_context *context, struct gm_doctor *doctor, struct findings *findings)
@@ -108,7 +108,7 @@ static struct gm_error *check_memory(
 	        (struct gm_doctor_fact){GM_FOUND_MEMORY, .number = modules, .other = mappings});
 }
 
-/* For a core, which libraries are not here as they were: the first few by name. */
+/* For a core: which libraries are missing or different on this machine; the first few by name. */
 static struct gm_error *check_libraries(struct gm_context *context, struct gm_doctor *doctor)
 {
 	enum { NAMED = 6 };
@@ -160,7 +160,7 @@ static struct gm_error *check_python(
 static struct gm_error *check_torch(
         struct gm_context *context, struct gm_doctor *doctor, struct findings *findings)
 {
-	/* Without Python's objects it cannot be read, but whether it is there can be determined. */
+	/* Without Python's objects it cannot be read, but whether it exists can be determined. */
 	if (findings->python) {
 		bool loaded = gm_symbols_find_module(context->symbols, "libc10.so") != NULL;
 		findings->torch = loaded ? TORCH_UNREADABLE : TORCH_ABSENT;
@@ -224,7 +224,7 @@ static enum gm_doctor_reason why_not_record(
 		return GM_DOCTOR_IS_REMOTE;
 	if (findings->torch == TORCH_ABSENT)
 		return GM_DOCTOR_HAS_NO_TORCH;
-	/* A torch that is still to come is waited for. */
+	/* A torch that will be loaded later: recording waits for it. */
 	if (findings->torch == TORCH_UNREADABLE)
 		return GM_DOCTOR_TORCH_UNREADABLE;
 	if (findings->cuda_used && !findings->native_allocator)

@@ -6,8 +6,8 @@
 #include "symbols/symbols.h"
 
 /*
- * Whether a call instruction ends at an address: then it is a return address. After a signal's
- * frame the address is that of the instruction that was interrupted.
+ * Whether a call instruction ends at an address, so that it is a return address. After a signal
+ * frame the address is that of the interrupted instruction.
  *
  * x86-64: E8 rel32; FF /2 with 0, 1 or 4 bytes of displacement, with or without a SIB byte.
  */
@@ -37,7 +37,7 @@ static bool after_call(struct gm_image *image, uint64_t address)
 	return false;
 }
 
-/* Whether the thread stands at rip, or was interrupted there. */
+/* Whether rip is the thread's current or interrupted instruction. */
 static bool is_exact(struct gm_context *context, struct gm_image *image,
         const struct gm_registers *registers, enum gm_frame_position place)
 {
@@ -54,8 +54,8 @@ static bool is_exact(struct gm_context *context, struct gm_image *image,
 	return !after_call(image, registers->value[GM_RIP]);
 }
 
-/* The target's symbols, with the libraries that came since they were last looked at, if one of them
- * may cover the address. */
+/* The target's symbols. If an address may be in a library that was loaded since the last look, the
+ * list of libraries is read again. */
 static struct gm_error *symbols_for(
         struct gm_context *context, uint64_t address, struct gm_symbols **ret_symbols)
 {

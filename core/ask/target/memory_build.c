@@ -19,7 +19,7 @@ bool gm_memory_add_part(struct gm_memory_building *building, struct gm_segment_p
 	return true;
 }
 
-/* Sums, once all parts are there. */
+/* Calculates the sums once all parts are known. */
 void gm_memory_finish(struct gm_memory_building *building, struct gm_memory *memory)
 {
 	memory->segments = gm_take(building->segments.items);
@@ -28,7 +28,7 @@ void gm_memory_finish(struct gm_memory_building *building, struct gm_memory *mem
 	memory->part_count = building->parts.count;
 	for (size_t i = 0; i < memory->segment_count; i++) {
 		struct gm_memory_segment *segment = &memory->segments[i];
-		uint64_t run = 0; /* free or soon free, without a gap */
+		uint64_t run = 0; /* free or soon free, and contiguous */
 		for (size_t j = segment->first; j < segment->first + segment->count; j++) {
 			const struct gm_segment_part *part = &memory->parts[j];
 			bool soon = part->state == GM_SEGMENT_PART_FREE ||

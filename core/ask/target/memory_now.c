@@ -1,4 +1,4 @@
-/* The memory of a device from the allocator's own records. */
+/* The memory of a device according to the allocator's own data. */
 #include "ask/target/memory_now.h"
 
 #include <stddef.h>
@@ -40,7 +40,7 @@ static bool begin_segment(struct gm_memory_building *building, struct gm_torch *
 	return gm_array_push(&building->segments, segment);
 }
 
-/* The blocks of a segment are a list; two segments may stand side by side. */
+/* The blocks of a segment form a list; two segments may be adjacent. */
 static struct gm_error *build_now(struct gm_memory_building *building, struct gm_torch *torch,
         const struct gm_block_record *blocks, size_t count)
 {
@@ -67,7 +67,7 @@ static struct gm_error *build_now(struct gm_memory_building *building, struct gm
 	return NULL;
 }
 
-/* The first device with memory, of blocks that are sorted by device. */
+/* The first device with memory, from blocks that are sorted by device. */
 static struct gm_error *choose_device(struct gm_context *context, int asked,
         const struct gm_block_record *blocks, size_t count, int *ret_device)
 {

@@ -10,9 +10,9 @@
 
 enum { DEPTH_MAX = 64 };
 
-/* "Net" of "make.<locals>.Net.forward". Before Python 3.11, and in snapshots, a function has no
- * class in its name, nor has one that the program put in the place of a forward(): its file stands
- * for it. */
+/* "Net" of "make.<locals>.Net.forward". Before Python 3.11, and in snapshots, a function's name
+ * does not contain its class, and neither does that of a function that the program substituted for
+ * a forward(): then its file is used. */
 static void name_module(const struct gm_frame_place *place, char *name, size_t size)
 {
 	const char *dot = strrchr(place->function, '.'), *from = place->function;
@@ -51,15 +51,15 @@ char *gm_modules_of_stack(const struct gm_log *log, uint32_t python_stack)
 	return text;
 }
 
-/* "0.weight" is of "0", "weight" of the root module, "". */
+/* "0.weight" has module "0"; "weight" of the root module has "". */
 static char *module_of_parameter(const char *name, size_t length)
 {
 	const char *dot = memrchr(name, '.', length);
 	return dot ? strndup(name, (size_t)(dot - name)) : strdup("");
 }
 
-/* Of an optimizer's state its parameter has the name; of a gradient its step, however its parameter
- * is held. */
+/* The state of an optimizer has the name of its parameter; a gradient has its step, however its
+ * parameter is held. */
 static char *path_of_state(const struct gm_holder *holder)
 {
 	const struct gm_holder_step *first = gm_holder_first(holder);

@@ -71,7 +71,7 @@ static void add_processes(int (*ask)(device_t, unsigned *, struct process_info *
 	if (!ask || ask(device, &count, found) != SUCCESS || count > GM_NVML_PROCESSES_MAX)
 		return;
 	for (unsigned i = 0; i < count && ret->process_count < GM_NVML_PROCESSES_MAX; i++) {
-		bool known = false; /* one that computes and draws is in both lists */
+		bool known = false; /* a process that computes and draws is in both lists */
 		for (size_t j = 0; j < ret->process_count && !known; j++)
 			known = ret->processes[j].pid == found[i].pid;
 		if (!known)
@@ -94,7 +94,7 @@ static bool read_device(const struct library *library, device_t device, struct g
 	return true;
 }
 
-/* "GPU-01020304-0506-0708-090a-0b0c0d0e0f10"; a part of a device (MIG) has another prefix */
+/* "GPU-01020304-0506-0708-090a-0b0c0d0e0f10"; a partition of a device (MIG) has another prefix */
 static bool find_by_uuid(
         const struct library *library, const unsigned char *uuid, struct gm_nvml_device *ret)
 {

@@ -15,14 +15,17 @@
 #include "torch/allocator.h"
 
 enum { TRIES = 20, BETWEEN_MICROSECONDS = 1500, STOPS = 3 };
-enum { MOMENTS = 5, MOMENTS_SECONDS = 4 }; /* as often, and no longer, is a question asked again */
+enum {
+	MOMENTS = 5,
+	MOMENTS_SECONDS = 4
+}; /* limits on repeating a question: number and total time */
 
 struct gm_pausing {
 	struct gm_stop stop;
-	struct gm_capture_buffer *buffer; /* NULL: none, or none any more */
+	struct gm_capture_buffer *buffer; /* NULL: none, or already released */
 	unsigned depth;
 	struct gm_ran ran;
-	bool copies_all; /* something was lost that had not been copied */
+	bool copies_all; /* something changed that had not been copied */
 	double began;
 	struct gm_pause pause;
 	struct sigaction before[STOPS];
@@ -38,8 +41,8 @@ static double now(void)
 	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* --- Ctrl-Z while a process is stopped: it would stay stopped as long as we do, so we stop
- * afterwards ------------- */
+/* --- Ctrl-Z while a process is stopped: the process would stay stopped as long as we do, so we
+ * stop afterwards  */
 
 static void note_stop(int signal)
 {
@@ -64,7 +67,7 @@ static void release_stop_signals(struct gm_pausing *pausing)
 		raise(asked);
 }
 
-/* --- does it stand still already? ------------------------------------------------------------- */
+/* --- is it stopped already? ------------------------------------------------------------------- */
 
 static bool stands_still(struct gm_image *image)
 {
@@ -83,7 +86,7 @@ static bool stands_still(struct gm_image *image)
 	return true;
 }
 
-/* --- a moment in which the allocator's tables agree with its figures -------------------------- */
+/* --- a moment in which the allocator's tables match its figures ------------------------------- */
 
 static bool agrees(struct gm_torch *torch)
 {
@@ -94,7 +97,7 @@ static bool agrees(struct gm_torch *torch)
 	if (!error)
 		error = gm_torch_blocks(torch, &blocks, &count);
 	if (error)
-		return true; /* the question will say what is wrong with it */
+		return true; /* the question will report the problem */
 	for (size_t i = 0; i < count; i++) {
 		if (!blocks[i].mapped)
 			continue;
@@ -143,8 +146,7 @@ static struct gm_error *stop_and_look(
 			return NULL;
 		}
 		pausing->pause.tries++;
-		/* the target only: an answer that is being made holds on to the recording's model
-		 */
+		/* the target only: an answer in progress refers to the recording's model */
 		gm_image_capture_end(image);
 		context->target_stale = true;
 		struct gm_error *error = gm_context_image(context, &image);
@@ -183,8 +185,8 @@ static struct gm_error *begin(struct gm_context *context, enum gm_reading readin
 		pausing->pause.state = GM_NOT_PAUSED;
 		return NULL;
 	}
-	/* While it still runs: what of it does not change. An error is found again, and told, by
-	 * the question. */
+	/* Done while it still runs: the part of it that does not change. The question will find an
+	 * error again and report it. */
 	gm_error_destroy(gm_context_torch(context, &torch));
 	if (reading != GM_READS_LITTLE)
 		pausing->buffer = gm_capture_buffer_create(
@@ -235,7 +237,7 @@ bool gm_context_ask_again(const struct gm_context *context, const struct gm_paus
 	        moments->asked >= MOMENTS || now() - moments->began > MOMENTS_SECONDS ||
 	        !gm_ran_since(&context->pausing->ran))
 		return false;
-	/* not each time at the same distance from where it was resumed */
+	/* not at the same distance from the last resume each time */
 	nanosleep(&(struct timespec){.tv_nsec = (long)BETWEEN_MICROSECONDS * 1000 * moments->asked},
 	        NULL);
 	return true;

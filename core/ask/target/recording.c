@@ -27,7 +27,7 @@ struct gm_error *gm_recording_of(const struct gm_image *image, char **ret_path)
 	*ret_path = NULL;
 	for (size_t i = 0; i < count; i++) {
 		const struct gm_mapping *mapping = &mappings[i];
-		/* whether it is shared a core does not tell */
+		/* a core does not show whether a mapping is shared */
 		if (!(mapping->flags & GM_MAPPING_WRITE) || mapping->path[0] != '/' ||
 		        strncmp(mapping->path, "/dev/", 5) == 0 || strstr(mapping->path, ".so") ||
 		        strcmp(mapping->path, before) == 0)

@@ -1,4 +1,4 @@
-/* What PyTorch's allocator would do with a request, given the memory as it is cut up. */
+/* What PyTorch's allocator would do with a request, given the current blocks and segments. */
 #include "ask/target/request.h"
 #include "torch/allocator.h"
 
@@ -24,7 +24,7 @@ static uint64_t page_of(const struct gm_memory_segment *segment)
 	                                               : GM_TORCH_LARGE_SEGMENT;
 }
 
-/* Are all segments next to it, which would be one with it, of whole pages? */
+/* Do all adjacent segments, which would merge with it, consist of whole pages? */
 static bool is_aligned(const struct gm_memory *memory, const struct gm_memory_segment *segment)
 {
 	uint64_t page = page_of(segment);
@@ -39,9 +39,9 @@ static bool is_aligned(const struct gm_memory *memory, const struct gm_memory_se
 
 /*
  * An expandable segment of large blocks gets and releases memory in pages of 20 MiB, one of small
- * blocks in pages of 2 MiB. All blocks of a stream lie in one: where a page begins in one of our
- * segments is known only if the others are of whole pages. Else a hole of n pages and a bit is sure
- * to have n - 1 whole ones.
+ * blocks in pages of 2 MiB. All blocks of a stream are in one of them. Where a page begins in one
+ * of our segments is known only if the others consist of whole pages. Otherwise a hole of n pages
+ * and a fraction is certain to contain n - 1 whole ones.
  */
 uint64_t gm_memory_movable(const struct gm_memory *memory)
 {
@@ -76,8 +76,8 @@ static void count_hole(struct gm_holes *holes, uint64_t bytes)
 		holes->largest = bytes;
 }
 
-/* With max_split_size a large block is neither cut for a small request nor given to one that wastes
- * 20 MiB. */
+/* With max_split_size a large block is not split for a small request, and not used for one that
+ * would waste 20 MiB. */
 static bool is_unsplittable(const struct gm_memory *memory, uint64_t rounded, uint64_t hole)
 {
 	uint64_t most = memory->allocator ? memory->allocator->max_split : 0;

@@ -99,7 +99,7 @@ static char *shape_key(const struct gm_block_note *note)
 	return gm_shape_key(note->dtype, note->shape, count);
 }
 
-enum { MODULES_MAX = 4096 }; /* blocks whose module is searched for: the largest */
+enum { MODULES_MAX = 4096 }; /* blocks whose module is looked up: the largest */
 
 static struct gm_error *make_key(struct gm_context *context, const struct gm_target_blocks *blocks,
         size_t index, enum gm_group_by by, struct gm_group *ret_group)

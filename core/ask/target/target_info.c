@@ -1,4 +1,4 @@
-/* info of a process or a core: what its allocator says of itself, checked against its blocks. */
+/* `info` of a process or core: the allocator's own figures, compared with its blocks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static struct gm_error *fill(struct gm_context *context, struct gm_target_info *
 	gm_try(gm_torch_allocator_devices(torch, &devices));
 	for (size_t i = 0; i < devices; i++)
 		gm_try(add_device(context, info, (int)i));
-	/* an extra: that the file cannot be opened says nothing about the process */
+	/* optional: a file that cannot be opened says nothing about the process */
 	gm_error_destroy(gm_recording_of(context->image, &info->recording));
 	info->complete = true;
 	for (size_t i = 0; i < info->device_count; i++)

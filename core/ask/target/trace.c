@@ -18,7 +18,7 @@
 
 enum { FRAMES_MAX = 128, LOOPS_MAX = 64 };
 
-/* What a log has too; GM_TORCH_ANNOTATE, the last, it has not. */
+/* Actions that a log has too; the last one, GM_TORCH_ANNOTATE, is not among them. */
 static const uint8_t actions[GM_TORCH_ANNOTATE] = {
         [GM_TORCH_ALLOC] = GM_ALLOC,
         [GM_TORCH_FREE_REQUESTED] = GM_FREE_REQUESTED,
@@ -35,7 +35,7 @@ struct writing {
 	struct gm_context *context;
 	struct gm_log_writer *log;
 	struct gm_map stacks; /* context -> id in the log, plus 1 */
-	struct gm_map sizes;  /* address -> size of the block that is there now */
+	struct gm_map sizes;  /* address -> size of the live block at it */
 	uint64_t written, capacity;
 };
 
@@ -90,8 +90,8 @@ static uint32_t put_stack(struct writing *writing, uint64_t context)
 	return id;
 }
 
-/* The trace tells what was asked for; what the allocator made of it is known of blocks that are
- * there still. */
+/* The trace has the requested size; the size that the allocator chose is known only for live
+ * blocks. */
 static uint64_t block_size(
         const struct writing *writing, const struct gm_trace_entry *entry, bool last)
 {
@@ -148,7 +148,7 @@ static void put_existing(struct writing *writing, int device, uint8_t action, ui
 	gm_log_writer_event(writing->log, &event);
 }
 
-/* What is there and was made before the trace begins. */
+/* Blocks that are live and were created before the trace begins. */
 static void put_before(struct writing *writing, const struct gm_memory *memory,
         const struct gm_map *made, const struct gm_map *segments)
 {
@@ -167,7 +167,7 @@ static void put_before(struct writing *writing, const struct gm_memory *memory,
 	}
 }
 
-/* Of each address: the entry that made what is there, plus 1. */
+/* For each address: the entry that created the live block, plus 1. */
 static void follow(const struct gm_trace_entry *entries, size_t count, struct gm_map *made,
         struct gm_map *segments)
 {

@@ -7,7 +7,7 @@
 
 enum { GROUPS_MAX = 4096, PARTS_MAX = 1 << 16 };
 
-/* ---- groups: lists with an entry for each ---- */
+/* --- groups: lists with an entry for each ----------------------------------------------------- */
 
 struct column {
 	struct gm_zero_engine *engine;
@@ -63,7 +63,7 @@ static bool see_part(void *context, uint64_t item, uint64_t index)
 	return true;
 }
 
-/* A rank whose part is padding alone has no parameter that tells which rank it is. */
+/* A rank whose part is only padding has no parameter that shows which rank it is. */
 static bool see_first_of_mine(void *context, uint64_t item, uint64_t index)
 {
 	struct gm_zero_engine *engine = context;
@@ -106,7 +106,7 @@ static uint64_t least(uint64_t one, uint64_t other)
 	return one < other ? one : other;
 }
 
-/* What of a parameter is in this rank's part */
+/* The part of a parameter that is this rank's */
 static void find_owner(struct gm_zero_engine *engine, struct gm_zero_parameter *parameter,
         const struct gm_tensor *tensor)
 {

@@ -43,7 +43,7 @@ static void add_parameter(struct gm_zero_engine *engine, uint64_t object, uint32
 		uint64_t before = rank * part.numel;
 		uint64_t left = before < whole.numel ? whole.numel - before : 0;
 		parameter->owned = left < part.numel ? left : part.numel;
-		/* of one that is smaller than its part rank 0 has all */
+		/* of a parameter that is smaller than its part, rank 0 has all */
 		parameter->spread = whole.numel > part.numel;
 		parameter->owner = parameter->spread ? GM_ZERO_NO_RANK : 0;
 		sharding->terms[GM_ZERO_PARAMETERS].differences[GM_ZERO_PADDING] +=
@@ -62,7 +62,7 @@ static bool see_trained(void *context, uint64_t item, uint64_t index)
 	return !engine->parameters->reading->no_memory;
 }
 
-/* The optimizer has those that are trained. All parameters of its model know the optimizer. */
+/* The optimizer has the trained parameters. All parameters of its model refer to the optimizer. */
 static bool see_any(void *context, uint64_t key, uint64_t value, const char *name)
 {
 	struct stage3 *stage3 = context;
@@ -93,7 +93,7 @@ static void read_parameters(struct stage3 *stage3)
 
 /* ---- gradients ---- */
 
-/* The parts' lie in one tensor, in the order of the groups, each as large as its part. */
+/* Those of the parts are in one tensor, in the order of the groups, each as large as its part. */
 static void read_partitions(struct gm_zero_engine *engine, uint64_t flat)
 {
 	struct gm_zero_parameters *parameters = engine->parameters;
@@ -121,7 +121,7 @@ static void read_partitions(struct gm_zero_engine *engine, uint64_t flat)
 	}
 }
 
-/* Another tensor with gradients: that of a whole parameter before it is reduced, or of a copy */
+/* Another tensor with gradients: of a whole parameter before it is reduced, or of a copy */
 static void read_second(struct gm_zero_parameters *parameters, uint64_t address)
 {
 	struct gm_zero_sharding *sharding = parameters->sharding;
@@ -147,7 +147,7 @@ static void read_whole_gradients(struct gm_zero_parameters *parameters)
 	}
 }
 
-/* ---- what is whole now ---- */
+/* --- what is gathered now --------------------------------------------------------------------- */
 
 static void read_gathered(struct gm_zero_parameters *parameters)
 {
@@ -157,7 +157,7 @@ static void read_gathered(struct gm_zero_parameters *parameters)
 		struct gm_zero_attribute own[] = {{"ds_persist", 0}};
 		struct gm_tensor tensor;
 		uint32_t stays = 0;
-		/* the tensor of one that is released is empty */
+		/* a released parameter has an empty tensor */
 		if (!gm_torch_tensor(reading->torch, parameter->tensor, &tensor) ||
 		        !gm_zero_plausible(&tensor) || !tensor.numel)
 			continue;

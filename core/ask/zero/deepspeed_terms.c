@@ -47,8 +47,8 @@ static bool see_slices(void *context, uint64_t key, uint64_t value, const char *
 	return true;
 }
 
-/* What a flat tensor of this rank's part has: `owned` elements are parameters', the others padding.
- */
+/* A flat tensor of this rank's part: `owned` elements belong to parameters, the others are padding.
+ * */
 static void add_padding(const struct gm_zero_group *group, enum gm_zero_part part, uint64_t size,
         struct gm_zero_sharding *sharding)
 {
@@ -120,7 +120,7 @@ static void read_master(struct gm_zero_engine *engine, uint32_t number)
 	}
 }
 
-/* ---- state, of a copy ---- */
+/* --- state of a copy -------------------------------------------------------------------------- */
 
 static bool see_value(void *context, uint64_t key, uint64_t value, const char *name)
 {
@@ -154,7 +154,7 @@ static bool see_state(void *context, uint64_t key, uint64_t value, const char *n
 	return true;
 }
 
-/* Each element of the copy has the same. */
+/* Each element of the copy has as many bytes. */
 static void share_state(struct gm_zero_engine *engine)
 {
 	struct gm_zero_sharding *sharding = engine->parameters->sharding;

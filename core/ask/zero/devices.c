@@ -6,7 +6,7 @@
 
 enum { DEVICES_MAX = 128 };
 
-/* From where a storage's memory begins to its bytes */
+/* The bytes by the beginning of each storage's memory */
 static bool by_data(struct gm_torch *torch, const struct gm_map *storages, struct gm_map *ret_sizes)
 {
 	for (size_t i = 0; i < storages->capacity; i++) {
@@ -35,7 +35,7 @@ bool gm_zero_devices(struct gm_torch *torch, const struct gm_map *storages,
 		free(devices);
 		return false;
 	}
-	/* a process without the caching allocator has nothing to be told here */
+	/* there is nothing to add for a process without the caching allocator */
 	gm_error_destroy(gm_torch_blocks(torch, &blocks, &count));
 	for (size_t i = 0; i < count; i++) {
 		const struct gm_block_record *block = &blocks[i];

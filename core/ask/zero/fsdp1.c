@@ -9,7 +9,7 @@ enum { NAME_MAX_BYTES = 4096 };
 
 /* ---- which optimizers have units, and which units ---- */
 
-/* In the order in which the optimizer has them, which is the same on all ranks */
+/* In the order of the optimizer's parameters, which is the same on all ranks */
 struct units {
 	struct gm_map seen; /* their numbers, from 1 */
 	GM_ARRAY(uint64_t) handles;
@@ -18,7 +18,7 @@ struct units {
 struct finding {
 	struct gm_zero_reading *reading;
 	size_t unit;
-	struct units *units; /* that were found; NULL: any will do */
+	struct units *units; /* the units that were found; NULL: any */
 	bool found;
 };
 
@@ -91,7 +91,7 @@ struct fsdp1 {
 	bool has_gradient;
 };
 
-/* While a unit is gathered its modules do not have them as parameters. */
+/* While a unit is gathered, its modules do not have them as parameters. */
 static void name_by_module(
         struct fsdp1 *fsdp1, struct gm_zero_parameter *parameter, const char *name)
 {
@@ -118,7 +118,7 @@ static struct gm_zero_parameter *add(
 		parameters->sharding->unread++;
 		return NULL;
 	}
-	/* its own tensor is what is gathered now, perhaps of another dtype */
+	/* its own tensor is the gathered one now, perhaps of another dtype */
 	whole.address = own.address;
 	whole.requires_grad = own.requires_grad;
 	if (!shape || !gm_zero_shape(parameters->reading, shape, &whole)) {
@@ -176,7 +176,7 @@ static void add_flat(struct fsdp1 *fsdp1)
 
 /* ---- gradients of a unit ---- */
 
-/* The first is the gradient of this rank's part, or whole where it was not reduced yet. */
+/* The first one is the gradient of this rank's part, or complete if it has not been reduced yet. */
 static void add_gradient(struct fsdp1 *fsdp1, const struct gm_tensor *gradient)
 {
 	struct gm_zero_parameters *parameters = fsdp1->parameters;
@@ -273,7 +273,7 @@ static void read_unit(struct gm_zero_parameters *parameters, struct gm_zero_unit
 	gm_zero_buffer_of(parameters, GM_ZERO_BUCKET_LOW_PRECISION, unit->low);
 }
 
-/* ---- what is in no unit, and tensors of the originals alone ---- */
+/* --- tensors outside of any unit, and those of the originals alone ---------------------------- */
 
 static void read_others(struct gm_zero_parameters *parameters)
 {

@@ -31,14 +31,15 @@ static void read_column(
 	gm_zero_items(reading, list, see_cell, &column);
 }
 
-/* ---- what of an original is in this rank's part ---- */
+/* --- which part of an original is this rank's ------------------------------------------------- */
 
 struct part_visit {
 	struct gm_zero_reading *reading;
 	struct gm_zero_original *original;
 };
 
-/* A _ShardParamInfo: in_shard, offset_in_shard, numel_in_shard and others; None where nothing is */
+/* A _ShardParamInfo: in_shard, offset_in_shard, numel_in_shard and others; the latter are None if
+ * in_shard is false */
 static bool see_part(void *context, uint64_t item, uint64_t index)
 {
 	struct part_visit *visit = context;
@@ -61,7 +62,7 @@ static void read_parts(struct gm_zero_reading *reading, struct gm_zero_unit *uni
 	}
 }
 
-/* ---- where the originals begin: between them may be padding, so that they are aligned ---- */
+/* --- where the originals begin: there may be padding between them, for alignment -------------- */
 
 struct shard {
 	uint64_t size, padding;

@@ -1,6 +1,6 @@
 #include "ask/zero/fsdp2.h"
 
-/* ---- is it one? ---- */
+/* --- is it a parameter of FSDP2? -------------------------------------------------------------- */
 
 struct seeking {
 	struct gm_zero_reading *reading;
@@ -32,7 +32,7 @@ bool gm_zero_has_fsdp2(struct gm_zero_reading *reading, uint64_t optimizer)
 	return seeking.found;
 }
 
-/* ---- what FSDP2 knows of a parameter: an FSDPParam ---- */
+/* --- FSDP2's data about a parameter: an FSDPParam --------------------------------------------- */
 
 enum { PARAMETER, WHOLE_PART, MESH, GATHERED, UNSHARDED, ATTRIBUTES };
 
@@ -67,7 +67,7 @@ static void read_parameters(struct gm_zero_parameters *parameters)
 	for (size_t i = 0; i < parameters->sharding->parameter_count; i++) {
 		struct gm_zero_parameter *parameter = &parameters->sharding->parameters[i];
 		struct gm_tensor part;
-		/* one that is not split is this rank's as a whole */
+		/* one that is not split belongs to this rank completely */
 		if (gm_zero_tensor(reading, parameter->object, &part))
 			parameter->owned = part.numel;
 		parameter->spread = parameter->split;
@@ -79,7 +79,7 @@ static void read_parameters(struct gm_zero_parameters *parameters)
 		        gm_zero_parameter_of(parameters, own[PARAMETER].object);
 		if (!parameter)
 			continue;
-		/* while it is gathered its module has the whole one in its place */
+		/* while it is gathered, its module has the complete one in its place */
 		if (!parameter->name && !gm_zero_name_of(parameters->names, own[UNSHARDED].object,
 		                                &parameter->name))
 			reading->no_memory = true;
@@ -91,7 +91,7 @@ static void read_parameters(struct gm_zero_parameters *parameters)
 	}
 }
 
-/* ---- what is gathered now ---- */
+/* --- what is gathered now --------------------------------------------------------------------- */
 
 static bool see_gathered(void *context, uint64_t item, uint64_t index)
 {

@@ -1,9 +1,10 @@
 /*
- * A term's ideal is the sum over all parameters of elements times what one takes, divided by the
- * ranks where the stage divides it. An element of a parameter and of its gradient takes its dtype's
- * bytes. What its state takes (K) is seen at the parameters that this rank owns and that have
- * state; of the others it is taken from those of the same dtype and group, or of the same dtype
- * where all groups agree. Where that tells nothing, there is no ideal yet.
+ * The ideal of a term is the sum over all parameters of elements times bytes for each element,
+ * divided by the number of ranks if the stage divides it. An element of a parameter or of its
+ * gradient takes the bytes of its dtype. The bytes of its state (K) come from the parameters that
+ * this rank owns and that have state. For the others they come from parameters of the same dtype
+ * and group, or of the same dtype if all groups agree. If that does not answer it, there is no
+ * ideal yet.
  */
 #include "ask/zero/ideal.h"
 
@@ -11,7 +12,7 @@
 
 enum { KINDS_MAX = 64 };
 
-/* What state takes for an element, by dtype and group */
+/* Bytes of state for an element, by dtype and group */
 struct kind {
 	const char *dtype;
 	uint32_t group;
@@ -70,7 +71,7 @@ static bool state_of(
 	return found && agree;
 }
 
-/* Bytes that an element takes in a term; false: not known. */
+/* Bytes of an element in a term; false: not known. */
 static bool unit_of(const struct kinds *kinds, const struct gm_zero_parameter *parameter,
         enum gm_zero_part part, uint64_t *ret_bytes)
 {
@@ -86,7 +87,7 @@ static bool unit_of(const struct kinds *kinds, const struct gm_zero_parameter *p
 	return part != GM_ZERO_STATE || state_of(kinds, parameter, ret_bytes);
 }
 
-/* What a parameter's state takes, beside what it should. */
+/* The difference between a parameter's state and its ideal. */
 static void compare_state(
         const struct gm_zero_parameter *parameter, uint64_t expected, struct gm_zero_term *term)
 {

@@ -12,7 +12,7 @@ struct names_visit {
 	bool no_memory;
 };
 
-/* What several modules have keeps the name of the first. */
+/* A parameter that several modules have keeps the name from the first. */
 static bool add(void *context, uint64_t key, uint64_t value, const char *name)
 {
 	struct names_visit *visit = context;
@@ -66,7 +66,7 @@ bool gm_zero_name_of(const struct gm_zero_names *names, uint64_t object, char **
 			break;
 		const struct gm_zero_name *entry = &names->entries.items[*number - 1];
 		object = entry->module;
-		/* FullyShardedDataParallel leaves out what it puts between */
+		/* FullyShardedDataParallel omits the wrapper modules that it inserts */
 		if (strcmp(entry->name, "_fsdp_wrapped_module") == 0)
 			continue;
 		char *longer = NULL;

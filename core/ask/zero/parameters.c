@@ -114,8 +114,7 @@ static bool see_parameter(void *context, uint64_t item, uint64_t index)
 	return !visit->parameters->reading->no_memory;
 }
 
-/* SGD keeps no state where it has no momentum, and makes no entry then
- * (torch/optim/sgd.py). */
+/* SGD has no state without momentum, and then creates no entry (torch/optim/sgd.py). */
 static bool is_stateless(const struct gm_zero_parameters *parameters, uint64_t momentum)
 {
 	double value;
@@ -183,11 +182,11 @@ void gm_zero_gradients(struct gm_zero_parameters *parameters)
 
 struct state_visit {
 	struct gm_zero_parameters *parameters;
-	struct gm_zero_parameter *parameter; /* NULL: of an object that is none */
+	struct gm_zero_parameter *parameter; /* NULL: the object is not a tensor */
 	bool again;
 };
 
-/* The count of steps has one element, as a parameter may have. */
+/* The count of steps has one element, and so may a parameter. */
 static bool of_its_size(
         const struct gm_zero_parameter *parameter, const struct gm_tensor *tensor, const char *name)
 {
@@ -236,7 +235,7 @@ static bool see_value(void *context, uint64_t key, uint64_t value, const char *n
 	return true;
 }
 
-/* What an element takes, without the padding */
+/* Bytes of an element, without the padding */
 static void find_state_size(
         struct gm_zero_parameters *parameters, struct gm_zero_parameter *parameter)
 {
@@ -292,7 +291,7 @@ void gm_zero_buffer(struct gm_zero_parameters *parameters, enum gm_zero_bucket_k
 		gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_BUFFERS, tensor, &bytes);
 		sharding->terms[GM_ZERO_BUFFERS].differences[GM_ZERO_DUPLICATE] += (int64_t)bytes;
 	}
-	if (counted && !bucket.shared) /* another tensor in it was here before */
+	if (counted && !bucket.shared) /* another tensor in it was processed before */
 		return;
 	struct gm_zero_bucket *grown = realloc(
 	        sharding->buckets, (sharding->bucket_count + 1) * sizeof(*sharding->buckets));

@@ -6,7 +6,7 @@
 #include "ask/zero.h"
 #include "base/map.h"
 
-/* ---- what belongs together ---- */
+/* --- which processes belong together ---------------------------------------------------------- */
 
 static bool same_text(const char *one, const char *other)
 {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a sharded model of tens of terabytes would not reach */
+/* More than a sharded model of tens of terabytes has */
 static const uint64_t MOST_ELEMENTS = UINT64_C(1) << 44;
 
 struct attributes_visit {
@@ -78,7 +78,7 @@ struct pairs_visit {
 	uint64_t key, count;
 };
 
-/* A dict's entries are visited key first. */
+/* In a dict, the visitor reports each key before its value. */
 static bool see_pair(
         void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {

@@ -6,7 +6,7 @@
 
 struct owner_visit {
 	struct gm_zero_parameters *parameters;
-	uint32_t rank, own; /* whose parameters are seen; this process's rank */
+	uint32_t rank, own; /* the rank whose parameters are read; this process's rank */
 };
 
 static bool see_owned(void *context, uint64_t item, uint64_t index)
@@ -40,7 +40,7 @@ static bool see_rank(void *context, uint64_t item, uint64_t index)
 
 /* ---- flat tensors of parameters: a list for each device, of a tensor for each rank ---- */
 
-/* Their parameters count them. Of a rank that owns nothing there is one of a single element. */
+/* Their parameters count them. For a rank that owns nothing there is one with a single element. */
 static bool see_flat(void *context, uint64_t item, uint64_t index)
 {
 	struct gm_zero_parameters *parameters = context;
@@ -84,7 +84,7 @@ void gm_zero_redundancy(struct gm_zero_parameters *parameters, uint64_t object)
 	struct owner_visit owner = {
 	        parameters, 0, sharding->has_rank ? sharding->rank : GM_ZERO_NO_RANK};
 	gm_zero_items(reading, own[PARTITION].object, see_rank, &owner);
-	/* what steps is what it owns, whatever the partition says */
+	/* the parameters that are stepped are its own, whatever the partition says */
 	owner.rank = owner.own;
 	if (sharding->has_rank)
 		gm_zero_items(reading, inner[0].object, see_owned_group, &owner);

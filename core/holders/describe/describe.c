@@ -9,7 +9,7 @@
 #include "holders/graph/counts.h"
 #include "holders/holders.h"
 
-/* One step is a word of a C object whose layout is not known. */
+/* A step that is a word of a C object of unknown layout. */
 static bool is_guessed(const struct gm_holders *graph, const struct gm_chain *chain)
 {
 	for (size_t i = 0; i < chain->count; i++) {
@@ -20,7 +20,7 @@ static bool is_guessed(const struct gm_holders *graph, const struct gm_chain *ch
 	return false;
 }
 
-/* What a word of native memory is known to be. */
+/* A step that is a word of native memory, with what is known about that word. */
 static void describe_unattributed(
         struct gm_description *description, const struct gm_unattributed *unattributed)
 {

@@ -1,5 +1,5 @@
 /*
- * Attributes, and what libraries keep as attributes of attributes and users know by one name: a
+ * Attributes, and things that libraries store in nested attributes but users know by one name: a
  * module's parameters, an optimizer's state.
  */
 #include "holders/describe/describe_attribute.h"
@@ -12,7 +12,7 @@
 #include "holders/describe/names.h"
 #include "holders/describe/parameters.h"
 
-/* "Linear", or "class Linear" where the object is a class. Caller frees. */
+/* "Linear", or "class Linear" if the object is a class. Caller frees. */
 char *gm_describe_owner_text(struct gm_description *description, uint64_t object)
 {
 	char *text;
@@ -50,7 +50,8 @@ size_t gm_describe_attribute_at(
 	return 0;
 }
 
-/* torch.nn.Module keeps its parts in three dicts (torch/nn/modules/module.py). */
+/* torch.nn.Module stores its parameters, buffers and submodules in three dicts
+ * (torch/nn/modules/module.py). */
 bool gm_describe_module_part(struct gm_description *description, const char *name)
 {
 	static const struct {

@@ -1,6 +1,5 @@
 /*
- * References of PyTorch's objects: tensors, the nodes of the autograd graph, hooks; and those of
- * threads.
+ * References from PyTorch's objects (tensors, nodes of the autograd graph, hooks) and from threads.
  */
 #include "holders/describe/describe_native.h"
 
@@ -16,9 +15,10 @@
 #include "torch/readers.h"
 #include "torch/slots.h"
 
-enum { MAX_GRAPH_STEPS = 16 }; /* nodes of the autograd graph that a path lists */
+enum { MAX_GRAPH_STEPS = 16 }; /* nodes of the autograd graph that a path shows */
 
-/* A node of the graph, by its name; NULL: it says nothing, and more were listed than a path has. */
+/* A node of the graph, by name. NULL: the node adds no information, or the path already shows the
+ * maximum number. */
 static struct gm_holder_step *describe_node(
         struct gm_description *description, enum gm_step_form form, const char *kind, uint32_t node)
 {
@@ -44,7 +44,7 @@ static const char *node_name(struct gm_description *description, uint32_t node)
 	return gm_torch_node_name(description->graph->torch, address, &name) ? name : "a node";
 }
 
-/* "Parameter", "Tensor": as its Python object is called. */
+/* "Parameter", "Tensor": the type of its Python object. */
 static const char *tensor_text(struct gm_description *description, uint32_t number)
 {
 	const struct gm_vertex *vertex = &description->graph->vertices.items[number];
@@ -55,8 +55,7 @@ static const char *tensor_text(struct gm_description *description, uint32_t numb
 	                                            : "tensor";
 }
 
-/* "layers.0.weight", as the model of a tensor calls it; NULL: it is no parameter that a module
- * has. */
+/* "layers.0.weight": a tensor's name in its model; NULL if no module has it as a parameter. */
 static char *parameter_of(struct gm_description *description, uint32_t number)
 {
 	const struct gm_vertex *vertex = &description->graph->vertices.items[number];
@@ -67,7 +66,7 @@ static char *parameter_of(struct gm_description *description, uint32_t number)
 	                                            : NULL;
 }
 
-/* "saved 'self' of MulBackward0", where the slot's name is known. */
+/* "saved 'self' of MulBackward0", if the name of the slot is known. */
 static void describe_saved(struct gm_description *description, const struct gm_edge *edge)
 {
 	const char *slot = NULL;
@@ -85,7 +84,7 @@ static void describe_saved(struct gm_description *description, const struct gm_e
 	made->slot = gm_describe_copy(description, slot);
 }
 
-/* "SparseTensorImpl": the class of a C++ object, without its scope. */
+/* "SparseTensorImpl": the class of a C++ object, without its namespace. */
 static const char *class_text(struct gm_description *description, uint64_t object)
 {
 	const struct gm_class *class = gm_graph_class_at(description->graph, object);
@@ -95,7 +94,7 @@ static const char *class_text(struct gm_description *description, uint64_t objec
 	return name;
 }
 
-/* A part of the object that its own field names; `of`: what the object is called. */
+/* A part of an object that a field of its own refers to; `of` names the object. */
 static void describe_part(struct gm_description *description, enum gm_step_form form,
         const char *name, uint64_t from, const char *of)
 {
@@ -103,7 +102,7 @@ static void describe_part(struct gm_description *description, enum gm_step_form 
 	        gm_describe_copy(description, of);
 }
 
-/* What a thread keeps: a running frame's, or that of all its frames. */
+/* A reference from a thread: from its running frame, or from the thread as a whole. */
 static void describe_thread(struct gm_description *description, const struct gm_edge *edge)
 {
 	const struct gm_vertex *root = &description->graph->vertices.items[edge->from];

@@ -1,6 +1,5 @@
 /*
- * References between Python objects: keys, items, attributes, and fields of objects that are
- * neither.
+ * References between Python objects: keys, items, attributes, and other fields.
  */
 #include "holders/describe/describe_python.h"
 

@@ -1,5 +1,5 @@
 /*
- * Variables: of frames that run, of frames that are kept, of modules, and of closures.
+ * Variables of running frames, of retained frames, of modules, and of closures.
  */
 #include "holders/describe/describe_variable.h"
 
@@ -9,8 +9,8 @@
 #include "holders/describe/description.h"
 #include "holders/describe/names.h"
 
-/* The frame in which a module's own code runs (the main script, a module that is being imported);
- * NULL: none. */
+/* The frame in which a module's own code runs (the main script, or a module that is being
+ * imported); NULL if there is none. */
 static const struct gm_python_frame *module_frame(struct gm_holders *graph, uint64_t dict)
 {
 	for (size_t i = 0; i < graph->frames.count; i++) {
@@ -62,7 +62,7 @@ void gm_describe_frame(
 	made->line = frame->line;
 }
 
-/* A frame that runs no more: kept by a traceback, or a generator's. */
+/* A frame that does not run any more, retained by a traceback or a generator. */
 void gm_describe_kept_local(
         struct gm_description *description, const struct gm_edge *edge, const char *name)
 {
@@ -79,7 +79,7 @@ void gm_describe_kept_local(
 	made->function = gm_describe_copy(description, function);
 	made->file = gm_describe_copy(description, file);
 	description->left--;
-	/* frame <- traceback <- later tracebacks: one thing */
+	/* frame <- traceback <- later tracebacks: shown as one step */
 	if (!frame || !gm_describe_link_is(description, 0, GM_EDGE_OTHER, "tb_frame"))
 		return;
 	description->left--;

@@ -6,11 +6,11 @@
 
 enum { MAX_NAME = 200 };
 
-/* --- the link behind an edge ------------------------------------------------------------------ */
+/* --- from an edge to the name of the reference ------------------------------------------------ */
 
 struct link_search {
 	uint64_t target;
-	unsigned skip; /* parallel links before the wanted one */
+	unsigned skip; /* parallel references before the wanted one */
 	bool found, no_memory;
 	struct gm_link link;
 };
@@ -34,7 +34,7 @@ bool gm_link_read(struct gm_holders *graph, const struct gm_edge *edge, struct g
 {
 	const struct gm_vertex *to = &graph->vertices.items[edge->to];
 	struct link_search search = {.target = to->address};
-	/* edges of one pair keep the order in which the object was visited */
+	/* edges between the same two objects are in the order in which the visitor reported them */
 	for (uint32_t i = to->first; i < to->first + to->count; i++) {
 		const struct gm_edge *other = &graph->edges.items[i];
 		if (other == edge)
@@ -96,7 +96,7 @@ static uint64_t code_of(struct gm_holders *graph, uint64_t object)
 	return object;
 }
 
-/* The last part of a name: "inner" of "outer.<locals>.inner". */
+/* The last part of a qualified name: "inner" of "outer.<locals>.inner". */
 static const char *last_part(const char *name)
 {
 	const char *dot = strrchr(name, '.');
@@ -118,7 +118,8 @@ static char *builtin_name(struct gm_holders *graph, uint64_t object)
 	return got > 0 && memchr(text, 0, got) ? strdup(text) : NULL;
 }
 
-/* What functools.wraps gave another's name is called as its own code is. */
+/* functools.wraps copies another function's name, so such a function is called by the name of its
+ * code. */
 char *gm_function_name(struct gm_holders *graph, uint64_t object)
 {
 	static const char *const own[] = {
@@ -156,7 +157,7 @@ enum {
 
 struct free_search {
 	struct gm_holders *graph;
-	uint64_t kinds; /* bytes object, 0: all names are free ones */
+	uint64_t kinds; /* a bytes object; 0: all names are free variables */
 	int64_t wanted;
 	char *name;
 };
@@ -183,7 +184,7 @@ char *gm_closure_name(struct gm_holders *graph, uint64_t function, int64_t index
 	if (!code)
 		return NULL;
 	struct free_search search = {.graph = graph, .wanted = index};
-	/* 3.11: all locals by kind; before: a tuple of its own */
+	/* 3.11 and later: all locals with their kinds; before: a separate tuple */
 	uint64_t names = gm_field_target(graph, code, "co_localsplusnames");
 	if (names)
 		search.kinds = gm_field_target(graph, code, "co_localspluskinds");

@@ -1,6 +1,6 @@
 /*
- * What a parameter is called in its model: torch.nn.Module keeps parameters and modules in dicts of
- * its own (torch/nn/modules/module.py), which are followed upwards from the parameter.
+ * The name of a parameter in its model. torch.nn.Module stores parameters and submodules in dicts
+ * of its own (torch/nn/modules/module.py). They are followed upwards from the parameter.
  */
 #include "holders/describe/parameters.h"
 
@@ -14,14 +14,14 @@
 
 enum {
 	MAX_DEPTH = 32,
-	MAX_REFERRERS = 4096, /* of one object, that are examined */
+	MAX_REFERRERS = 4096, /* the most referrers of one object that are examined */
 };
 
 struct key_search {
 	uint64_t value, key, found;
 };
 
-/* A dict's entries are visited key first. */
+/* In a dict, the visitor reports each key before its value. */
 static bool match_value(
         void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {
@@ -40,7 +40,7 @@ uint64_t gm_key_of_value(struct gm_holders *graph, uint64_t dict, uint64_t value
 	return search.found;
 }
 
-/* The attribute that a dict is of its owner: "_parameters". */
+/* The name of the attribute of its owner that a dict is: "_parameters". */
 static bool attribute_of(
         struct gm_holders *graph, uint32_t dict, const char *wanted, uint32_t *ret_owner)
 {
@@ -57,7 +57,7 @@ static bool attribute_of(
 		*ret_owner = edge->from;
 		if (link.kind == GM_EDGE_ATTRIBUTE)
 			return true;
-		/* the instance's dict has it: on to the instance */
+		/* the instance's dict has it: continue with the instance */
 		const struct gm_vertex *own = &graph->vertices.items[edge->from];
 		for (uint32_t k = 0; k < own->count && k < MAX_REFERRERS; k++) {
 			const struct gm_edge *outer = &graph->edges.items[own->first + k];
@@ -70,7 +70,8 @@ static bool attribute_of(
 	return false;
 }
 
-/* The module that has `object` as one of its `parts` ("_modules"), and under which name. */
+/* The module that has `object` among its `parts` ("_modules"), and the name under which it has it.
+ * */
 static char *name_in_module(
         struct gm_holders *graph, uint32_t object, const char *parts, uint32_t *ret_module)
 {

@@ -4,26 +4,26 @@
 #include <string.h>
 
 /*
- * All arrays are by a vertex's number in the depth-first search, from 0 (the root). A vertex's
- * semidominator is the least number from which a way leads to it through greater numbers only.
- * `ancestor` and `best` are the forest of what was examined already: best[v] is the vertex of the
- * least semidominator on the way up.
+ * All arrays are indexed by a vertex's number in the depth-first search, from 0 (the root). The
+ * semidominator of a vertex is the smallest number from which a path leads to it through larger
+ * numbers only. `ancestor` and `best` are the forest of the vertices processed so far: best[v] is
+ * the vertex with the smallest semidominator on the path up.
  */
 struct search {
-	uint32_t count; /* vertices that the root reaches */
+	uint32_t count; /* vertices that can be reached from the root */
 	uint32_t *vertex, *parent, *semi, *ancestor, *best, *dominator;
-	uint32_t *bucket, *bucket_next; /* vertices by their semidominator, as lists */
+	uint32_t *bucket, *bucket_next; /* for each semidominator, a list of its vertices */
 	uint32_t *stack;
 	uint32_t *predecessor_first, *predecessors;
 };
 
 enum { NONE = UINT32_MAX, ARRAYS = 9 };
 
-/* Numbers what the root reaches; `number` is by vertex. */
+/* Numbers the vertices that can be reached from the root; `number` is indexed by vertex. */
 static void number_vertices(struct search *search, const uint32_t *first, const uint32_t *targets,
         uint32_t root, uint32_t *number)
 {
-	uint32_t *next = search->bucket; /* not in use yet: the next edge of each */
+	uint32_t *next = search->bucket; /* not used yet; holds the next edge of each vertex */
 	uint32_t depth = 0;
 	number[root] = 0;
 	search->vertex[0] = root;
@@ -49,7 +49,7 @@ static void number_vertices(struct search *search, const uint32_t *first, const 
 	}
 }
 
-/* The edges among what was reached, by what they point to. */
+/* The edges between reached vertices, sorted by target. */
 static bool turn_edges(struct search *search, const uint32_t *first, const uint32_t *targets,
         const uint32_t *number)
 {
@@ -57,7 +57,8 @@ static bool turn_edges(struct search *search, const uint32_t *first, const uint3
 	search->predecessor_first = calloc((size_t)count + 2, sizeof(uint32_t));
 	if (!search->predecessor_first)
 		return false;
-	uint32_t *start = search->predecessor_first + 1; /* one ahead while filling */
+	uint32_t *start =
+	        search->predecessor_first + 1; /* one entry ahead while the array is filled */
 	for (uint32_t i = 0; i < count; i++)
 		for (uint32_t e = first[search->vertex[i]]; e < first[search->vertex[i] + 1]; e++)
 			start[number[targets[e]]]++;
@@ -76,8 +77,7 @@ static bool turn_edges(struct search *search, const uint32_t *first, const uint3
 	return true;
 }
 
-/* The vertex of the least semidominator on the way up the forest, which is made shorter on the
- * way. */
+/* The vertex with the smallest semidominator on the path up the forest. Compresses the path. */
 static uint32_t evaluate(struct search *search, uint32_t v)
 {
 	uint32_t depth = 0;

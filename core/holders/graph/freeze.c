@@ -1,6 +1,6 @@
 /*
- * Sorts the edges by what they point to. Those that lead nowhere are left out first, and guesses
- * that the counts contradict afterwards.
+ * Sorts the edges by target. Before that it removes edges that lead to no block; after it,
+ * conservative references that the reference counts contradict.
  */
 #include "holders/graph/freeze.h"
 
@@ -11,11 +11,11 @@
 #include "holders/graph/counts.h"
 #include "holders/graph/graph.h"
 
-/* --- what leads nowhere ----------------------------------------------------------------------- */
+/* --- edges that lead to no block -------------------------------------------------------------- */
 
 struct pruning {
 	struct gm_holders *graph;
-	const uint8_t *leads; /* to something, by vertex; NULL: all do */
+	const uint8_t *leads; /* by vertex, whether it leads to a block; NULL: all do */
 	uint8_t *still_leads;
 };
 
@@ -29,13 +29,14 @@ static void prune_run(void *context, size_t number)
 		if (pruning->leads && !pruning->leads[reference.to])
 			continue;
 		run->references[kept++] = reference;
-		/* by several threads, and all the same */
+		/* written by several threads, all with the same value */
 		__atomic_store_n(&pruning->still_leads[reference.from], 1, __ATOMIC_RELAXED);
 	}
 	run->count = kept;
 }
 
-/* Of lists of numbers in dicts in lists each round takes one level; what is deep is little. */
+/* In nested containers (lists of numbers in dicts in lists) each round removes one level; deep
+ * nesting is rare. */
 static bool prune(struct gm_holders *graph)
 {
 	enum { ROUNDS = 3 };
@@ -59,15 +60,15 @@ static bool prune(struct gm_holders *graph)
 
 /* --- by target -------------------------------------------------------------------------------- */
 
-/* Vertices are split in parts, one for each thread, which looks at all edges and takes those that
- * lead to its own. */
+/* Vertices are divided among the threads. Each thread reads all edges and takes those that lead to
+ * its own vertices. */
 struct freezing {
 	struct gm_holders *graph;
-	uint32_t *next; /* by vertex: how many edges lead there; then where the next one of these
-	                   goes */
+	uint32_t *next; /* by vertex: first the number of its edges, then the position of the next
+	                   one */
 	struct gm_edge *sorted;
 	size_t part_size;
-	size_t first[GM_TEAM_MOST + 1]; /* edge of each part */
+	size_t first[GM_TEAM_MOST + 1]; /* edges of each thread's range */
 };
 
 static bool is_of(const struct freezing *freezing, size_t part, uint32_t vertex)
@@ -132,14 +133,14 @@ static void place_part(void *context, size_t part)
 	}
 }
 
-/* --- guesses ---------------------------------------------------------------------------------- */
+/* --- conservative references ------------------------------------------------------------------ */
 
 /*
- * A word of a C type's own part that points at an object may own it, or be an old one: what is not
- * set when the object is made has what lay there before. Where references of known fields are as
- * many as the object counts, there is none left for such a word.
+ * A word in the unknown part of a C type that points at an object may own it or be stale: fields
+ * that are not set when the object is created contain whatever the memory had before. If the
+ * references from known fields are as many as the reference count, no such word can be one.
  */
-/* The edges to one vertex: how many are to be left out. */
+/* For the edges to one vertex: how many to remove. */
 static size_t surplus(struct gm_holders *graph, const struct gm_edge *edges, size_t count)
 {
 	uint64_t refcount;
@@ -176,7 +177,7 @@ static void drop_guesses(struct gm_holders *graph)
 /* ---------------------------------------------------------------------------------------------------
  */
 
-/* A counting sort by what an edge points to; edges of one target keep their order. */
+/* A counting sort by target; edges with the same target keep their order. */
 bool gm_graph_freeze(struct gm_holders *graph)
 {
 	struct freezing freezing = {.graph = graph};

@@ -7,7 +7,7 @@
 enum {
 	MAX_VERTICES = 1 << 25,
 	MAX_EDGES = 1 << 28,
-	MAX_NATIVES = (1 << 24) - 1, /* an edge's extra has 24 bits */
+	MAX_NATIVES = (1 << 24) - 1, /* the `extra` field of an edge has 24 bits */
 };
 
 uint32_t gm_graph_add(

@@ -1,7 +1,8 @@
 /*
- * An object holds its class. These references are left out of the graph, as a class is mostly a
- * variable of its module and there are as many of them as objects; where a class leads to the block
- * and nothing else was found to hold it, all objects are gone through for its instances.
+ * Every object has a reference to its class. These references are not in the graph, because they
+ * are as many as objects, and a class is usually a variable of its module anyway. If a class leads
+ * to the block and no other holder of the class was found, all objects are searched for its
+ * instances.
  */
 #include "holders/graph/instances.h"
 
@@ -12,15 +13,15 @@
 #include "holders/graph/graph.h"
 #include "holders/graph/freeze.h"
 
-enum { PAGE = 4096, TYPE = 8 /* PyObject.ob_type, behind the count (Include/object.h) */ };
+enum { PAGE = 4096, TYPE = 8 /* PyObject.ob_type, after the count (Include/object.h) */ };
 
 struct instance {
 	uint64_t address;
 	uint32_t vertex;
 };
 
-/* Which of the targets are classes that instances own a count of: those made by a class
- * statement. */
+/* Which of the targets are classes whose instances own a reference to them: those created by a
+ * class statement. */
 static bool find_classes(
         struct gm_holders *graph, const uint32_t *targets, size_t count, struct gm_map *ret_classes)
 {
@@ -46,13 +47,13 @@ static size_t refer(struct gm_holders *graph, const struct gm_map *classes,
 	size_t added = 0;
 	for (size_t i = 0; i < count; i++) {
 		uint64_t at = instances[i].address + TYPE, start = at & ~(uint64_t)(PAGE - 1);
-		/* they ascend: each page is read once */
+		/* in ascending order, so each page is read once */
 		if (start != page_at && !gm_image_try_read(graph->image, start, page, sizeof(page)))
 			continue;
 		page_at = start;
 		memcpy(&type, page + (at - start), sizeof(type));
 		const uint64_t *class = gm_map_find(classes, type);
-		/* a class's class is followed with its other references */
+		/* the class of a class is followed with its other references */
 		if (!class || gm_python_is_instance(graph->python, instances[i].address, "type"))
 			continue;
 		gm_graph_refer(

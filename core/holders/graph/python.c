@@ -1,7 +1,7 @@
 /*
- * Python's side of the graph: every object that the collector tracks, what each refers to, the
- * frames of all threads and the modules. Strings, numbers and code objects hold no tensors and are
- * left out; so is an object's reference to its class.
+ * Python's part of the graph: every object that the collector tracks with its references, the
+ * frames of all threads, and the modules. Strings, numbers and code objects refer to no tensors and
+ * are left out, and so is each object's reference to its class.
  */
 #include "holders/graph/python.h"
 
@@ -25,7 +25,7 @@ enum {
 	MAX_OBJECTS = 1 << 25,
 };
 
-/* native.c reads what tensors and storages hold */
+/* native.c reads the references of tensors and storages */
 static const char *const ours[] = {"torch._C.TensorBase", "torch._C.StorageBase", NULL};
 
 static bool add_tracked(void *context, uint64_t object)
@@ -59,8 +59,8 @@ static void make_vertices(void *context, size_t number)
 		        (struct gm_vertex){.address = addresses[i], .kind = GM_VERTEX_PYTHON};
 }
 
-/* Room for vertices. Much of it is touched at once: half the time would go into the faults of small
- * pages. */
+/* Capacity for vertices. Much of it is touched at once, and with small pages half the time would be
+ * page faults. */
 static bool reserve_vertices(struct gm_holders *graph, size_t count)
 {
 	enum { HUGE = 2 << 20 };
@@ -77,7 +77,7 @@ static bool reserve_vertices(struct gm_holders *graph, size_t count)
 struct gm_error *gm_graph_add_objects(struct gm_holders *graph)
 {
 	size_t count = graph->objects.count;
-	/* those that the collector does not track come behind: a tenth more, mostly */
+	/* objects that the collector does not track follow: usually a tenth more */
 	if (graph->no_memory || (!graph->sweep && !gm_address_set_number(&graph->objects)) ||
 	        !reserve_vertices(graph, count + count / 8 + 1024))
 		return &gm_error_no_memory;
@@ -92,10 +92,11 @@ struct referring {
 	uint32_t from;
 };
 
-/* --- what objects refer to -------------------------------------------------------------------- */
+/* --- references of objects -------------------------------------------------------------------- */
 
-/* What the collector does not track becomes a vertex when something refers to it, and is walked in
- * the next round: numpy's arrays, dicts and tuples of such, the links of a functools.lru_cache. */
+/* An object that the collector does not track becomes a vertex when something refers to it, and its
+ * references are read in the next round: numpy arrays, dicts and tuples of such objects, the links
+ * of a functools.lru_cache. */
 static void add_walked(struct gm_holders *graph, const struct gm_walk_result *result)
 {
 	for (size_t b = 0; b < result->count && !graph->no_memory; b++) {
@@ -134,8 +135,8 @@ struct untracked {
 	uint32_t number;
 };
 
-/* Those whose own memory is to be examined, when all C++ objects are known; of most a sweep knows
- * that they need not. */
+/* Objects whose own memory is examined once all C++ objects are known. For most of them the sweep
+ * has already shown that it is not necessary. */
 static void note_special(struct gm_holders *graph, const struct untracked *found, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -145,7 +146,7 @@ static void note_special(struct gm_holders *graph, const struct untracked *found
 	}
 }
 
-/* Walks the Python vertices from `first` on that the collector does not track. */
+/* Reads the references of the untracked Python vertices from `first` on. */
 static struct gm_error *walk_untracked(struct gm_holders *graph, size_t first)
 {
 	size_t most = graph->vertices.count - first, count = 0;
@@ -175,10 +176,10 @@ static struct gm_error *walk_untracked(struct gm_holders *graph, size_t first)
 	return walk(graph, &options);
 }
 
-/* And what these refer to, and so on. */
+/* Then the references of the vertices that were added, and so on. */
 static struct gm_error *add_untracked(struct gm_holders *graph, size_t next)
 {
-	/* an object is a vertex once, and there is a bound on vertices: this ends */
+	/* this ends: each object becomes a vertex once, and the number of vertices has a bound */
 	while (next < graph->vertices.count) {
 		size_t first = next;
 		next = graph->vertices.count;
@@ -187,8 +188,8 @@ static struct gm_error *add_untracked(struct gm_holders *graph, size_t next)
 	return graph->no_memory ? &gm_error_no_memory : NULL;
 }
 
-/* A field of a frame or a thread that is no local: its name is kept, as it cannot be asked for
- * again. */
+/* A field of a frame or thread that is not a local variable. Its name is stored, because it cannot
+ * be looked up later. */
 static bool add_named_reference(struct referring *referring, uint64_t target, const char *name)
 {
 	struct gm_holders *graph = referring->graph;
@@ -224,7 +225,7 @@ static bool add_frame_reference(
 	return !graph->no_memory;
 }
 
-/* A frame's objects become vertices: the collector may not track them (numpy's arrays). */
+/* The objects of a frame become vertices: the collector may not track them (numpy arrays). */
 static bool add_frame_object(
         void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {
@@ -247,8 +248,9 @@ static void add_frame(struct gm_holders *graph, const struct gm_python_frame *fr
 	graph->no_memory |= !gm_array_push(&graph->frames, root);
 }
 
-/* Before what objects refer to: up to 3.10 a frame is an object, and a traceback of one that still
- * runs must find the running frame here and not make an object of it. */
+/* This is done before the references of objects are read: up to 3.10 a frame is an object, and a
+ * traceback of a frame that still runs must refer to the running frame's vertex and not create
+ * another one. */
 static struct gm_error *add_frames(struct gm_holders *graph)
 {
 	_cleanup_free_ struct gm_python_thread *threads = calloc(MAX_THREADS, sizeof(*threads));
@@ -296,19 +298,19 @@ static bool add_module(void *context, const char *name, uint64_t module, uint64_
 	return true;
 }
 
-/* Modules and frames become vertices before what objects refer to. */
+/* Modules and frames become vertices before the references of objects are read. */
 static struct gm_error *add_named(struct gm_holders *graph)
 {
 	gm_try(gm_python_modules(graph->python, add_module, graph));
 	return add_frames(graph);
 }
 
-/* --- from one pass through memory ------------------------------------------------------------- */
+/* --- from one read of memory ------------------------------------------------------------------ */
 
 struct sweeping {
 	struct gm_holders *graph;
 	struct gm_error *error;
-	bool whole; /* the objects are in the graph, with what they refer to */
+	bool whole; /* the objects are in the graph already, with their references */
 };
 
 static bool sweep_first(
@@ -352,7 +354,7 @@ static struct gm_error *add_swept(struct gm_holders *graph)
 	return error;
 }
 
-/* While other threads look for C++ objects in the rest of the memory. */
+/* Runs while other threads look for C++ objects in the rest of memory. */
 static void sweep_between(void *context)
 {
 	struct sweeping *sweeping = context;
@@ -365,7 +367,7 @@ static void sweep_between(void *context)
 	graph->cost.python_seconds += gm_graph_seconds() - start;
 }
 
-/* Classes are examined once, and nothing else looks at them meanwhile. */
+/* Classes are examined once, and nothing else reads them meanwhile. */
 static void sweep_found(void *context, const struct gm_hit *hits, size_t count)
 {
 	struct sweeping *sweeping = context;
@@ -403,8 +405,8 @@ static struct gm_error *add_objects_references(struct gm_holders *graph)
 struct gm_error *gm_graph_add_python(struct gm_holders *graph)
 {
 	double start = gm_graph_seconds();
-	if (graph->sweep) /* what C++ refers to is known only now: an array that has lent its memory
-	                   */
+	if (graph->sweep) /* references from C++ are known only now, such as those of an array that
+	                     shares its memory */
 		gm_try(add_untracked(graph, graph->swept));
 	else
 		gm_try(add_objects_references(graph));

@@ -1,6 +1,6 @@
 /*
- * What the heap itself tells of a chunk of memory. glibc's malloc and CPython's: another one's
- * words do not fit, and then nothing is reported.
+ * Chunks of memory according to the allocator's own data, for glibc's malloc and CPython's
+ * allocator. The words of another allocator do not match, and then nothing is reported.
  */
 #include "holders/heap/heap.h"
 
@@ -12,15 +12,15 @@
 #include "holders/heap/malloc_chunks.h"
 
 enum {
-	LOOK_BACK = 8192, /* bytes in which a chunk's start is sought, at a time */
+	LOOK_BACK = 8192, /* bytes that are searched for the start of a chunk, at a time */
 	MAX_LOOK_BACK = 1 << 20,
-	MAX_CHECKED = 8,     /* chunks behind one */
+	MAX_CHECKED = 8,     /* following chunks that must match */
 	PREVIOUS_IN_USE = 1, /* glibc, malloc/malloc.c: PREV_INUSE, IS_MMAPPED */
 	IS_MAPPED = 2,
 };
 
-/* How many bytes the chunk of heap that begins here has, by the heap's own size word before it
- * (glibc, malloc/malloc.c: mchunk_size, low three bits flags); 0: that is no such word. */
+/* The size of the heap chunk that begins here, according to the size word before it (glibc,
+ * malloc/malloc.c: mchunk_size, the low three bits are flags); 0 if this is not a size word. */
 size_t gm_heap_bytes(struct gm_holders *graph, uint64_t address)
 {
 	uint64_t chunk;
@@ -30,16 +30,17 @@ size_t gm_heap_bytes(struct gm_holders *graph, uint64_t address)
 	return chunk % 16 == 0 && chunk >= 32 ? chunk - 8 : 0;
 }
 
-/* Three ascending words are a vector (begin, end, end of storage) only if a chunk of heap begins at
- * the first and is as large as the third says: any three pointers ascend often enough. */
+/* Three ascending words are taken as a vector (begin, end, end of storage) only if a heap chunk
+ * begins at the first one and has the size that the third one implies. Otherwise any three
+ * ascending pointers would match, which is common. */
 bool gm_is_vector(struct gm_holders *graph, const uint64_t words[3], size_t item)
 {
 	if (words[0] < 0x10000 || (words[0] & 15) || words[0] >= words[1] || words[1] > words[2] ||
 	        (words[1] - words[0]) % item != 0 || (words[2] - words[0]) % item != 0)
 		return false;
 	size_t storage = words[2] - words[0], bytes = gm_heap_bytes(graph, words[0]);
-	/* malloc's least has 24 bytes, and a rest of 16 is no chunk: it stays with the one before
-	 * it */
+	/* the smallest chunk has 24 usable bytes; a remainder of 16 is too small for a chunk and
+	 * stays part of the one before it */
 	return bytes >= storage && bytes - storage <= 32;
 }
 
@@ -50,9 +51,9 @@ bool gm_is_code(struct gm_holders *graph, uint64_t address)
 }
 
 /*
- * Objects/obmalloc.c: pools of 16 KiB (4 KiB before 3.10), each with blocks of one size behind a
+ * Objects/obmalloc.c: pools of 16 KiB (4 KiB before 3.10), each with blocks of one size after a
  * pool_header: ref, freeblock, nextpool, prevpool, arenaindex, szidx, nextoffset, maxnextoffset.
- * Free blocks are a list; those from nextoffset on were never handed out.
+ * Free blocks form a list; blocks from nextoffset on have never been allocated.
  */
 bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_block *ret)
 {
@@ -71,8 +72,8 @@ bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_bl
 		return false;
 	uint64_t number = (address - pool - HEAD) / size;
 	*ret = (struct gm_pool_block){.start = pool + HEAD + number * size, .size = size};
-	/* the first word is how many are in use: a pool without one waits to be used again, perhaps
-	 * for another size */
+	/* the first word is the number of blocks in use; a pool with none may be reused for another
+	 * size */
 	ret->is_free = head[0] == 0 || number >= most || ret->start - pool >= head[NEXT];
 	memcpy(&next, &head[FREE * 2], sizeof(next));
 	for (uint64_t i = 0; i < most && next && !ret->is_free; i++) {
@@ -83,9 +84,9 @@ bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_bl
 	return true;
 }
 
-/* The chunk before it is free, as its size word says: then that one's size stands at its end as at
- * its beginning. A pointer, whose low bits are 0 too, often leads to where another chunk begins
- * when it is taken for a size. */
+/* The size word says that the chunk before this one is free. Then that chunk's size is stored both
+ * at its beginning and at its end. A pointer has low bits of 0 too, and read as a size it often
+ * leads to the beginning of another chunk. */
 static bool is_behind_free(struct gm_holders *graph, uint64_t start)
 {
 	uint64_t before, size;
@@ -95,9 +96,9 @@ static bool is_behind_free(struct gm_holders *graph, uint64_t start)
 	       (size & ~UINT64_C(7)) == before;
 }
 
-/* Does a chunk of heap begin here? A few size words in a row that fit each other are no accident; a
- * chunk that is mapped by itself begins a page and has nothing before it (glibc, malloc/malloc.c).
- */
+/* Does a heap chunk begin here? Several consistent size words in a row are not a coincidence. A
+ * chunk with a mapping of its own begins at a page and has nothing before it (glibc,
+ * malloc/malloc.c). */
 static bool is_chunk(
         struct gm_holders *graph, const struct gm_mapping *mapping, uint64_t start, uint64_t word)
 {
@@ -112,7 +113,7 @@ static bool is_chunk(
 	for (unsigned i = 0; i < MAX_CHECKED; i++) {
 		uint64_t next = 0;
 		start += word & ~UINT64_C(7);
-		/* the last one of an arena has none after it */
+		/* the last chunk of an arena has none after it */
 		if (start - 16 == mapping->end)
 			return i > 0;
 		if (!gm_image_try_u64(graph->image, start - 8, &next) ||
@@ -124,7 +125,7 @@ static bool is_chunk(
 	return true;
 }
 
-/* What malloc's own records say, which are read when they are first needed. */
+/* The chunks according to malloc's own data, read when first needed. */
 static enum gm_malloc_state malloc_state(
         struct gm_holders *graph, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
 {

@@ -1,8 +1,8 @@
 /*
- * glibc's heaps, from 2.26 to 2.43 (malloc/malloc.c, malloc/arena.c): chunks one behind the other,
- * each with its size at +8, whose low bits say whether the one before it is in use. The main
- * arena's heap is the program's break; others are in mappings of their own that begin at a multiple
- * of 64 MiB with a struct heap_info. A heap counts only if its chunks lead exactly to its end.
+ * glibc's heaps, from 2.26 to 2.43 (malloc/malloc.c, malloc/arena.c): consecutive chunks, each with
+ * its size at +8, whose low bits show whether the chunk before it is in use. The main arena's heap
+ * is the program break; the others have their own mappings, which begin at a multiple of 64 MiB
+ * with a struct heap_info. A heap is accepted only if its chunks lead exactly to its end.
  */
 #include "holders/heap/malloc.h"
 #include "holders/heap/malloc_free.h"
@@ -14,17 +14,17 @@
 
 enum {
 	STEP = 4096,
-	MAX_STEPS = 1 << 20, /* of a heap: of a larger one they are larger */
-	MAX_MARKS = 1 << 23, /* of all; further heaps are not known */
+	MAX_STEPS = 1 << 20, /* most chunks of one heap; in a larger heap they are larger */
+	MAX_MARKS = 1 << 23, /* most chunks in total; further heaps are ignored */
 	BUFFER = 1 << 18,
 	HEAP_ALIGNMENT = 1 << 26, /* HEAP_MAX_SIZE on 64 bits */
-	ARENA_BEHIND_TOP = 2104,  /* bytes of struct malloc_state from `top` on, since 2.27 */
+	ARENA_BEHIND_TOP = 2104,  /* size of struct malloc_state from `top` on, since 2.27 */
 	MOST_INFO = 256,          /* struct heap_info, before the arena or the first chunk */
 	MAX_CACHES = 1 << 16,
 	MAX_HEAPS = 1 << 14,
 };
 
-/* Words of the heap as it is gone through. */
+/* Reads the words of a heap while its chunks are followed. */
 struct window {
 	struct gm_image *image;
 	unsigned char *bytes;
@@ -51,8 +51,8 @@ static bool has_cache_size(uint64_t size)
 	       size == GM_MALLOC_CACHE_OF_BYTES;
 }
 
-/* Where a heap has no room for more it ends with a chunk of 16 bytes and one of none
- * (malloc/malloc.c, sysmalloc). */
+/* A heap that cannot grow ends with a chunk of 16 bytes and one of size 0 (malloc/malloc.c,
+ * sysmalloc). */
 static bool is_fence(uint64_t chunk, uint64_t size, uint64_t end)
 {
 	return (size == 16 || size == 0) && end - chunk <= 48;
@@ -114,8 +114,8 @@ static void add_heap(
 	}
 }
 
-/* A heap of an arena that is not the main one: struct heap_info has the arena, the heap before it,
- * its size; after it is the arena itself in its first heap, then the first chunk. */
+/* A heap of an arena other than the main one. struct heap_info has the arena, the previous heap and
+ * the size. In the arena's first heap the arena itself follows, then the first chunk. */
 static void add_arena_heap(struct gm_malloc *heap, struct window *window, uint64_t start)
 {
 	uint64_t info[3], first_info, base;
@@ -148,7 +148,7 @@ static void find_heaps(struct gm_malloc *heap, struct window *window)
 		if (!is_private(&mappings[i]))
 			continue;
 		uint64_t start = mappings[i].start, end = mappings[i].end;
-		/* one heap may be several mappings, if pages differ in what they may be used for */
+		/* one heap may be several mappings, if its pages have different permissions */
 		for (size_t k = i + 1;
 		        k < count && mappings[k].start == end && is_private(&mappings[k]); k++)
 			end = mappings[k].end;
@@ -156,7 +156,7 @@ static void find_heaps(struct gm_malloc *heap, struct window *window)
 		for (; at < mappings[i].end && at >= start && !heap->no_memory;
 		        at += HEAP_ALIGNMENT)
 			add_arena_heap(heap, window, at);
-		/* a core does not say which mapping is the program's break */
+		/* a core does not show which mapping is the program break */
 		if (gm_image_try_read(heap->image, start, words, sizeof(words)) && words[0] == 0 &&
 		        (words[1] & GM_CHUNK_FLAGS) == GM_CHUNK_PREVIOUS_IN_USE)
 			add_heap(heap, window, start, end, 0);

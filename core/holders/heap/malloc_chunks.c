@@ -13,8 +13,8 @@ static const struct gm_malloc_heap *heap_at(const struct gm_malloc *heap, uint64
 enum gm_malloc_state gm_malloc_at(
         const struct gm_malloc *heap, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
 {
-	/* a chunk's last 8 bytes lie in the next one, which needs them only where this one is
-	 * free */
+	/* the last 8 bytes of a chunk are in the next one, which uses them only if this one is free
+	 * */
 	uint64_t place = address - 8, size = 0, word;
 	const struct gm_malloc_heap *one = heap_at(heap, place);
 	if (!one)
@@ -24,8 +24,8 @@ enum gm_malloc_state gm_malloc_at(
 		if (!gm_image_try_u64(heap->image, at + 8, &word))
 			return GM_MALLOC_UNKNOWN;
 		size = word & ~(uint64_t)GM_CHUNK_FLAGS;
-		if (size < GM_CHUNK_LEAST ||
-		        size > one->end - at) /* the fence; or it has changed since */
+		if (size < GM_CHUNK_LEAST || size > one->end - at) /* the end marker of the heap, or
+		                                                      the chunk has changed since */
 			return GM_MALLOC_UNKNOWN;
 		if (place < at + size)
 			break;

@@ -1,8 +1,8 @@
 /*
- * Chunks of heap that are free although the chunk after them says that they are in use: glibc
- * keeps small ones at hand, in a cache of each thread (malloc/malloc.c: struct
- * tcache_perthread_struct) and in lists of each arena (struct malloc_state: fastbinsY). Since 2.32
- * the lists' links are masked by where they stand (PROTECT_PTR).
+ * Free chunks that the chunk after them reports as used: glibc keeps small ones in a cache of each
+ * thread (malloc/malloc.c: struct tcache_perthread_struct) and in lists of each arena (struct
+ * malloc_state: fastbinsY). Since 2.32 the links of these lists are XORed with their own address
+ * (PROTECT_PTR).
  */
 #include <string.h>
 
@@ -13,11 +13,12 @@ enum {
 	FAST_LISTS = 10,
 	FAST_LISTS_AT = 16, /* malloc_state.fastbinsY, until 2.42 */
 	MAX_ARENAS = 4096,
-	MAX_LINKS = 1 << 22,  /* followed of all lists: damaged ones may lead in a circle */
-	DATA_WORDS = 1 << 15, /* of libc, in which the main arena is sought */
+	MAX_LINKS = 1 << 22,  /* most links that are followed, over all lists: damaged lists may be
+	                         cyclic */
+	DATA_WORDS = 1 << 15, /* bytes of libc that are searched for the main arena */
 };
 
-/* Does a chunk of that size (0: any) begin 16 bytes before? */
+/* Does a chunk of that size (0: any size) begin 16 bytes before? */
 static bool is_chunk(const struct gm_malloc *heap, uint64_t user, uint64_t size)
 {
 	uint64_t start, bytes;
@@ -26,7 +27,7 @@ static bool is_chunk(const struct gm_malloc *heap, uint64_t user, uint64_t size)
 	       (size == 0 || bytes + 8 == size);
 }
 
-/* The link that is stored at `word`. False: it leads to no chunk of that size. */
+/* The link that is stored at `word`. False: it does not lead to a chunk of that size. */
 static bool next_of(
         struct gm_malloc *heap, uint64_t word, uint64_t back, uint64_t size, uint64_t *ret)
 {
@@ -48,14 +49,15 @@ static void add_free(struct gm_malloc *heap, uint64_t chunk)
 		heap->no_memory = true;
 }
 
-/* struct tcache_perthread_struct: a number for each list, then the lists. From 2.42 on the number
- * is that of the places that are left, and behind the lists of one size each are some of chunks of
- * many sizes. */
+/* struct tcache_perthread_struct: the length of each list, then the lists. From 2.42 on it has the
+ * number of free places instead of the length, and after the lists of one size each there are lists
+ * of chunks of several sizes. */
 struct cache {
 	uint64_t links[GM_MALLOC_LISTS];
-	uint16_t counts[GM_MALLOC_LISTS]; /* how long each is */
+	uint16_t counts[GM_MALLOC_LISTS]; /* the length of each list */
 	size_t lists;
-	bool count_left; /* `counts` are the places left of as many as the emptiest one has */
+	bool count_left; /* `counts` are free places, as many as the list with the most of them has
+	                  */
 };
 
 static bool read_cache(
@@ -86,13 +88,13 @@ static bool read_cache(
 	return true;
 }
 
-/* The size of a list's chunks; 0: of any. */
+/* The size of a list's chunks; 0: any size. */
 static uint64_t size_of_list(size_t number)
 {
 	return number < 64 ? 32 + 16 * number : 0;
 }
 
-/* One list, whose links lead to what malloc() returned. False: it is none. */
+/* One list, whose links lead to memory that malloc() returned. False: this is not a list. */
 static bool is_cache_list(struct gm_malloc *heap, uint64_t user, uint64_t count, uint64_t size)
 {
 	for (uint64_t i = 0; i < count; i++)
@@ -101,7 +103,7 @@ static bool is_cache_list(struct gm_malloc *heap, uint64_t user, uint64_t count,
 	return user == 0;
 }
 
-/* The chunk may be a thread's cache: all its lists are as long as it says, or it is none. */
+/* The chunk may be a thread's cache. It is one if each list has the length that it states. */
 static void add_cache(struct gm_malloc *heap, uint64_t chunk)
 {
 	uint64_t start, bytes, next;
@@ -126,14 +128,14 @@ static void add_cache(struct gm_malloc *heap, uint64_t chunk)
 
 /* --- arenas ----------------------------------------------------------------------------------- */
 
-/* Of struct malloc_state: behind `top` come the rest of the last chunk that was divided, the rings
- * of free chunks, and the next arena; all of that is the same in both layouts. */
+/* In struct malloc_state, `top` is followed by the remainder of the last chunk that was split, the
+ * rings of free chunks, and the next arena. This part is the same in both layouts. */
 enum {
 	RINGS_BEHIND_TOP = 16,
 	NEXT_BEHIND_TOP = 2064,
 };
 
-/* The field `top` stands for a chunk, whose links are the first ring's. */
+/* The field `top` serves as a chunk whose links are those of the first ring. */
 static bool is_top(struct gm_image *image, uint64_t field)
 {
 	uint64_t ring, back;
@@ -168,7 +170,7 @@ static void add_fast(struct gm_malloc *heap, uint64_t arena)
 	}
 }
 
-/* The arena with its `top` there: all arenas are in one ring, which tells where this one begins. */
+/* The arena whose `top` is there. All arenas form a ring, which shows where this arena begins. */
 static uint64_t arena_of(struct gm_image *image, uint64_t field)
 {
 	uint64_t next, top = field;
@@ -185,8 +187,8 @@ static uint64_t arena_of(struct gm_image *image, uint64_t field)
 	return 0;
 }
 
-/* The main arena is a variable of libc without a symbol: what points at the heap's last chunk, with
- * the head of a ring after it. */
+/* The main arena is a variable of libc without a symbol: a pointer to the last chunk of the heap,
+ * followed by the head of a ring. */
 static uint64_t main_arena_in(
         const struct gm_malloc *heap, const struct gm_mapping *mapping, uint64_t top)
 {

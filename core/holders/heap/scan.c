@@ -20,29 +20,30 @@ enum {
 	SLICE = GM_KEPT_CHUNK, /* read and compared at once: stays in the second-level cache */
 	PIECE_WORDS = SLICE / 8,
 	PIECE_PAGES = SLICE / PAGE,
-	SPAN = 16,                  /* slices that a visitor sees at once */
-	STRETCH = 4 * GM_SCAN_AREA, /* that was never touched: not gone through */
+	SPAN = 16,                  /* slices that a visitor gets at once */
+	STRETCH = 4 * GM_SCAN_AREA, /* length of untouched memory from which on it is skipped */
 	MAX_THREADS = 8,
 };
 
 struct area {
 	struct gm_range range;
-	bool last; /* not of those that come first */
+	bool last; /* slices that do not come first */
 };
 
-/* What the threads share: slices are taken in order from one counter. */
+/* State shared by the threads: they take slices in order from one counter. */
 struct scan {
 	struct gm_image *image;
 	const struct gm_scan_options *options;
 	GM_ARRAY(struct area) areas; /* what to scan */
-	uint64_t slice; /* bytes that a thread takes at once: SLICE, or SPAN of these */
+	uint64_t slice; /* bytes that a thread takes at once: one SLICE, or SPAN of them */
 	uint64_t slice_count;
 	GM_ARRAY(uint64_t) first_slice; /* of each area */
-	uint64_t rest;                  /* the first slice that does not come first */
+	uint64_t rest; /* the first slice that is not one of those that come first */
 	pthread_mutex_t lock;
 	pthread_cond_t all_ended;
-	unsigned started, ended; /* threads; and those that ended what comes first */
-	atomic_flag reported;    /* what one of them found */
+	unsigned started,
+	        ended; /* number of threads; and of threads that have finished the first slices */
+	atomic_flag reported; /* the error of one of them */
 	atomic_uint_fast64_t next_slice;
 	atomic_size_t hit_count;
 	atomic_bool no_memory;
@@ -54,14 +55,14 @@ struct worker {
 	unsigned number;
 	GM_ARRAY(struct gm_hit) hits;
 	uint64_t bytes, unread;
-	uint64_t *words; /* of a slice; of a span, where there is a visitor */
+	uint64_t *words; /* of a slice, or of a span if there is a visitor */
 	uint32_t indexes[PIECE_WORDS];
 	struct gm_kept_chunk chunks[SPAN]; /* `words`, for the visitor */
 	struct gm_read reads[PIECE_PAGES];
 };
 
-/* The largest first: while they are gone through, another thread may find and keep what Python's
- * objects lie in, mostly many small mappings. */
+/* The largest mappings come first: while they are read, another thread can find and copy the memory
+ * of Python's objects, which is mostly many small mappings. */
 static int by_size(const void *a, const void *b)
 {
 	const struct area *left = a, *right = b;
@@ -74,7 +75,7 @@ static int by_size(const void *a, const void *b)
 	return left->range.start < right->range.start ? -1 : left->range.start > right->range.start;
 }
 
-/* [start, end) of a mapping; where some comes first, in parts. */
+/* The range [start, end) of a mapping; divided, if part of it comes first. */
 static bool add_area(
         struct scan *scan, const struct gm_mapping *mapping, uint64_t start, uint64_t end)
 {
@@ -94,7 +95,7 @@ static bool add_area(
 	return true;
 }
 
-/* As above, without long stretches that were never touched. */
+/* The same, without long untouched ranges. */
 static bool add_touched(
         struct scan *scan, const struct gm_mapping *mapping, uint64_t start, uint64_t end)
 {
@@ -115,7 +116,7 @@ static bool add_touched(
 	return true;
 }
 
-/* A mapping without what is left out of it. */
+/* A mapping without its excluded ranges. */
 static bool add_areas(struct scan *scan, const struct gm_mapping *mapping)
 {
 	const struct gm_scan_options *options = scan->options;
@@ -154,7 +155,7 @@ static struct gm_error *find_areas(struct scan *scan)
 	return NULL;
 }
 
-/* False: no more are wanted. */
+/* False: stop. */
 static bool find_hits(struct worker *worker, const uint64_t *words, size_t count, uint64_t start)
 {
 	struct scan *scan = worker->scan;
@@ -191,7 +192,7 @@ static void scan_range(struct worker *worker, uint64_t start, uint64_t end)
 		worker->bytes += got;
 		if (!find_hits(worker, worker->words, got / 8, start) || got == end - start)
 			return;
-		/* a page that cannot be read (unmapped since, or beyond a file's end): over it */
+		/* a page that cannot be read (unmapped since, or beyond a file's end): skip it */
 		start += got & ~UINT64_C(7);
 		uint64_t next = (start & ~(uint64_t)(PAGE - 1)) + PAGE;
 		worker->unread += (next < end ? next : end) - start;
@@ -199,7 +200,7 @@ static void scan_range(struct worker *worker, uint64_t start, uint64_t end)
 	}
 }
 
-/* What is kept is not read again. False: it is not. */
+/* Memory that the cache has is not read again. False: the cache does not have it. */
 static bool scan_kept(struct worker *worker, uint64_t start, uint64_t end)
 {
 	const struct gm_kept *kept = gm_image_read_cache(worker->scan->image);
@@ -225,7 +226,7 @@ static bool scan_kept(struct worker *worker, uint64_t start, uint64_t end)
 	return true;
 }
 
-/* Reads ranges to where they lie in their chunk, and tells which pages are there. */
+/* Reads ranges to their places in the chunk, and reports which pages could be read. */
 static void read_chunk(struct worker *worker, struct gm_kept_chunk *chunk,
         const struct gm_range *ranges, size_t count)
 {
@@ -241,7 +242,7 @@ static void read_chunk(struct worker *worker, struct gm_kept_chunk *chunk,
 			struct gm_read one = {.address = read->address + page * PAGE,
 			        .buffer = (uint8_t *)read->buffer + page * PAGE,
 			        .size = PAGE};
-			/* unmapped since, or beyond a file's end: which of its pages? */
+			/* unmapped since, or beyond a file's end: find out which pages */
 			if (read->failed)
 				gm_image_read_many(worker->scan->image, &one, 1);
 			if (one.failed)
@@ -252,7 +253,7 @@ static void read_chunk(struct worker *worker, struct gm_kept_chunk *chunk,
 	}
 }
 
-/* The chunk's bytes are used where they lie, if the image lends all of [start, end). */
+/* The chunk's bytes are used without a copy if the image can give access to all of [start, end). */
 static bool borrow_chunk(struct worker *worker, struct gm_kept_chunk *chunk, uint64_t start,
         uint64_t end, const struct gm_range *ranges, size_t count)
 {
@@ -268,7 +269,7 @@ static bool borrow_chunk(struct worker *worker, struct gm_kept_chunk *chunk, uin
 	return true;
 }
 
-/* Reads [start, end) of a chunk and looks for hits in it. */
+/* Reads [start, end) of a chunk and searches it. */
 static void scan_chunk(
         struct worker *worker, struct gm_kept_chunk *chunk, uint64_t start, uint64_t end)
 {
@@ -340,7 +341,7 @@ static void scan_slice(struct worker *worker, uint64_t slice)
 	}
 }
 
-/* What comes first is done, as far as this thread goes. */
+/* This thread has finished the slices that come first. */
 static void end_first(struct worker *worker)
 {
 	struct scan *scan = worker->scan;
@@ -445,7 +446,7 @@ static struct worker *worker_create(struct scan *scan, unsigned number)
 		worker_destroy(worker);
 		return NULL;
 	}
-	/* it is read into again and again: one page of it need not be looked up often */
+	/* read repeatedly: avoids repeated look-ups of its page */
 	gm_huge_pages_advise(worker->words, scan->slice);
 	return worker;
 }
@@ -458,7 +459,7 @@ static struct gm_error *run(struct scan *scan, struct gm_scan_result *result)
 	unsigned count = thread_count(scan), started = 0;
 	for (; started < count; started++) {
 		workers[started] = worker_create(scan, started);
-		/* the first worker is this thread */
+		/* this thread is the first worker */
 		if (!workers[started] || (started > 0 && gm_thread_create(&workers[started]->thread,
 		                                                 work, workers[started]))) {
 			worker_destroy(gm_take(workers[started]));

@@ -1,23 +1,23 @@
 /*
- * The scanner's inner loop. A word w is in [first, last] where w - first <= last - first, unsigned.
- * The vectors have only signed comparison: both sides get 2^63 added. GCC's vector extensions say
- * it once for both widths; the compiler makes AVX2 or SSE2 of it.
+ * The scanner's inner loop. A word w is in [first, last] if w - first <= last - first, unsigned.
+ * The vector instructions have only signed comparison, so 2^63 is added to both sides. GCC's vector
+ * extensions express this once for both widths; the compiler generates AVX2 or SSE2.
  */
 #include "holders/heap/scan_words.h"
 
 #include <string.h>
 
 enum {
-	BATCH = 32,  /* words that are tested together */
-	LINE = 8,    /* words of a line of the processor's cache */
-	AHEAD = 256, /* words before they are needed: a processor foresees none beyond a page's end
-	              */
+	BATCH = 32,  /* words that are compared together */
+	LINE = 8,    /* words of a cache line */
+	AHEAD = 256, /* how many words ahead to prefetch: the processor does not prefetch beyond a
+	                page's end */
 };
 
 typedef int64_t vector __attribute__((vector_size(32)));
 typedef uint64_t unsigned_vector __attribute__((vector_size(32))); /* wraps around */
 
-/* The words of one batch, once something in it matched. */
+/* The words of one batch, after something in it has matched. */
 static size_t collect(const uint64_t *words, size_t start, size_t end,
         const struct gm_scan_range *ranges, size_t range_count, uint32_t *ret_indexes, size_t max)
 {
@@ -77,7 +77,8 @@ static inline __attribute__((always_inline)) size_t scan_batches(const uint64_t 
 	vector span[GM_SCAN_MAX_RANGES];
 	for (size_t r = 0; r < range_count; r++)
 		set_bounds(ranges[r], &low[r], &span[r]);
-	/* of several ranges first the one around them all: what is near the libraries is little */
+	/* of several ranges, first the range that contains all of them: few words are near the
+	 * libraries */
 	unsigned_vector around_low = {0};
 	vector around_span = {0};
 	if (range_count > 1)
@@ -111,7 +112,7 @@ __attribute__((target("avx2"))) static size_t scan_avx2(const uint64_t *words, s
 static size_t scan_baseline(const uint64_t *words, size_t count, const struct gm_scan_range *ranges,
         size_t range_count, uint32_t *ret_indexes, size_t max)
 {
-	/* two words at a time have no 64-bit comparison in SSE2: one at a time is as fast */
+	/* SSE2 has no 64-bit comparison for two words: comparing single words is as fast */
 	return collect(words, 0, count, ranges, range_count, ret_indexes, max);
 }
 

@@ -8,13 +8,13 @@
 enum {
 	MAX_FRAMES = 512,
 	MAX_THREADS = 4096,
-	GUARD_BYTES = 1 << 20, /* the largest guard below a thread's stack */
-	RED_ZONE = 128,        /* below the stack pointer, still alive (System V ABI, 3.2.2) */
+	GUARD_BYTES = 1 << 20, /* the largest guard area below a thread's stack */
+	RED_ZONE = 128,        /* below the stack pointer, but still in use (System V ABI, 3.2.2) */
 	CONTROL_STEP = 64,     /* struct pthread is aligned to this (glibc, nptl/descr.h) */
 	CONTROL_SPAN = 64 << 10,
-	CONTROL_BYTES = 4096, /* at least sizeof(struct pthread), and what stands above it */
+	CONTROL_BYTES = 4096, /* at least sizeof(struct pthread) and what is stored above it */
 	BYTES_AT_ONCE = 64 << 10,
-	STACK_BYTES = 64 << 20, /* of a stack that is looked through for where it ends */
+	STACK_BYTES = 64 << 20, /* bytes of a stack that are searched for its end */
 	PAGE = 4096,
 };
 
@@ -26,8 +26,8 @@ static const struct gm_mapping *mapping_before(
 	return mapping > all && mapping < all + count ? mapping - 1 : NULL;
 }
 
-/* The main stack by name; up to 2.41 glibc puts an unreadable guard below each thread's
- * (nptl/allocatestack.c). */
+/* The main stack is known by name. Up to 2.41, glibc puts an unreadable guard area below the stack
+ * of each thread (nptl/allocatestack.c). */
 static bool is_stack_alone(struct gm_holders *graph, const struct gm_mapping *mapping)
 {
 	if (strncmp(mapping->path, "[stack", 6) == 0)
@@ -52,8 +52,8 @@ bool gm_is_stack(struct gm_holders *graph, struct gm_stacks *stacks,
 	bool alone = is_stack_alone(graph, mapping);
 	if (!alone && (mapping->path[0] != 0 || !(mapping->flags & GM_MAPPING_WRITE)))
 		return false;
-	/* from 2.42 on the guard is a page of the same mapping; and what lies side by side may be
-	 * one mapping */
+	/* from 2.42 on the guard is a page of the same mapping, and adjacent stacks may be one
+	 * mapping */
 	gm_stacks_read(graph, stacks);
 	if (stack_at(stacks, address))
 		return true;
@@ -66,9 +66,9 @@ bool gm_is_stack(struct gm_holders *graph, struct gm_stacks *stacks,
 /* --- reading ---------------------------------------------------------------------------------- */
 
 /*
- * Where a thread's stack begins and ends, by struct pthread at its address `control`: its members
- * stackblock, stackblock_size and guardsize, one after another (glibc, nptl/descr.h), are found by
- * what they must be.
+ * The range of a thread's stack, from struct pthread at its address `control`. Its consecutive
+ * members stackblock, stackblock_size and guardsize (glibc, nptl/descr.h) are recognized by the
+ * values that they must have.
  */
 static bool bounds_of(struct gm_holders *graph, uint64_t control, uint64_t pointer,
         const struct gm_mapping *mapping, uint64_t *ret_start, uint64_t *ret_end)
@@ -162,7 +162,7 @@ void gm_stacks_read(struct gm_holders *graph, struct gm_stacks *stacks)
 	stacks->read = true;
 	if (add_stacks(graph, stacks) || gm_image_pid(graph->image) <= 0)
 		return;
-	/* refused: then what is alive on the stacks is not known */
+	/* refused: then the used parts of the stacks are not known */
 	struct gm_error *error = gm_stop_begin(graph->image, &stop);
 	if (error) {
 		gm_error_destroy(error);
@@ -172,11 +172,11 @@ void gm_stacks_read(struct gm_holders *graph, struct gm_stacks *stacks)
 	gm_stop_end(&stop);
 }
 
-/* --- asking ----------------------------------------------------------------------------------- */
+/* --- queries ---------------------------------------------------------------------------------- */
 
-/* glibc's struct pthread, at the thread's end of its stack, points to itself twice (nptl/descr.h,
- * sysdeps/x86_64/nptl/tls.h: tcbhead_t.tcb, .self). Its address; UINT64_MAX: there is none, as on
- * the main thread's stack. */
+/* glibc's struct pthread, at the top of a thread's stack, contains its own address twice
+ * (nptl/descr.h, sysdeps/x86_64/nptl/tls.h: tcbhead_t.tcb, .self). Returns its address; UINT64_MAX
+ * if there is none, as on the main thread's stack. */
 static uint64_t control_block(struct gm_holders *graph, const struct gm_stack *stack)
 {
 	uint64_t words[3];
@@ -197,7 +197,7 @@ static struct gm_native_owner *frame_owner(struct gm_holders *graph, const struc
 	const uint64_t *pointers = stacks->pointers.items + stack->first;
 	while (frame + 1 < stack->count && pointers[frame + 1] <= address)
 		frame++;
-	/* beyond the last frame that could be unwound it may be anybody's */
+	/* beyond the last frame that could be unwound, the owner is not known */
 	bool known = stack->count && (frame + 1 < stack->count || stack->whole);
 	struct gm_error *error = known ? gm_symbols_name_functions(graph->symbols,
 	                                         &stacks->addresses.items[stack->first + frame], 1,

@@ -8,8 +8,8 @@
 #include "holders/graph/graph.h"
 #include "holders/heap/heap.h"
 
-/* libstdc++ bits/basic_string.h: _M_p, _M_string_length, _M_local_buf of 16 bytes, which short text
- * is in. */
+/* libstdc++ bits/basic_string.h: _M_p, _M_string_length, _M_local_buf of 16 bytes, which contains
+ * short text. */
 static bool is_short_text(struct gm_holders *graph, uint64_t address)
 {
 	enum { POINTER = 16, LENGTH = 8, LOCAL = 16 };
@@ -23,8 +23,9 @@ static bool is_short_text(struct gm_holders *graph, uint64_t address)
 	return false;
 }
 
-/* An object begins its chunk, or the collector's two words do (Include/internal/pycore_gc.h,
- * PyGC_Head) and up to two more (3.11 and 3.12: the dict and values of an instance). */
+/* A chunk begins with the object, or with the two words of the collector
+ * (Include/internal/pycore_gc.h, PyGC_Head) and up to two more (3.11 and 3.12: the dict and values
+ * of an instance). */
 static bool is_behind_object(struct gm_holders *graph, uint64_t address)
 {
 	enum { BEFORE = 32 };

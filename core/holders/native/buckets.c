@@ -1,7 +1,7 @@
 /*
- * The buckets of DistributedDataParallel, within its Reducer
- * (torch/csrc/distributed/c10d/reducer.hpp): a std::vector of Reducer::Bucket, whose first members
- * are `at::Tensor gradients` and three vectors of tensors.
+ * The buckets of DistributedDataParallel, in its Reducer (torch/csrc/distributed/c10d/reducer.hpp):
+ * a std::vector of Reducer::Bucket, whose first members are `at::Tensor gradients` and three
+ * vectors of tensors.
  */
 #include "holders/native/buckets.h"
 
@@ -9,9 +9,9 @@
 #include "holders/unattributed/unattributed.h"
 #include "holders/heap/heap.h"
 
-enum { REDUCER_WORDS = 256 }; /* in which the vector is sought */
+enum { REDUCER_WORDS = 256 }; /* bytes that are searched for the vector */
 
-/* The end of the vector that begins at `buckets`; 0: the Reducer has none. */
+/* The end of the vector that begins at `buckets`; 0 if the Reducer does not have such a vector. */
 static uint64_t end_of(struct gm_holders *graph, uint64_t reducer, uint64_t buckets)
 {
 	uint64_t words[REDUCER_WORDS];

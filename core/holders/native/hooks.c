@@ -1,6 +1,6 @@
 /*
- * Hooks and metadata: Python objects that PyTorch's C++ objects own through small objects of their
- * own.
+ * Hooks and metadata: Python objects that PyTorch's C++ objects own through small intermediate
+ * objects.
  */
 #include "holders/native/hooks.h"
 
@@ -13,11 +13,11 @@
 #include "torch/names.h"
 
 enum {
-	MAX_WORDS = 256, /* of an object in which they are sought */
+	MAX_WORDS = 256, /* bytes of an object that are searched for them */
 	MAX_HOOKS = 4096,
 };
 
-/* PyFunctionPreHook and its kin, one of them with hooks of many kinds
+/* PyFunctionPreHook and similar classes, one of which has hooks of several kinds
  * (torch/csrc/autograd/python_hook.h). */
 static bool is_hook(const struct gm_class *class)
 {
@@ -31,7 +31,8 @@ static void refer_hook(struct gm_holders *graph, uint32_t from, uint64_t hook)
 {
 	uint64_t dict = hook + gm_torch_layout_of(graph->torch)->hooks.dict;
 	if (dict == hook || gm_map_find(&graph->typed_words, dict))
-		return; /* not known of this version; or of a std::vector and by itself */
+		return; /* unknown in this version; or part of a std::vector and also found directly
+		         */
 	if (is_hook(gm_graph_class_at(graph, hook)))
 		gm_graph_refer_python(graph, from, dict, GM_REF_HOOK);
 }
@@ -64,9 +65,9 @@ void gm_graph_refer_hooks(struct gm_holders *graph, uint32_t from, uint64_t addr
 	for (size_t i = 1; i < size / 8; i++) {
 		if (i + 1 < size / 8 && words[i] == address + 8 * (i + 2) && words[i + 1] >> 32 &&
 		        (uint32_t)words[i + 1] <= words[i + 1] >> 32)
-			break; /* Node::input_metadata_, a SmallVector behind all hooks: what it
-			        * does not use of its room was never written and has words of
-			        * earlier objects */
+			break; /* Node::input_metadata_, a SmallVector after all hooks. Its spare
+			          capacity was never initialized and contains words of earlier
+			          objects. */
 		if (words[i] < 0x10000 || (words[i] & 7) || words[i] >= UINT64_C(1) << 47)
 			continue;
 		if (i + 2 < size / 8 && words[i] < words[i + 1] &&

@@ -19,7 +19,7 @@ static int by_start(const void *a, const void *b)
 	return left->start < right->start ? -1 : left->start > right->start;
 }
 
-/* A tensor has it. */
+/* A tensor refers to it. */
 static bool is_used(struct gm_holders *graph, const struct gm_storage *storage)
 {
 	uint32_t number = gm_graph_find(graph, storage->address);
@@ -53,7 +53,7 @@ struct gm_range *gm_graph_host_data(struct gm_holders *graph, size_t *ret_count)
 	}
 	if (count > 1)
 		qsort(ranges, count, sizeof(*ranges), by_start);
-	for (size_t i = 0; i < count; i++) { /* two may have the same bytes */
+	for (size_t i = 0; i < count; i++) { /* two storages may share the same bytes */
 		if (kept > 0 && ranges[i].start < ranges[kept - 1].end) {
 			if (ranges[i].end > ranges[kept - 1].end)
 				ranges[kept - 1].end = ranges[i].end;

@@ -48,14 +48,12 @@ static bool refer_object_at(struct gm_holders *graph, uint32_t from, uint64_t wo
 	return true;
 }
 
-/* What a DLManagedTensor keeps: PyTorch's begins its own struct with the tensor
- * (ATen/DLConvertor.cpp: ATenDLMTensor.handle), numpy's is the array
- * (numpy/core/src/multiarray/dlpack.c). */
+/* The owner in a DLManagedTensor: PyTorch's struct begins with the tensor (ATen/DLConvertor.cpp:
+ * ATenDLMTensor.handle), numpy's is the array itself (numpy/core/src/multiarray/dlpack.c). */
 static bool refer_managed(
         struct gm_holders *graph, uint32_t from, uint64_t managed, uint64_t context_at)
 {
-	uint64_t words[2]; /* manager_ctx, deleter: in either of the two structs one after the other
-	                    */
+	uint64_t words[2]; /* manager_ctx, deleter: consecutive in both structs */
 	if (managed < 0x10000 || (managed & 7) ||
 	        !gm_image_try_read(graph->image, managed + context_at, words, sizeof(words)) ||
 	        words[0] < 0x10000 || (words[0] & 7) || !gm_is_code(graph, words[1]))
@@ -64,10 +62,11 @@ static bool refer_managed(
 	       refer_object_at(graph, from, managed + context_at);
 }
 
-/* What a std::function captured: in its own two words, or, where that is more, on the heap. */
+/* The captured values of a std::function: in its own two words, or on the heap if they are larger.
+ * */
 static void refer_captured(struct gm_holders *graph, uint32_t from, uint64_t function)
 {
-	uint64_t words[4]; /* two of the functor, manager, invoker */
+	uint64_t words[4]; /* two words of the functor, then manager and invoker */
 	if (!gm_image_try_read(graph->image, function, words, sizeof(words)) ||
 	        !gm_is_code(graph, words[2]) || !gm_is_code(graph, words[3]))
 		return;
@@ -84,11 +83,11 @@ void gm_graph_refer_memory_owner(
         struct gm_holders *graph, uint32_t number, const struct gm_storage *storage)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
-	/* A chunk of heap may be one step larger than was asked for: a rest that is too small for a
-	 * chunk stays with it. */
+	/* A heap chunk may be one step larger than requested: a remainder that is too small for a
+	 * chunk stays part of it. */
 	enum { STEP = 16 };
 	uint64_t context, first;
-	/* a std::unique_ptr<void, deleter>: libstdc++ has the deleter first */
+	/* a std::unique_ptr<void, deleter>: libstdc++ stores the deleter first */
 	if (!layout->storage.context || layout->lender.size_of == 0 ||
 	        !gm_image_try_u64(
 	                graph->image, storage->address + layout->storage.context + 8, &context) ||
@@ -108,7 +107,7 @@ static void refer_capsule(struct gm_holders *graph, uint32_t number, uint64_t ad
 	char name[32];
 	if (!gm_python_capsule(graph->python, address, &managed, name, sizeof(name)))
 		return;
-	/* who has taken the tensor over renames the capsule "used_dltensor" */
+	/* the consumer of the tensor renames the capsule to "used_dltensor" */
 	if (strcmp(name, "dltensor") == 0 || strcmp(name, "numpy_dltensor") == 0)
 		(void)refer_managed(graph, number, managed, GM_DLPACK_CONTEXT);
 	else if (strcmp(name, "dltensor_versioned") == 0 ||
@@ -116,11 +115,11 @@ static void refer_capsule(struct gm_holders *graph, uint32_t number, uint64_t ad
 		(void)refer_managed(graph, number, managed, GM_DLPACK_VERSIONED_CONTEXT);
 }
 
-/* Objects that the collector does not track, and that own more than Python knows of. */
+/* Objects that the collector does not track and that own references which Python does not know. */
 const char *const gm_graph_special_types[] = {"PyCapsule", "Reducer", "SavedTensor", NULL};
 enum owner { OTHER, CAPSULE, REDUCER, SAVED_TENSOR };
 
-/* What an object of this type owns beside what Python knows of; `known` remembers types. */
+/* The external references of an object of this type; `known` caches types. */
 static enum owner owner_of(
         struct gm_holders *graph, struct gm_map *known, uint64_t type, uint64_t object)
 {
@@ -148,7 +147,7 @@ void gm_graph_refer_untracked(struct gm_holders *graph)
 	for (size_t i = 0; i < graph->untracked.count && !graph->no_memory; i++) {
 		struct gm_graph_object object = graph->untracked.items[i];
 		uint64_t at = object.address + 8, start = at & ~(uint64_t)(PAGE - 1);
-		/* they mostly ascend: each page is read once */
+		/* mostly in ascending order, so each page is read once */
 		if (start != page_at && !gm_image_try_read(graph->image, start, page, sizeof(page)))
 			continue;
 		page_at = start;

@@ -1,9 +1,9 @@
 /*
- * PyTorch's C++ objects and what they refer to.
+ * PyTorch's C++ objects and their references.
  *
- * One scan finds every word that holds the address of a vtable of torch's libraries; where that
- * word starts an object that checks out (counts, fields), it is a vertex. A freed object does not:
- * its counts are zero, or the heap's own pointers lie over its first word.
+ * One scan finds every word that holds the address of a vtable of torch's libraries. If an object
+ * that passes the checks (counts, fields) begins at that word, it becomes a vertex. A freed object
+ * does not pass: its counts are zero, or the heap's own pointers have overwritten its first word.
  */
 #include "holders/native/native.h"
 
@@ -27,8 +27,8 @@ enum {
 
 /* --- finding objects -------------------------------------------------------------------------- */
 
-/* The part of a library's data that is read-only after relocation, where vtables are. A library
- * that was linked without such a part has them somewhere behind its code. */
+/* The part of a library's data that is read-only after relocation, which contains the vtables. In a
+ * library that was linked without such a part, they are somewhere after its code. */
 static bool vtable_range(
         struct gm_holders *graph, const char *prefix, struct gm_scan_range *ret_range)
 {
@@ -114,8 +114,8 @@ void gm_graph_meet_classes(struct gm_holders *graph, const struct gm_hit *hits, 
 			gm_classes_at(gm_torch_classes(graph->torch), hits[i].value);
 }
 
-/* In memory of CPython's allocator lie copies of an object's bytes, and what they left behind; the
- * objects themselves are made by operator new. */
+/* Memory of CPython's allocator can contain copies and remains of an object's bytes; the objects
+ * themselves are allocated by operator new. */
 static bool is_copy(struct gm_holders *graph, uint64_t address)
 {
 	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, address);
@@ -139,8 +139,8 @@ static void add_objects(struct gm_holders *graph, const struct gm_scan_result *h
 
 /* --- references ------------------------------------------------------------------------------- */
 
-/* A Python object that wraps a native one: both point at each other; who owns a count of whom is by
- * version. */
+/* A Python object that wraps a native one: each points at the other; which of them owns a reference
+ * depends on the version. */
 static void refer_wrapper(struct gm_holders *graph, uint32_t native, uint64_t python,
         bool python_holds, bool holds_python, size_t cdata)
 {
@@ -159,12 +159,12 @@ static void refer_wrapper(struct gm_holders *graph, uint32_t native, uint64_t py
 }
 
 /*
- * ViewInfo's rev_view_fn_, a std::function, may keep a tensor in what it captured: on the heap,
- * where that is not trivially copied (libstdc++ <bits/std_function.h>).
+ * ViewInfo's rev_view_fn_, a std::function, may hold a tensor in its captured values; these are on
+ * the heap unless they are trivially copyable (libstdc++ <bits/std_function.h>).
  */
 enum { MAX_CAPTURED = 256, MAX_CAPTURED_DEPTH = 16 };
 
-/* A view of a view has a function that captured that one's function. */
+/* For a view of a view, the function has captured the first view's function. */
 static void refer_captured(
         struct gm_holders *graph, uint32_t from, uint64_t function, unsigned depth)
 {
@@ -254,7 +254,7 @@ struct gm_native_owner *gm_static_owner(enum gm_torch_static kind)
 	return gm_native_owner_create((struct gm_native_part){.form = forms[kind]});
 }
 
-/* Autocast owns the weights that it has cast. */
+/* Autocast owns its cached casts of weights. */
 static void refer_static(void *context, enum gm_torch_static kind, uint64_t address, uint64_t word)
 {
 	struct gm_holders *graph = context;

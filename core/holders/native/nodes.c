@@ -1,6 +1,6 @@
 /*
- * What the nodes of the autograd graph refer to: the tensors that they saved, the nodes before
- * them, contexts of Python functions, hooks and metadata.
+ * The references of the nodes of the autograd graph: saved tensors, next nodes, contexts of Python
+ * functions, hooks and metadata.
  */
 #include "holders/native/nodes.h"
 
@@ -21,7 +21,8 @@ enum {
 	MAX_VECTOR_BYTES = 1 << 20,
 };
 
-/* How much memory a node has; where the heap does not tell, the base class and a little. */
+/* The size of a node; if the heap does not show it, the size of the base class and a little more.
+ * */
 static size_t node_bytes(struct gm_holders *graph, uint64_t node)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
@@ -31,7 +32,7 @@ static size_t node_bytes(struct gm_holders *graph, uint64_t node)
 	               : layout->node.size_of + 512u;
 }
 
-/* saved_tensors_hooks: SavedVariable keeps a hooks object, which owns three Python objects. */
+/* saved_tensors_hooks: SavedVariable has a hooks object, which owns three Python objects. */
 static void refer_hooks_object(struct gm_holders *graph, uint32_t from, uint64_t hooks)
 {
 	const struct gm_class *class = gm_graph_class_at(graph, hooks);
@@ -47,21 +48,21 @@ static void refer_hooks_object(struct gm_holders *graph, uint32_t from, uint64_t
 			        graph, from, hooks + fields[i], GM_REF_SAVED, fields[i]);
 }
 
-/* Where words of a node are, as references to tensors tell it (GM_REF_SAVED's extra). */
+/* Where in a node the words are, for the references to tensors (the `extra` of GM_REF_SAVED). */
 struct place {
 	enum gm_reference kind;
 	uint32_t offset;
 	bool owns_nodes;
-	/* 0: any word may be a tensor's. Else the first of each so many bytes is
-	 * SavedVariable::data_, and the others are none's: a weak pointer may lead where a node was
-	 * and a tensor is now. */
+	/* 0: any word may be a tensor's. Otherwise only the first word of each such element is one
+	 * (SavedVariable::data_). The other words are not: a weak pointer may point where a node
+	 * was and where a tensor is now. */
 	uint16_t stride;
-	/* Of the node whose own memory it is; NULL: it is not, or any word counts. */
+	/* The node if this is its own memory; NULL if it is not, or if any word counts. */
 	const struct gm_class *class;
 };
 
-/* Words of a node's own memory, or of a vector that it owns. A std::shared_ptr<Node> cannot be
- * determined from a std::weak_ptr, so nodes count only where the class is known to own one
+/* Words in a node's own memory, or in a vector that it owns. A std::shared_ptr<Node> cannot be told
+ * from a std::weak_ptr, so references to nodes count only for a class that is known to own one
  * (CopySlices). */
 static void refer_words(struct gm_holders *graph, uint32_t from, uint64_t address,
         const uint64_t *words, size_t count, const struct place *place)
@@ -93,7 +94,8 @@ static void refer_words(struct gm_holders *graph, uint32_t from, uint64_t addres
 	}
 }
 
-/* Reads [first, last) and refers its words; a std::vector's memory. */
+/* Reads [first, last), the node's memory or that of a std::vector, and adds references for its
+ * words. */
 static void refer_vector(struct gm_holders *graph, uint32_t from, uint64_t first, uint64_t last,
         const struct place *place)
 {
@@ -126,8 +128,8 @@ static void refer_node_members(
 			        words + (variable - start) / 8, 1, &place);
 		return;
 	}
-	/* the heap hands out sizes of 8 above a multiple of 16: the last word may be behind the
-	 * node's end and hold what was there before; a SavedVariable is longer than a word */
+	/* chunk sizes are 8 above a multiple of 16: the last word may be after the node's end and
+	 * stale; a SavedVariable is longer than a word */
 	count--;
 	const struct place here = {GM_REF_SAVED, (uint32_t)start,
 	        strcmp(gm_class_name(node->class), "CopySlices") == 0, 0, node->class};
@@ -143,8 +145,8 @@ static void refer_node_members(
 }
 
 /*
- * torch._C._autograd.SavedTensor (2.15), in which a checkpoint keeps its inputs, is a pybind11
- * instance, which points to a SavedVariable.
+ * torch._C._autograd.SavedTensor (2.15), in which a checkpoint stores its inputs, is a pybind11
+ * instance that points to a SavedVariable.
  */
 void gm_graph_refer_saved_tensor(struct gm_holders *graph, uint32_t from, uint64_t instance)
 {
@@ -156,8 +158,8 @@ void gm_graph_refer_saved_tensor(struct gm_holders *graph, uint32_t from, uint64
 		refer_vector(graph, from, address, address + size, &saved);
 }
 
-/* A node that has counts and its Python object, which point at each other: who owns whom was read
- * with the node. */
+/* A node with counts, and its Python object, which point at each other. Which of them owns the
+ * other was read with the node. */
 static void refer_python(
         struct gm_holders *graph, uint32_t number, const struct gm_node *node, uint16_t cdata)
 {
@@ -201,8 +203,8 @@ void gm_graph_refer_node(struct gm_holders *graph, uint32_t number, const struct
 		        (bounds[1] - bounds[0]) % layout->saved.size_of == 0)
 			refer_vector(graph, object, bounds[0], bounds[1], &saved);
 	}
-	/* the Python object that `tensor.grad_fn` gave out; until 2.12 the node knows it without
-	 * owning it */
+	/* the Python object that `tensor.grad_fn` returned; until 2.12 the node has a pointer to it
+	 * but does not own it */
 	uint64_t object, back;
 	if (layout->node.counts && graph->python && node->python_object == 0)
 		refer_python(graph, number, node, layout->python.function_cdata);

@@ -9,8 +9,7 @@ const struct gm_class *gm_graph_class_at(struct gm_holders *graph, uint64_t obje
 	return gm_classes_at(gm_torch_classes(graph->torch), vtable);
 }
 
-/* A Python object that a C++ object owns: a vertex even where Python's collector does not know
- * it. */
+/* A Python object that a C++ object owns: a vertex even if Python's collector does not track it. */
 void gm_graph_refer_python_by(struct gm_holders *graph, uint32_t from, uint64_t word,
         enum gm_reference kind, uint32_t extra)
 {

@@ -11,7 +11,7 @@ static void part_deinit(struct gm_native_part *part)
 	free((char *)(uintptr_t)part->of);
 }
 
-/* The part with copies of its names. */
+/* The part, with copies of its names. */
 static bool part_copy(const struct gm_native_part *from, struct gm_native_part *ret_part)
 {
 	struct gm_native_part made = *from;
@@ -67,7 +67,7 @@ void gm_native_owner_release(struct gm_native_owner *owner)
 	free(owner);
 }
 
-/* Item 2 before item 10. */
+/* Item 2 is before item 10. */
 static int compare_texts(const char *left, const char *right)
 {
 	return strverscmp(left ? left : "", right ? right : "");

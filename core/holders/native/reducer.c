@@ -1,14 +1,14 @@
 /*
- * The buckets that DistributedDataParallel gathers gradients in, as references of its Reducer's
+ * The buckets in which DistributedDataParallel collects gradients, as references of its Reducer's
  * Python object.
  *
- * c10d::Reducer (torch/csrc/distributed/c10d/reducer.hpp) has no vtable; its Python object is a
+ * c10d::Reducer (torch/csrc/distributed/c10d/reducer.hpp) has no vtable. Its Python object is a
  * pybind11 instance, which points to it. It begins with a mutex and then `std::vector<at::Tensor>
- * params_`; that one shows that it is what its type says. Behind it stands, at a place that differs
- * between versions, `std::vector<Bucket> buckets_`. A Bucket begins with the flat tensor
- * `gradients`, and then has vectors: bucket_views_in, bucket_views_out, variables; further on the
- * future of its all-reduce. All of these own what they point to. The model's parameters, which the
- * Reducer holds as well, are left to promote.c: they have better names.
+ * params_`; the contents of that vector confirm the type. After it, at an offset that depends on
+ * the version, is `std::vector<Bucket> buckets_`. A Bucket begins with the flat tensor `gradients`,
+ * and then has vectors: bucket_views_in, bucket_views_out, variables; further on is the future of
+ * its all-reduce. The bucket owns all of these. References to the model's parameters, which the
+ * Reducer holds as well, are added by promote.c, which has better names for them.
  */
 #include "holders/native/reducer.h"
 
@@ -22,7 +22,7 @@
 
 enum {
 	LARGEST_REDUCER = 4096,
-	MAX_WORDS = 1 << 20, /* of one vector: as many parameters */
+	MAX_WORDS = 1 << 20, /* most items of one vector: the number of parameters */
 	BUCKET_VECTORS = 3,
 	FUTURE_WORDS = 32,
 	BUCKET_VECTORS_FROM = 8,
@@ -36,7 +36,7 @@ static uint32_t tensor_at(struct gm_holders *graph, uint64_t address)
 	               : (uint32_t)GM_NO_VERTEX;
 }
 
-/* The words of a vector; NULL: it is none, empty or too large. */
+/* The words of a vector; NULL if this is not a vector, or it is empty or too large. */
 static uint64_t *vector_words(struct gm_holders *graph, const uint64_t bounds[3], size_t *ret_count)
 {
 	if (!gm_is_vector(graph, bounds, sizeof(uint64_t)) ||
@@ -84,7 +84,7 @@ static void refer(struct gm_holders *graph, uint32_t from, uint64_t tensor, uint
 	gm_graph_refer_native(graph, from, 0, to, word, "native_heap", owner, false);
 }
 
-/* The items of a field, as buckets.c has them. */
+/* The items of a field, in the same way as in buckets.c. */
 static void refer_tensors(struct gm_holders *graph, uint32_t from, const uint64_t *words,
         size_t count, uint64_t address, struct gm_native_part field)
 {
@@ -103,8 +103,8 @@ static void refer_vector(struct gm_holders *graph, uint32_t from, const uint64_t
 		refer_tensors(graph, from, words, count, bounds[0], field);
 }
 
-/* gradients, then three vectors; the second of these is empty where gradients are no views of the
- * bucket */
+/* gradients, then three vectors; the second one is empty if gradients are not views of the bucket
+ * */
 static bool is_bucket(struct gm_holders *graph, const uint64_t *words, size_t left)
 {
 	return left >= 1 + 3 * BUCKET_VECTORS && tensor_at(graph, words[0]) != GM_NO_VERTEX &&
@@ -133,8 +133,8 @@ static void refer_list(
 		refer(graph, from, words[i], bounds[0] + 8 * i, field);
 }
 
-/* Bucket::future_work: the future of the all-reduce has its result, the bucket's own tensor, in a
- * list. */
+/* Bucket::future_work: the result of the all-reduce's future is a list with the bucket's own
+ * tensor. */
 static void refer_future(struct gm_holders *graph, uint32_t from, uint64_t future, unsigned bucket)
 {
 	uint64_t words[FUTURE_WORDS];
@@ -163,7 +163,7 @@ static void refer_buckets(
 	}
 }
 
-/* A pybind11 instance is not tracked by the collector: it stands behind what is. */
+/* The collector does not track a pybind11 instance: it comes after the tracked objects. */
 void gm_graph_refer_reducer(struct gm_holders *graph, uint32_t from, uint64_t instance)
 {
 	uint64_t address;

@@ -1,6 +1,6 @@
 /*
- * What tensors other than plain ones are made of: a sparse tensor's indices and values, what vmap
- * and grad of torch.func wrap, a quantizer's scales; and forward-mode gradients.
+ * The parts of special tensors: a sparse tensor's indices and values, the tensors that vmap and
+ * grad of torch.func wrap, a quantizer's scales; and forward-mode gradients.
  */
 #include "holders/native/tensor_parts.h"
 
@@ -29,7 +29,8 @@ const char *gm_graph_part_name(struct gm_holders *graph, const struct gm_edge *e
 	return class ? gm_torch_part_name(class->linkage_name, edge->extra) : NULL;
 }
 
-/* Words of an object that are tensors. Each is one reference, whoever else leads to the object. */
+/* Words of an object that are tensors. Each is one reference, even if another path also leads to
+ * the object. */
 static void refer_words(struct gm_holders *graph, uint32_t from, uint64_t address,
         const uint64_t *words, size_t count, uint32_t extra)
 {
@@ -54,14 +55,14 @@ static void refer_quantizer(struct gm_holders *graph, uint32_t from, uint64_t qu
 	refer_words(graph, from, quantizer, words, size / 8, IN_QUANTIZER);
 }
 
-/* std::shared_ptr<ForwardGrad>: it maps levels to tensors. */
+/* std::shared_ptr<ForwardGrad>, which maps levels to tensors. */
 static void refer_tangents(struct gm_holders *graph, uint32_t from, uint64_t meta, size_t size)
 {
 	uint64_t words[MAX_PART_BYTES / 8], node;
 	if (size > sizeof(words) || !gm_image_try_read(graph->image, meta, words, size))
 		return;
 	for (size_t i = 1; i + 1 < size / 8; i++) {
-		/* made by std::make_shared: its control block is right before it */
+		/* created by std::make_shared: its control block is directly before it */
 		if (words[i] < 0x10000 || words[i + 1] + 16 != words[i])
 			continue;
 		const struct gm_class *class = gm_graph_class_at(graph, words[i + 1]);

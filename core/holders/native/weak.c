@@ -1,6 +1,6 @@
 /*
- * Fields of PyTorch's C++ objects that know an object without owning it: a std::weak_ptr, a pointer
- * back to a wrapper, a wrapper's pointer that is only borrowed.
+ * Fields of PyTorch's C++ objects that refer to an object without owning it: a std::weak_ptr, a
+ * pointer back to a wrapper, a wrapper's borrowed pointer.
  */
 #include "holders/native/weak.h"
 
@@ -8,8 +8,9 @@
 #include "holders/unattributed/unattributed.h"
 #include "holders/native/object.h"
 
-/* Until 2.12 a std::shared_ptr<Node> is the node and its control block; other words that point at a
- * node own nothing. Nor does AutogradMeta::grad_accumulator_, a weak pointer in all versions. */
+/* Until 2.12 a std::shared_ptr<Node> has two words, the node and its control block; single words
+ * that point at a node own nothing. AutogradMeta::grad_accumulator_ is a weak pointer in all
+ * versions. */
 static bool owns_no_node(struct gm_holders *graph, const struct gm_hit *hit)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
@@ -29,7 +30,8 @@ bool gm_graph_is_weak_field(struct gm_holders *graph, const struct gm_hit *hit, 
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
 	if (graph->vertices.items[vertex].kind == GM_VERTEX_NODE && owns_no_node(graph, hit))
 		return true;
-	/* by the object's own kind: what lies behind a small one is another's */
+	/* checked by the object's own kind, because memory after a small object belongs to another
+	 * one */
 	const struct {
 		enum gm_vertex_kind kind;
 		uint16_t offset;
@@ -41,7 +43,7 @@ bool gm_graph_is_weak_field(struct gm_holders *graph, const struct gm_hit *hit, 
 		if (owner != GM_NO_VERTEX && graph->vertices.items[owner].kind == fields[i].kind)
 			return true;
 	}
-	/* until 2.9 a wrapper that the tensor owns has a pointer that it only borrows
+	/* until 2.9, a wrapper that the tensor owns has a borrowed pointer to the tensor
 	 * (c10::MaybeOwned) */
 	uint32_t wrapper = gm_graph_find(graph,
 	        hit->address - layout->python.tensor_cdata - 8 * layout->python.tensor_maybe_owned);

@@ -9,7 +9,7 @@
 
 enum { MAX_ALSO = 8 };
 
-/* A module's part has the module in its own name: it takes the module's place. */
+/* The name of a module's part includes the module, so it replaces the module in the path. */
 static bool replaces(uint8_t upper, uint8_t lower)
 {
 	return upper == GM_PART_MODULE &&

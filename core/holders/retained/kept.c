@@ -1,7 +1,7 @@
 /*
- * What keeps blocks, for sums by category: a module's buffers, an optimizer's state, the workspaces
- * of cuBLAS. Known by who refers to them (parts.c), so exact where the references were read; of
- * what else they may be nothing is said.
+ * Holders of blocks, for the sums by category: a module's buffers, an optimizer's state, the
+ * workspaces of cuBLAS. They are identified by their referrers (parts.c), so they are exact if the
+ * references were read. Other blocks get no category here.
  */
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ static uint8_t begun_by(const struct gm_reach *reach, const struct gm_reach_edge
 	return variable && variable->workspace ? WORKSPACE : 0;
 }
 
-/* From a Python tensor to its memory; and an optimizer may have lists and dicts of tensors
+/* From a Python tensor to its memory. An optimizer may also have lists and dicts of tensors
  * (LBFGS). */
 static bool goes_on(const struct gm_reach_edge *edge, uint8_t marks)
 {

@@ -1,5 +1,5 @@
-/* What the nodes of the tree of `retained` are called: parts of variables, modules by their paths,
- * sharers. */
+/* Names for the nodes of `retained`'s tree: parts of variables, modules with their paths, sharers.
+ * */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "holders/retained/builder.h"
 #include "holders/retained/variables.h"
 
-/* "layers.3.mlp": a module's child with those above it. */
+/* "layers.3.mlp": a submodule with the modules above it. */
 static char *module_path(struct gm_retained_builder *builder, uint32_t number)
 {
 	const char *names[GM_RETAINED_DEPTH];
@@ -37,7 +37,7 @@ static struct gm_retained_name plain_name(enum gm_retained_form form, uint32_t c
 	return (struct gm_retained_name){.form = form, .count = count};
 }
 
-/* `items`: of a container. */
+/* `items`: the items of a container. */
 static struct gm_retained_name element_name(
         struct gm_retained_builder *builder, struct gm_step step, uint32_t items)
 {
@@ -101,7 +101,7 @@ static int by_name(const void *a, const void *b)
 	return order ? order : strcmp(left->of ? left->of : "", right->of ? right->of : "");
 }
 
-/* Sharers by their names, what is no variable last. */
+/* Names of the sharers; those that are not variables come last. */
 static struct gm_retained_name shared_name(struct gm_retained_builder *builder, uint32_t set)
 {
 	const struct gm_sharing *sharing = builder->sharing;

@@ -46,7 +46,7 @@ static uint32_t descend(
 	return node;
 }
 
-/* Items that have no name are counted. */
+/* Items without a name are counted. */
 static bool is_counted(struct gm_step step)
 {
 	return step.part == GM_PART_ITEM || (step.part == GM_PART_KEY && step.name == 0);
@@ -56,7 +56,7 @@ void gm_retained_place_vertices(struct gm_retained_builder *builder)
 {
 	const struct gm_sharing *sharing = builder->sharing;
 	const struct gm_reach *reach = builder->reach;
-	/* in the order of the dominators' tree: the children of a vertex stand after it */
+	/* in the order of the dominator tree: the children of a vertex come after it */
 	for (uint32_t i = 0; i < reach->reached_count; i++) {
 		uint32_t v = reach->order[i];
 		if (v == 0)
@@ -76,7 +76,7 @@ void gm_retained_place_vertices(struct gm_retained_builder *builder)
 			builder->places[v] = builder->places[top];
 			uint32_t set = sharing->set_of[v];
 			bool graph = set && sharing->sets.items[set].graph;
-			/* parts of one graph are one thing */
+			/* parts of one graph are shown as one */
 			if (set && (top == 0 || !graph ||
 			                   !gm_paths_through_graph(builder->paths, 0, top))) {
 				struct gm_step step = {
@@ -92,7 +92,7 @@ void gm_retained_place_vertices(struct gm_retained_builder *builder)
 	gm_array_deinit(&stack);
 }
 
-/* The node of a block: the end of the way to it. */
+/* The node of a block: the end of its path. */
 static uint32_t node_of_block(
         struct gm_retained_builder *builder, const struct gm_reach_block *block)
 {
@@ -122,7 +122,7 @@ static void count_block(
 	}
 }
 
-/* What nothing was found to hold is told by its tensors: "float32 [4198400]". */
+/* A block without a known holder is described by its tensors: "float32 [4198400]". */
 static struct gm_step step_of_tensor(
         struct gm_retained_builder *builder, const struct gm_block_note *note)
 {

@@ -1,7 +1,7 @@
 /*
- * What each edge is to a user: each marked Python object is visited once more, with the names of
- * its references, and what PyTorch keeps in plain dicts (a module's parameters, an optimizer's
- * state) is known by the class of their owner.
+ * Finds what each edge means to a user. Each marked Python object is visited once more, with the
+ * names of its references. What PyTorch stores in plain dicts (a module's parameters, an
+ * optimizer's state) is recognized by the class of their owner.
  */
 #include "holders/retained/parts.h"
 
@@ -18,16 +18,16 @@ enum {
 	LINK_UNKNOWN = 0xff,
 	PART_UNDECIDED = 0xff,
 	LINK_BY_OBJECT =
-	        0xfe, /* a dict's value whose key is no string; `name` is the key's vertex + 1 */
+	        0xfe, /* a dict's value whose key is not a string; `name` is the key's vertex + 1 */
 };
 
-/* What a dict is for. */
+/* The purpose of a dict. */
 enum role { ROLE_NONE, ROLE_MODULES, ROLE_PARAMETERS, ROLE_BUFFERS, ROLE_STATE, ROLE_ENTRY };
 
 struct visiting {
 	struct gm_reach *reach;
 	uint32_t first, last; /* edges of the object, sorted by `to` */
-	uint64_t key;         /* the dict's key that was visited last */
+	uint64_t key;         /* the key of the dict that was visited last */
 };
 
 static int by_to(const void *a, const void *b)
@@ -109,7 +109,7 @@ static bool is_a(const struct gm_reach *reach, uint32_t vertex, const char *type
 	                                     reach->graph->vertices.items[at].address, type);
 }
 
-/* torch.nn.Module keeps its parts in three dicts (torch/nn/modules/module.py), an optimizer its
+/* torch.nn.Module stores its parts in three dicts (torch/nn/modules/module.py), an optimizer its
  * state in one (torch/optim/optimizer.py). */
 static enum role role_of_attribute(
         const struct gm_reach *reach, const struct gm_reach_edge *edge, uint32_t owner)
@@ -145,7 +145,8 @@ static enum gm_part part_of_key(enum role role)
 	}
 }
 
-/* Attributes, and which dicts they make special; `owners` is by vertex: whose __dict__ it is. */
+/* Attributes, and which of them are special dicts; `owners`, by vertex, is the object whose
+ * __dict__ it is. */
 static void find_roles(struct gm_reach *reach, const uint32_t *owners, uint8_t *roles)
 {
 	for (size_t i = 0; i < reach->edges.count; i++) {
@@ -173,7 +174,7 @@ static void find_roles(struct gm_reach *reach, const uint32_t *owners, uint8_t *
 	}
 }
 
-/* For a frame that runs no more, which a traceback keeps, or of a generator. */
+/* For a frame that does not run any more, which a traceback retains, or of a generator. */
 static void name_kept_local(struct gm_reach *reach, struct gm_reach_edge *edge)
 {
 	uint64_t frame = reach->graph->vertices.items[reach->vertices.items[edge->from]].address;
@@ -258,16 +259,17 @@ static enum gm_part part_of_native(struct gm_reach *reach, struct gm_reach_edge 
 	}
 }
 
-/* How far a reference is, as a user sees it. What a module has is named by the module, before any
- * other who has it. */
+/* The distance of a reference, as a user sees it. A module's part gets its name from the module,
+ * before any other holder. */
 static uint8_t length_of(const struct gm_reach *reach, const struct gm_reach_edge *edge)
 {
-	if (edge->reference == GM_REF_NATIVE) /* what C++ has besides is told by who else has it */
+	if (edge->reference == GM_REF_NATIVE) /* other things that C++ holds get their names from
+	                                         their other holders */
 		return 8;
 	switch ((enum gm_part)edge->part) {
 	case GM_PART_VARIABLE:
 		return edge->length;
-	case GM_PART_INTERNAL_EDGE: /* a caller's frame is nearer than one that it called */
+	case GM_PART_INTERNAL_EDGE: /* a calling frame is nearer than the frames that it called */
 		return name_is(reach, edge, "tb_next") || name_is(reach, edge, "f_back") ? 4 : 0;
 	case GM_PART_MODULE:
 	case GM_PART_PARAMETER:

@@ -27,8 +27,8 @@ static uint32_t extend(
 	return (uint32_t)*slot;
 }
 
-/* What is the same twice in a row is reported once: a linked list, a list of lists. Ways through
- * the graph of autograd are told by the node at their end that saved something. */
+/* Repeated steps are shown once: a linked list, a list of lists. A path through the autograd graph
+ * is shown by the node at its end that saved something. */
 static uint32_t extend_by_edge(
         struct gm_paths *paths, uint32_t before, const struct gm_reach_edge *edge, bool *no_memory)
 {
@@ -125,7 +125,7 @@ size_t gm_paths_between(const struct gm_paths *paths, uint32_t from, uint32_t to
 	return count;
 }
 
-/* Where a parameter is in its module: "layers", "3", "weight". */
+/* The path of a parameter in its module: "layers", "3", "weight". */
 static size_t add_parameter_place(
         const struct gm_paths *paths, uint32_t vertex, struct gm_step *ret_steps, size_t capacity)
 {
@@ -158,7 +158,7 @@ size_t gm_paths_grouped(const struct gm_paths *paths, uint32_t from, uint32_t to
 			                                                      : GM_PART_PARAMETERS};
 			while (i <= end)
 				ret_steps[made++] = steps[i++];
-			i -= !grad; /* .grad is told by the group */
+			i -= !grad; /* .grad is shown by the group */
 			continue;
 		}
 		if (steps[i].part == GM_PART_STATE && i + 1 < count &&

@@ -33,7 +33,7 @@ static void refer_block(struct gm_reach *reach, const struct gm_storage *storage
 		gm_reach_add_edge(reach, edge);
 }
 
-/* Each storage in host memory is a block of its own, unless it is within another's memory. */
+/* Each storage in host memory is a block of its own, unless it is within the memory of another. */
 static void add_host_blocks(struct gm_reach *reach, const uint32_t *sorted, size_t count)
 {
 	struct gm_holders *graph = reach->graph;
@@ -50,7 +50,7 @@ static void add_host_blocks(struct gm_reach *reach, const uint32_t *sorted, size
 	}
 }
 
-/* The allocator's blocks in use, and the storages whose memory begins in each. */
+/* The allocator's used blocks, and the storages whose memory begins in each. */
 static void add_device_blocks(struct gm_reach *reach, const uint32_t *sorted, size_t count)
 {
 	struct gm_holders *graph = reach->graph;

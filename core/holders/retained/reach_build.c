@@ -24,7 +24,7 @@ enum {
 
 /* --- marking ---------------------------------------------------------------------------------- */
 
-/* Backwards from the storages; a root's references become names of variables. */
+/* Goes backwards from the storages. A root's references become names of variables. */
 static void mark_all(struct gm_reach *reach)
 {
 	struct gm_holders *graph = reach->graph;
@@ -72,9 +72,9 @@ static bool is_cell(struct gm_reach *reach, uint32_t vertex)
 	       strcmp(type, "cell") == 0;
 }
 
-/* A variable that functions share is a cell. Where the function that has the variable is in
- * progress, the variable is what holds the cell's content: to delete it empties the cell, whoever
- * holds the cell itself. */
+/* A variable that functions share is a cell. While the function that has the variable runs, the
+ * variable counts as the holder of the cell's content: deleting it empties the cell, whoever else
+ * refers to the cell. */
 static bool mark_cells(struct gm_reach *reach, bool *cells)
 {
 	bool any = false;
@@ -119,11 +119,11 @@ static void add_variables(struct gm_reach *reach)
 	reach->edges.count = kept;
 }
 
-/* --- what C++ keeps --------------------------------------------------------------------------- */
+/* --- holders in C++ --------------------------------------------------------------------------- */
 
 struct statics {
 	struct gm_reach *reach;
-	uint32_t variables[GM_STATIC_AUTOCAST + 1]; /* vertices; 0: not made yet */
+	uint32_t variables[GM_STATIC_AUTOCAST + 1]; /* vertices; 0: not created yet */
 };
 
 static uint32_t block_vertex(const struct gm_reach *reach, uint64_t address)
@@ -165,7 +165,7 @@ static void add_static(void *context, enum gm_torch_static kind, uint64_t addres
 	gm_reach_add_edge(reach, edge);
 }
 
-/* What C++ holds, each reported once: all that autocast has cast is one. */
+/* The holders in C++, each reported once: all casts of autocast are one holder. */
 static void add_natives(struct gm_reach *reach)
 {
 	const struct gm_holders *graph = reach->graph;
@@ -204,7 +204,7 @@ static void add_statics(struct gm_reach *reach)
 		reach->no_memory = true;
 }
 
-/* Sorts the edges by where they start. */
+/* Sorts the edges by source. */
 static void sort_edges(struct gm_reach *reach)
 {
 	size_t count = reach->edges.count;
@@ -228,14 +228,14 @@ static void sort_edges(struct gm_reach *reach)
 	reach->edges.capacity = count + 1;
 }
 
-/* --- the nearest way from the root ------------------------------------------------------------ */
+/* --- the shortest path from the root ---------------------------------------------------------- */
 
 static bool is_shorter(uint32_t length, uint32_t than)
 {
 	return than == NOT_REACHED || length < than;
 }
 
-/* Dijkstra's, with one list for each of the few lengths ahead. */
+/* Dijkstra's algorithm, with one list for each of the few distances ahead. */
 static void find_tree(struct gm_reach *reach)
 {
 	GM_ARRAY(uint32_t) ahead[MAX_LENGTH + 1] = {0};
@@ -258,7 +258,7 @@ static void find_tree(struct gm_reach *reach)
 			uint32_t at = ahead[slot].items[i];
 			waiting--;
 			if (distances[at] != distance)
-				continue; /* a shorter way was found since */
+				continue; /* a shorter path has been found since */
 			reach->order[reach->reached_count++] = at;
 			for (uint32_t e = reach->first[at]; e < reach->first[at + 1]; e++) {
 				const struct gm_reach_edge *edge = &reach->edges.items[e];
@@ -280,8 +280,8 @@ static void find_tree(struct gm_reach *reach)
 
 /* --- completeness ----------------------------------------------------------------------------- */
 
-/* A storage, its tensors and the Python objects around them: are as many references found as they
- * count, guesses aside? */
+/* For a storage, its tensors and the Python objects around them: were as many references found as
+ * they count, without conservative ones? */
 static bool is_complete(struct gm_reach *reach, uint32_t graph_vertex, unsigned depth)
 {
 	struct gm_holders *graph = reach->graph;

@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 
-/* Marks what `start` reaches; `stack` has room for all. */
+/* Marks everything that `start` reaches; `stack` has capacity for all vertices. */
 static void flood(struct gm_reach *reach, uint32_t start, bool *reached, uint32_t *stack)
 {
 	uint32_t depth = 0;
@@ -27,8 +27,8 @@ static void flood(struct gm_reach *reach, uint32_t start, bool *reached, uint32_
 	}
 }
 
-/* Is its count higher than what was found, but for `without`? Unknown counts are, where nothing was
- * found. */
+/* Is the object's count higher than the references that were found, without `without`? If the count
+ * is unknown: were none found? */
 bool gm_reach_lacks_references(struct gm_reach *reach, uint32_t vertex, uint64_t without)
 {
 	uint64_t refcount;
@@ -44,7 +44,8 @@ static bool lacks_references(struct gm_reach *reach, uint32_t vertex)
 	return gm_reach_lacks_references(reach, vertex, 0);
 }
 
-/* The vertices that `reached` lacks, in the order in which a depth-first search leaves them. */
+/* The vertices that are not in `reached`, in the order in which a depth-first search leaves them.
+ * */
 static uint32_t leave_order(struct gm_reach *reach, const bool *reached, uint32_t count,
         uint32_t *stack, uint32_t *next, uint32_t *ret_order)
 {
@@ -80,24 +81,24 @@ static uint32_t leave_order(struct gm_reach *reach, const bool *reached, uint32_
 	return made;
 }
 
-/* What garbage refers to is not kept by it: the collector takes it away. */
+/* Garbage does not retain what it refers to: the collector will free it. */
 static void drop_garbage_references(struct gm_reach *reach, const bool *reached, uint32_t count)
 {
 	for (size_t i = 0; i < reach->edges.count; i++) {
 		struct gm_reach_edge *edge = &reach->edges.items[i];
 		if (edge->from < count && edge->to < count && !reached[edge->from] &&
 		        reached[edge->to])
-			edge->to =
-			        edge->from; /* an edge to itself is none; the order of all stays */
+			edge->to = edge->from; /* an edge to itself does not count; all other edges
+			                          keep their order */
 	}
 }
 
 /*
- * Where a count says that there are more references than were found, something unknown holds the
- * object, beside what was found or alone. Objects that neither a variable nor that reaches hold
- * each other: garbage. Of each group of garbage one object is given to the root: the first in the
- * reverse of the order in which a depth-first search leaves them belongs to a cycle that no other
- * one reaches.
+ * If a count shows that there are more references than were found, an unknown holder refers to the
+ * object, in addition to the known ones or alone. Objects that refer to each other and cannot be
+ * reached from a variable or such an object are garbage. From each group of garbage, one object is
+ * attached to the root: the first in reverse order of leaving in a depth-first search, which is in
+ * a cycle that no other cycle reaches.
  */
 void gm_reach_add_missing(struct gm_reach *reach)
 {
@@ -117,7 +118,7 @@ void gm_reach_add_missing(struct gm_reach *reach)
 		struct gm_reach_edge edge = {.from = missing, .to = v};
 		gm_reach_add_edge(reach, edge);
 	}
-	/* the new edges are not sorted in: they start behind */
+	/* the new edges are not sorted: they come after the others */
 	for (size_t i = reach->first[count]; i < reach->edges.count && !reach->no_memory; i++)
 		if (reach->edges.items[i].from == missing && missing)
 			flood(reach, reach->edges.items[i].to, reached, stack);

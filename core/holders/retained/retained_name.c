@@ -40,8 +40,8 @@ bool gm_retained_name_copy(const struct gm_retained_name *from, struct gm_retain
 	return whole;
 }
 
-/* What has no text stands before what has one; numbers in texts count as numbers: "layers.9" stands
- * before "layers.10". */
+/* Nodes without text come before those with text. Numbers in text are compared as numbers:
+ * "layers.9" comes before "layers.10". */
 static int compare_texts(const char *left, const char *right)
 {
 	if (!left || !right)

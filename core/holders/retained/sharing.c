@@ -10,7 +10,7 @@
 
 enum { MAX_SETS = 1 << 20 };
 
-/* --- the dominators' tree --------------------------------------------------------------------- */
+/* --- the dominator tree ----------------------------------------------------------------------- */
 
 static bool number_tree(struct gm_sharing *sharing, const uint32_t *dominators)
 {
@@ -55,7 +55,7 @@ static bool dominates(const struct gm_sharing *sharing, uint32_t a, uint32_t b)
 	return sharing->before[a] <= sharing->before[b] && sharing->after[b] <= sharing->after[a];
 }
 
-/* The child of `top` that dominates `below`, which is in its tree. */
+/* The child of `top` that dominates `below`, in the dominator tree of `top`. */
 static uint32_t branch_of(const struct gm_sharing *sharing, uint32_t top, uint32_t below)
 {
 	uint32_t low = sharing->child_first[top], high = sharing->child_first[top + 1];
@@ -71,7 +71,7 @@ static uint32_t branch_of(const struct gm_sharing *sharing, uint32_t top, uint32
 
 /* --- sets ------------------------------------------------------------------------------------- */
 
-/* A sharer has two numbers: the odd one where it holds through the graph of autograd only. */
+/* A sharer has two numbers: the odd one if it holds only through the autograd graph. */
 static uint32_t element(struct gm_sharing *sharing, struct gm_step step)
 {
 	bool is_new;
@@ -95,7 +95,7 @@ static bool set_is(const struct gm_sharing *sharing, uint32_t set, const uint32_
 	               0;
 }
 
-/* The number of the set of these members, ascending. */
+/* The number of the set with these members, in ascending order. */
 static uint32_t set_number(
         struct gm_sharing *sharing, const uint32_t *members, uint32_t count, bool more, bool graph)
 {
@@ -155,11 +155,11 @@ static uint32_t unite(struct gm_sharing *sharing, uint32_t a, uint32_t b)
 		j += y <= x;
 	}
 	uint32_t united = set_number(sharing, members, count, more, false);
-	*known = united; /* set_number puts into other tables: the pointer holds */
+	*known = united; /* set_number adds to other tables: the pointer stays valid */
 	return united;
 }
 
-/* The same sharers, by what their graphs hold. */
+/* The same sharers, with the part that their graphs hold. */
 static uint32_t through_graph(struct gm_sharing *sharing, uint32_t set)
 {
 	uint32_t members[GM_SHARERS_MAX], count = 0;
@@ -188,16 +188,16 @@ static uint32_t set_of_step(struct gm_sharing *sharing, struct gm_step step)
 	return member ? set_number(sharing, &member, 1, false, false) : 0;
 }
 
-/* --- who holds what together ------------------------------------------------------------------ */
+/* --- objects with several holders ------------------------------------------------------------- */
 
 struct finding {
 	struct gm_sharing *sharing;
 	struct gm_reach *reach;
 	const uint32_t *dominators;
-	bool *shared; /* by vertex: not held by its dominator alone */
+	bool *shared; /* by vertex: whether it has other holders than its dominator */
 };
 
-/* The name of the dominator's part that begins with `branch`; internal edges have no name. */
+/* The name of the dominator's part that begins with `branch`. Internal edges have no name. */
 static uint32_t set_of_branch(struct finding *finding, uint32_t top, uint32_t branch)
 {
 	struct gm_step steps[GM_PATH_MAX];
@@ -230,7 +230,7 @@ static void find_shared(struct finding *finding)
 }
 
 struct pair {
-	uint32_t from, to; /* shared objects of one dominator: the first holds the second */
+	uint32_t from, to; /* shared objects of one dominator: the first one holds the second */
 	bool graph;        /* by a node of autograd */
 };
 
@@ -245,7 +245,7 @@ static int by_from(const void *a, const void *b)
 	return left->from < right->from ? -1 : left->from > right->from;
 }
 
-/* What those who hold an object have in common with those who hold them. */
+/* The sharers that an object's holders have in common with their own holders. */
 static void spread(struct finding *finding, struct pair *pairs, size_t count)
 {
 	struct gm_sharing *sharing = finding->sharing;
@@ -307,10 +307,10 @@ static void find_sets(struct finding *finding)
 }
 
 /*
- * The set as it is reported. A model's parameters are held by every graph that they take part in as
- * well, and by the functions in progress that compute with them: where two others hold a thing by
- * themselves, these are left out. What was not found is likely of such a function too, a call's
- * arguments in C++, where there is one. Who holds both ways is reported once.
+ * The set as it is reported. Every graph that a model's parameters take part in holds them as well,
+ * and so do running functions that compute with them. If two other sharers hold the object
+ * directly, these are left out. A reference that was not found is probably from such a function, if
+ * there is one: an argument of a call in C++. A sharer that holds in both ways is reported once.
  */
 static uint32_t reported_set(struct gm_sharing *sharing, uint32_t set)
 {
@@ -335,7 +335,7 @@ static uint32_t reported_set(struct gm_sharing *sharing, uint32_t set)
 		if (count == 0 || members[count - 1] != member)
 			members[count++] = member;
 	}
-	/* two parts of one module, or two nodes of one graph, are one thing to a user */
+	/* two parts of one module, or two nodes of one graph, are shown as one */
 	bool all_modules = true;
 	for (uint32_t i = 0; i < count; i++) {
 		uint8_t part = sharing->elements.items[members[i] / 2].part;

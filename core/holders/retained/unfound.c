@@ -1,9 +1,9 @@
 /*
- * References that retained misses: where counts say that there are more than the graph has, memory
- * is looked through for them, as for who-holds (unattributed reference.c, owners.c, promote.c), for
- * all objects that lead to a block at once. In most programs there are none, and nothing is looked
- * for: each round is a few readings of all memory. An object is searched for once: what was not
- * found then is not found by looking again.
+ * References that are missing in `retained`. If counts show that there are more than the graph has,
+ * memory is searched for them as in who-holds (find_unattributed.c, owners.c, promote.c), for
+ * all objects that lead to a block at once. In most programs none are missing, and nothing is
+ * searched. Each round reads all memory a few times. An object is searched for once: a second
+ * search would not find more.
  */
 #include "holders/retained/unfound.h"
 
@@ -21,8 +21,8 @@ enum {
 	MAX_ROUNDS = 3, /* what was found has holders of its own */
 };
 
-/* The graph's vertices whose counts are higher than what was found, MAX_TARGETS at most; without
- * those of `sought`, by address. */
+/* The vertices whose counts are higher than the references that were found, at most MAX_TARGETS,
+ * without those in `sought`; sorted by address. */
 static size_t find_targets(
         const struct gm_reach *reach, const struct gm_map *sought, uint32_t *ret_targets)
 {
@@ -51,12 +51,12 @@ static bool note_sought(const struct gm_holders *graph, struct gm_map *sought,
 	return true;
 }
 
-/* True: the graph has references that it had not. */
+/* True: references were added to the graph. */
 static struct gm_error *promote(struct gm_holders *graph, const uint32_t *targets, size_t count,
         struct gm_map *sought, bool *ret_promoted)
 {
 	struct gm_unattributed_list unattributed_list;
-	bool rebuild; /* never: where anything is sought, the graph has all objects (keep_all()) */
+	bool rebuild; /* cannot happen: a graph that is searched has all objects (keep_all()) */
 	*ret_promoted = gm_graph_refer_instances(graph, targets, count, &rebuild) > 0;
 	if (*ret_promoted)
 		return NULL;
@@ -69,8 +69,8 @@ static struct gm_error *promote(struct gm_holders *graph, const uint32_t *target
 	return graph->no_memory ? &gm_error_no_memory : NULL;
 }
 
-/* Objects that refer to nothing may have references in C++: then all are needed, whose vertices
- * have other numbers. */
+/* Objects without references of their own may have references from C++. Then the graph needs all
+ * objects, with new vertex numbers. */
 static struct gm_error *keep_all(
         struct gm_holders *graph, const struct gm_reach_options *options, struct gm_reach **reach)
 {

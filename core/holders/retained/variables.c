@@ -1,7 +1,7 @@
 /*
- * What variables are called: the locals of frames, the globals of modules, what threads hold. Of
- * several names of one object the best comes first: that of the program's own code before a
- * library's, an outer function's before that of a function it calls.
+ * Names of variables: locals of frames, globals of modules, references of threads. Of several names
+ * for one object the best comes first: a name in the program's own code before one in a library,
+ * one in an outer function before one in a function that it called.
  */
 #include "holders/retained/variables.h"
 
@@ -16,7 +16,7 @@
 #include "holders/describe/names.h"
 #include "base/strings.h"
 
-enum { /* ranks, which are also how far a variable is from the root */
+enum { /* ranks, which are also the distance of a variable from the root */
 	RANK_GLOBAL = 0,
 	RANK_LOCAL = 1,
 	RANK_SELF = 3,
@@ -52,7 +52,7 @@ static const char *module_of(const struct gm_reach *reach, const struct gm_reach
 
 struct naming {
 	struct gm_reach *reach;
-	const uint32_t *sorted; /* names of this module, by the address of what they refer to */
+	const uint32_t *sorted; /* names in this module, by the address of their value */
 	size_t count;
 };
 
@@ -134,7 +134,7 @@ static bool is_library_file(const char *file)
 	return file && gm_file_is_library(file);
 }
 
-/* Of each frame: does a library's code run it? The interpreter's own modules (threading, runpy)
+/* For each frame: does it run a library's code? The interpreter's own modules (threading, runpy)
  * start programs. */
 static bool *find_nested(const struct gm_holders *graph)
 {
@@ -240,7 +240,7 @@ bool gm_reach_is_self(const struct gm_reach *reach, const struct gm_variable *va
 static uint32_t add_label(struct gm_reach *reach, struct gm_reach_label made)
 {
 	uint64_t hash = gm_hash_bytes(&made, sizeof(made), 0) | 1;
-	for (;; hash += 2) { /* other labels of the same hash stand behind */
+	for (;; hash += 2) { /* other labels with the same hash come next */
 		bool is_new;
 		uint64_t *slot = gm_map_put(&reach->by_label, hash, &is_new);
 		if (slot && !is_new && *slot) {
@@ -269,7 +269,7 @@ uint32_t gm_reach_label(
 	return add_label(reach, made);
 }
 
-/* There are few owners of different parts: they are looked through one by one. */
+/* There are few owners of different parts, so they are searched one by one. */
 uint32_t gm_reach_native_label(struct gm_reach *reach, struct gm_native_owner *owner)
 {
 	uint32_t number = 0;
@@ -291,7 +291,7 @@ uint32_t gm_reach_name_label(struct gm_reach *reach, const struct gm_reach_name 
 	const struct gm_edge *edge = edge_of(reach, name);
 	const struct gm_python_frame *frame = frame_of(reach, name);
 	const char *module = module_of(reach, name);
-	/* adding strings moves none of those that are there */
+	/* adding strings does not move existing ones */
 	const char *of = name->name ? gm_strings_at(&reach->strings, name->name) : NULL;
 	if (module)
 		return gm_reach_label(

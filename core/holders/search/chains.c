@@ -1,7 +1,7 @@
 /*
  * The chains of a block: from each reference to one of its own objects (storage, tensor, wrapper)
- * outwards. A referrer with one holder only is followed up to where several hold one, and each of
- * those gives a chain; beyond that the nearest root tells enough.
+ * outwards. An object with a single holder is followed up to an object with several holders, and
+ * each of these gives a chain. From there, the nearest root is enough.
  */
 #include "holders/search/chains.h"
 
@@ -24,7 +24,7 @@ void gm_finding_add_chain(struct gm_finding *finding, const uint32_t *edges, siz
 	size_t length = 0;
 
 	if (!rooted && !unattributed && mark && mark->from_root != GM_NO_DISTANCE) {
-		/* up to the nearest root, then turn it round */
+		/* follow to the nearest root, then reverse */
 		while (!gm_graph_is_root(&graph->vertices.items[at]) &&
 		        length++ < GM_MAX_CHAIN_LENGTH) {
 			mark = gm_finding_mark_at(finding, at);
@@ -49,8 +49,8 @@ void gm_finding_add_chain(struct gm_finding *finding, const uint32_t *edges, siz
 			finding->no_memory = true;
 		at = graph->edges.items[mark->towards].to;
 	}
-	/* the same first and last references tell the same thing; an unattributed reference word is
-	 * told by itself */
+	/* the same first and last references mean the same chain; each unattributed reference is
+	 * its own chain */
 	uint64_t key = ((uint64_t)all.items[0] << 32 | edges[edge_count - 1]) + 1;
 	bool is_new = true;
 	struct gm_chain chain = {.edges = all.items, .count = all.count, .rooted = rooted};
@@ -67,7 +67,7 @@ void gm_finding_add_chain(struct gm_finding *finding, const uint32_t *edges, siz
 
 static bool contains_vertex(struct gm_finding *finding, uint32_t start, uint32_t wanted)
 {
-	/* does the nearest way from a root to `start` lead through `wanted`? */
+	/* does the shortest path from a root to `start` contain `wanted`? */
 	struct gm_holders *graph = finding->graph;
 	for (size_t i = 0; i < GM_MAX_CHAIN_LENGTH; i++) {
 		if (start == wanted)
@@ -80,7 +80,7 @@ static bool contains_vertex(struct gm_finding *finding, uint32_t start, uint32_t
 	return true;
 }
 
-/* Does the edge to `top` come from a root by a way that is not through `top` itself? */
+/* Does the edge to `top` come from a root by a path that does not contain `top` itself? */
 static bool is_branch(struct gm_finding *finding, uint32_t top, uint32_t e)
 {
 	const struct gm_edge *edge = &finding->graph->edges.items[e];
@@ -107,7 +107,7 @@ static uint32_t nearest_branch(struct gm_finding *finding, uint32_t top)
 	return nearest;
 }
 
-/* All that holds what refers to one of the block's own objects by the edge `direct`. */
+/* All holders of the object that refers to one of the block's own objects by the edge `direct`. */
 static void report_referrer(struct gm_finding *finding, uint32_t direct)
 {
 	struct gm_holders *graph = finding->graph;
@@ -115,7 +115,7 @@ static void report_referrer(struct gm_finding *finding, uint32_t direct)
 	size_t start = MAX_FOLLOW;
 	edges[start] = direct;
 	uint32_t top = graph->edges.items[direct].from;
-	/* one holder only: go on to where it is held */
+	/* only one holder: continue with the holders of that one */
 	for (;;) {
 		const struct gm_vertex *vertex = &graph->vertices.items[top];
 		if (gm_graph_is_root(vertex)) {
@@ -134,9 +134,10 @@ static void report_referrer(struct gm_finding *finding, uint32_t direct)
 	}
 	size_t before = finding->chains.count;
 	const struct gm_vertex *vertex = &graph->vertices.items[top];
-	/* tensors and nodes are held from all over the autograd graph: the nearest root says it */
+	/* tensors and nodes have holders all over the autograd graph: only the nearest root is
+	 * shown */
 	bool branches = vertex->kind == GM_VERTEX_PYTHON && !(vertex->flags & GM_VERTEX_WRAPPER);
-	/* of several from one root the shortest is told */
+	/* of several chains from one root, the shortest is shown */
 	uint32_t nearest = branches ? nearest_branch(finding, top) : (uint32_t)GM_NO_EDGE;
 	if (nearest != GM_NO_EDGE) {
 		edges[start - 1] = nearest;
@@ -170,8 +171,8 @@ void gm_finding_find_chains(struct gm_finding *finding)
 	}
 }
 
-/* What is one root: a variable, of which a frame and a module have many, or all that C++ has at one
- * place. */
+/* What counts as one root: a variable (a frame and a module have many), or everything that C++
+ * holds at one place. */
 uint64_t gm_finding_root_key(const struct gm_holders *graph, uint32_t edge)
 {
 	uint32_t from = graph->edges.items[edge].from;

@@ -16,11 +16,11 @@
 #include <string.h>
 
 enum {
-	MAX_ROUNDS =
-	        6, /* of searches; each further one has references that were added to the graph */
+	MAX_ROUNDS = 6, /* searches; each further one has references that were added to the graph */
 };
 
-/* The storages of [block, block + size), as answers and as the marks to start from. */
+/* The storages of [block, block + size), as answers and as the marks from which the search starts.
+ * */
 static void start_marks(struct gm_finding *finding, uint64_t block, uint64_t size)
 {
 	struct gm_holders *graph = finding->graph;
@@ -42,8 +42,8 @@ static void start_marks(struct gm_finding *finding, uint64_t block, uint64_t siz
 	finding->answer->storage_count = held.count;
 }
 
-/* One search. `ret_again`: references were added to the graph, or it must be built with all
- * objects (`ret_rebuild`), and all that this one found is void. */
+/* One search. `ret_again`: references were added to the graph, or the graph must be built with all
+ * objects (`ret_rebuild`); then the results of this search are discarded. */
 static struct gm_error *search(
         struct gm_finding *finding, bool last, bool *ret_again, bool *ret_rebuild)
 {

@@ -1,7 +1,7 @@
 /*
- * What is listed of a search: its chains, described and in order. The best known of each root comes
- * before its further ones where there are too many, so that what is left out of the list is a
- * further way first, a root last.
+ * The chains of a search, described and sorted. If there are too many, the best chain of each root
+ * comes before other chains of the same root. So what is left out is first an additional chain of a
+ * root, and last a root.
  */
 #include "holders/search/list.h"
 
@@ -18,7 +18,7 @@
 
 enum {
 	MAX_LISTED = 64,
-	MAX_DESCRIBED = 4096, /* before those of one container become one */
+	MAX_DESCRIBED = 4096, /* before the items of one container are merged */
 	LEAST_GROUP = 3,
 };
 
@@ -30,8 +30,8 @@ static uint32_t storage_of(struct gm_finding *finding, const struct gm_chain *ch
 	return unattributed ? unattributed->vertex : (uint32_t)GM_NO_VERTEX;
 }
 
-/* Of proven chains: those from a variable, those from another root, those that nothing was found to
- * hold. */
+/* Proven chains in three groups: those from a variable, those from another root, those whose first
+ * object has no known holder. */
 static int rank_of(const struct gm_holder *holder)
 {
 	if (holder->class != GM_PROVEN || !holder->rooted || holder->step_count == 0)
@@ -40,7 +40,7 @@ static int rank_of(const struct gm_holder *holder)
 	return form != GM_STEP_LOCAL && form != GM_STEP_GLOBAL;
 }
 
-/* Item 2 before item 10. */
+/* Item 2 is before item 10. */
 static int by_text(const char *left, const char *right)
 {
 	return strverscmp(left ? left : "", right ? right : "");
@@ -51,7 +51,7 @@ static int by_number(int64_t left, int64_t right)
 	return left < right ? -1 : left > right;
 }
 
-/* In the order of a sentence's operands. `index`: that of the items counts. */
+/* In the order of a sentence's operands. `index`: the index of items counts. */
 static int by_step(
         const struct gm_holder_step *left, const struct gm_holder_step *right, bool index)
 {
@@ -67,7 +67,7 @@ static int by_step(
 	return order ? order : by_number(left->line, right->line);
 }
 
-/* Of what is said, from the tensor outwards. `index`: that of the first item counts. */
+/* Compares what is shown, from the tensor outwards. `index`: the index of the first item counts. */
 static int by_steps(const struct gm_holder *left, const struct gm_holder *right, bool index)
 {
 	size_t i = left->step_count, j = right->step_count;
@@ -97,8 +97,8 @@ static int by_class_and_length(const void *a, const void *b)
 	return by_steps(left, right, true);
 }
 
-/* Nothing typed refers to the chain's first object, but a plausible word does: that one tells the
- * chain. */
+/* No typed reference to the chain's first object was found, but a plausible word: that word
+ * describes the chain. */
 static bool named_by_unattributed(const struct gm_finding *finding, const struct gm_chain *chain)
 {
 	if (chain->rooted || chain->count == 0)
@@ -111,15 +111,14 @@ static bool named_by_unattributed(const struct gm_finding *finding, const struct
 	return false;
 }
 
-/* The item of a container with an order that is right at the tensor: its number; -1: there is
- * none. */
+/* The item of an ordered container directly at the tensor: its number; -1 if there is none. */
 static int64_t item_of(const struct gm_holder *holder)
 {
 	const struct gm_holder_step *first = gm_holder_first(holder);
 	return first && first->form == GM_STEP_ITEM ? first->index : -1;
 }
 
-/* How many holders from `first` on are neighbours in one container. */
+/* How many holders from `first` on are adjacent items of one container. */
 static size_t group_length(const struct gm_finding *finding, size_t first)
 {
 	const struct gm_holder *holders = finding->holders.items;
@@ -136,8 +135,8 @@ static size_t group_length(const struct gm_finding *finding, size_t first)
 	return count < LEAST_GROUP ? 1 : count;
 }
 
-/* A list of a thousand views is one line: "items 0 to 999 of list: ...". Its path is the first
- * item's. */
+/* A list of a thousand views is one line: "items 0 to 999 of list: ...". Its path is that of the
+ * first item. */
 static void group_items(struct gm_finding *finding)
 {
 	size_t kept = 0;
@@ -152,7 +151,7 @@ static void group_items(struct gm_finding *finding)
 	finding->holders.count = kept;
 }
 
-/* The chains that are the first of their root, then all others. */
+/* First the chains that are the first of their root, then all others. */
 static uint32_t *order_chains(struct gm_finding *finding, size_t *ret_first)
 {
 	uint32_t *order = calloc(finding->chains.count + 1, sizeof(*order));
@@ -226,8 +225,8 @@ static void describe_chains(struct gm_finding *finding, const uint32_t *order)
 	}
 }
 
-/* Numbers the roots in the order of the holders, and tells which begin with a root that an earlier
- * one begins with. */
+/* Numbers the roots in the order of the holders, and marks the holders whose root is also the root
+ * of an earlier one. */
 static void number_roots(struct gm_finding *finding)
 {
 	struct gm_map seen = {0};
@@ -252,7 +251,8 @@ static void omit(struct gm_finding *finding, struct gm_holder *holder)
 	gm_holder_deinit(holder);
 }
 
-/* Further ways go first, those that come last; then what comes last. */
+/* Removes additional chains of a root first, from the end of the list; then further holders from
+ * the end. */
 static void cut(struct gm_finding *finding)
 {
 	size_t count = finding->holders.count, kept = 0;

@@ -1,6 +1,6 @@
 /*
- * Were all references found? A reference count that is higher than the references in the graph says
- * no, and all writable memory is searched for what is missing.
+ * Checks that all references were found. If a reference count is higher than the references in the
+ * graph, all writable memory is searched for the missing ones.
  */
 #include "holders/search/missing.h"
 
@@ -21,7 +21,7 @@
 
 enum { MAX_UNATTRIBUTED_TARGETS = 4096 };
 
-/* A class that is somebody's variable: its instances refer to it too, and are left out of the graph
+/* A class that a variable refers to: its instances refer to it too, and are not in the graph
  * (instances.c). */
 static bool is_class(struct gm_holders *graph, uint32_t number)
 {
@@ -36,9 +36,9 @@ static bool is_reached(const struct gm_mark *mark)
 }
 
 /*
- * Is a count higher than what was found for certain? Of the block's own objects and of those that
- * nothing found holds, a guess is nothing certain. Of what a root leads to, something else may hold
- * it as well: another root.
+ * Is the count higher than the number of proven references? This applies to the block's own objects
+ * and to objects without a known holder. An object that a root leads to may have a second holder:
+ * another root.
  */
 static bool is_short(struct gm_finding *finding, const struct gm_mark *mark)
 {
@@ -48,7 +48,7 @@ static bool is_short(struct gm_finding *finding, const struct gm_mark *mark)
 	if (!gm_graph_refcount(graph, mark->vertex, &refcount))
 		return false;
 	fits = found >= refcount;
-	if (is_reached(mark)) /* what holds a module's own dict does not matter */
+	if (is_reached(mark)) /* the holders of a module's own dict do not matter */
 		return found + gm_graph_accounted(graph, mark->vertex) < refcount &&
 		       mark->from_root > 0 && !is_class(graph, mark->vertex);
 	if (!mark->own && !fits)
@@ -56,8 +56,8 @@ static bool is_short(struct gm_finding *finding, const struct gm_mark *mark)
 	return !fits || found - gm_graph_guessed_references(graph, mark->vertex) < refcount;
 }
 
-/* The marks that are short, MAX_UNATTRIBUTED_TARGETS at most; behind the others, from `ret_reached`
- * on, those that a root leads to. */
+/* The marks whose references are incomplete, at most MAX_UNATTRIBUTED_TARGETS. Those that a root
+ * leads to come last, from `ret_reached` on. */
 static size_t find_incomplete(
         struct gm_finding *finding, uint32_t *ret_targets, size_t *ret_reached)
 {
@@ -74,7 +74,7 @@ static size_t find_incomplete(
 	return count;
 }
 
-/* Notes something of a vertex and its count. */
+/* Records a fact about a vertex, and its count. */
 static void note_count(struct gm_finding *finding, uint32_t target, struct gm_holders_note note)
 {
 	struct gm_holders *graph = finding->graph;
@@ -123,8 +123,8 @@ static void describe_unattributed_list(
 		        (struct gm_holders_note){
 		                .kind = GM_NOTE_MISSING, .refcount = refcount, .words = words});
 	}
-	bool proven = false; /* the block itself is known to be somebody's: other words into it say
-	                        nothing */
+	bool proven = false; /* the block has a known holder: other words that point into it add no
+	                        information */
 	for (size_t i = 0; i < finding->unattributed_list.items.count; i++)
 		proven |= finding->unattributed_list.items.items[i].class == GM_PROVEN;
 	for (size_t i = 0; i < finding->unattributed_list.items.count; i++) {
@@ -161,7 +161,7 @@ struct gm_error *gm_finding_find_missing(struct gm_finding *finding, uint64_t bl
 	finding->answer->complete = count == 0 && finding->answer->storage_count > 0;
 	if (count == 0 && finding->answer->storage_count > 0)
 		return NULL;
-	/* of what a root leads to anyway: mostly that is all */
+	/* those with a root come last: mostly these are all there are */
 	if (!last && gm_graph_refer_stacks(finding->graph, targets + reached, count - reached)) {
 		*ret_promoted = true;
 		return NULL;

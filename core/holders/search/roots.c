@@ -1,7 +1,7 @@
 /*
- * What reaches the block, and the nearest root of each of it: Dijkstra's backwards from the block,
- * then within what was marked from all roots at once. The first one gives each vertex its best way
- * to the block, the second one its best way from a root.
+ * Which objects reach the block, and the nearest root of each: Dijkstra's algorithm, first
+ * backwards from the block, then within the marked objects from all roots at once. The first run
+ * gives each vertex its best path to the block, the second its best path from a root.
  */
 #include "holders/search/roots.h"
 
@@ -31,18 +31,18 @@ bool gm_finding_mark(struct gm_finding *finding, uint32_t vertex, uint32_t towar
 	return is_new;
 }
 
-/* How far a reference is, as a user sees it: being a dict's key, or a leaf that a graph needs,
- * explains less than being a value or an attribute. */
+/* The distance of a reference, as a user sees it: a dict's key, or a leaf that a graph needs,
+ * explains less than a value or an attribute. */
 uint32_t gm_edge_length(const struct gm_edge *edge)
 {
 	if (edge->kind == GM_REF_ACCUMULATE || edge->kind == GM_REF_THREAD)
 		return MAX_EDGE_LENGTH;
 	if (edge->kind == GM_REF_NATIVE)
-		return 8; /* a way through Python says more */
+		return 8; /* a path through Python explains more */
 	if (edge->kind != GM_REF_PYTHON)
 		return 2;
 	if (edge->extra & GM_LINK_IS_DICT)
-		return 0; /* an attribute's way through its object's dict is one thing */
+		return 0; /* an attribute and the object's dict count as one step */
 	switch (edge->extra) {
 	case GM_EDGE_DICT_KEY:
 	case GM_EDGE_GUESS:
@@ -56,13 +56,13 @@ uint32_t gm_edge_length(const struct gm_edge *edge)
 	}
 }
 
-/* Does this edge stay among the block's own objects? */
+/* Does this edge stay within the block's own objects? */
 static bool is_own_edge(const struct gm_edge *edge)
 {
 	return edge->kind == GM_REF_STORAGE || edge->kind == GM_REF_WRAPPER;
 }
 
-/* The block's own objects: the tensors on its storages, and what wraps these in Python. */
+/* The block's own objects: the tensors on its storages, and their wrappers in Python. */
 static void mark_own(struct gm_finding *finding)
 {
 	struct gm_holders *graph = finding->graph;
@@ -76,11 +76,11 @@ static void mark_own(struct gm_finding *finding)
 	}
 }
 
-/* A list of marks for each of the few lengths ahead. */
+/* A list of marks for each of the few distances ahead. */
 struct ahead {
 	GM_ARRAY(uint32_t) by_length[MAX_EDGE_LENGTH + 1];
 	size_t waiting;
-	uint32_t distance; /* of those that are taken now */
+	uint32_t distance; /* of the list that is processed now */
 	size_t taken;
 };
 
@@ -90,8 +90,8 @@ static bool put_ahead(struct ahead *ahead, uint32_t length, size_t mark)
 	return gm_array_push(&ahead->by_length[length % (MAX_EDGE_LENGTH + 1)], (uint32_t)mark);
 }
 
-/* The nearest one that waits, with its distance; false: none does. What is put ahead meanwhile is
- * taken in its turn. */
+/* The nearest waiting mark, with its distance; false if there is none. Marks that are added to the
+ * list later are processed in turn. */
 static bool take_nearest(struct ahead *ahead, uint32_t *ret_mark, uint32_t *ret_distance)
 {
 	while (ahead->waiting > 0) {
@@ -115,7 +115,7 @@ static void ahead_deinit(struct ahead *ahead)
 		gm_array_deinit(&ahead->by_length[i]);
 }
 
-/* What refers to a mark, `distance` from the block. */
+/* The referrers of a mark at `distance` from the block. */
 static void mark_referrers(
         struct gm_finding *finding, size_t at, uint32_t distance, struct ahead *ahead)
 {
@@ -147,13 +147,13 @@ void gm_finding_mark_all(struct gm_finding *finding)
 		finding->no_memory |= !put_ahead(&ahead, 0, i);
 	}
 	for (uint32_t at, distance; !finding->no_memory && take_nearest(&ahead, &at, &distance);)
-		/* else a shorter way was found since */
+		/* otherwise a shorter path was found since */
 		if (finding->marks.items[at].to_block == distance)
 			mark_referrers(finding, at, distance, &ahead);
 	ahead_deinit(&ahead);
 }
 
-/* Each edge of the marked vertices that comes from a marked one, with that one's number. */
+/* Each edge between two marked vertices, with the number of its source. */
 typedef void (*visit_edge)(void *context, size_t from, uint32_t edge);
 
 static void each_marked_edge(struct gm_finding *finding, visit_edge visit, void *context)
@@ -195,8 +195,8 @@ static uint32_t order_of(const struct gm_holders *graph, uint32_t edge)
 	return (uint32_t)of->kind << 24 | of->extra;
 }
 
-/* Of ways of one length the first is told. Which is first must not depend on where objects lie:
- * what a holder has in an order (a node's hooks) is in that order. */
+/* Of paths of the same length, the first is shown. Which one is first must not depend on addresses:
+ * if the holder has an order (a node's hooks), it counts. */
 static void order_edges(
         const struct gm_holders *graph, const struct gm_forward *forward, size_t count)
 {
@@ -226,7 +226,7 @@ static void walk_from_roots(struct gm_finding *finding)
 	}
 	for (uint32_t at, distance; !finding->no_memory && take_nearest(&ahead, &at, &distance);) {
 		if (finding->marks.items[at].from_root != distance)
-			continue; /* a shorter way was found since */
+			continue; /* a shorter path was found since */
 		for (uint32_t k = forward->first[at]; k < forward->first[at + 1]; k++) {
 			uint32_t e = forward->edges[k];
 			uint32_t length = distance + gm_edge_length(&graph->edges.items[e]);

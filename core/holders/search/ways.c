@@ -1,9 +1,10 @@
 /*
- * In how many ways a root keeps a block: paths of references, counted and not listed. In a graph
- * with cycles these would be without number, so that what leads to each other (a module and what
- * refers back to it) is one: Tarjan's algorithm finds these groups, those nearest to the block
- * first, and a group has as many ways as all that its members refer to outside of it. The block's
- * own objects have one way, and so has a node of the autograd graph, however the graph branches.
+ * Counts the paths by which a root holds a block, without listing them. In a graph with cycles
+ * there would be infinitely many, so objects that lead to each other (a module and an object that
+ * refers back to it) count as one: Tarjan's algorithm finds these groups, those nearest to the
+ * block first. The number of paths of a group is the sum over all references from its members to
+ * outside of it. The block's own objects have one path, and so does a node of the autograd graph,
+ * however the graph branches.
  */
 #include "holders/search/ways.h"
 
@@ -16,10 +17,10 @@ enum { MAX_WAYS = GM_WAYS_MOST, NOT_SEEN = 0, DONE = UINT32_MAX };
 
 struct counting {
 	struct gm_finding *finding;
-	uint32_t *ways; /* by mark */
-	uint32_t
-	        *number; /* the order in which they were met, from 1; DONE: its group is complete */
-	uint32_t *lowest; /* of what it leads to in its group */
+	uint32_t *ways;   /* by mark */
+	uint32_t *number; /* the order in which they were reached, from 1; DONE: its group is
+	                     complete */
+	uint32_t *lowest; /* the smallest `order` that it reaches within its group */
 	uint32_t *next;   /* the edge to be followed next */
 	GM_ARRAY(uint32_t) path, group;
 	uint32_t met;
@@ -50,8 +51,8 @@ static bool is_one_way(const struct counting *counting, uint32_t mark)
 	               GM_VERTEX_NODE;
 }
 
-/* All members above `first` in the stack of groups are one: what they refer to that is of an
- * earlier group. */
+/* All members above `first` on the stack form one group: their references to earlier groups are
+ * added. */
 static void count_group(struct counting *counting, size_t first)
 {
 	const struct gm_forward *forward = &counting->finding->forward;

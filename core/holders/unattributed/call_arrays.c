@@ -1,12 +1,12 @@
 /*
- * The arguments of a call with keywords that is in progress.
+ * The arguments of a running call with keywords.
  *
- * Where a function is called with a dict of keywords, as `module(**keys)` and every torch.nn.Module
- * called with a keyword is, CPython copies the arguments into an array of its own and owns each of
- * them until the call returns: _PyStack_UnpackDict(), Objects/call.c (3.9 to 3.15). It is a block
- * of CPython's own allocator: one word that is free for the callee, then the positional arguments
- * and the keywords' values. What leads to it is the native stack, by a pointer to the first
- * argument, behind the free word: no other array of references begins so.
+ * When a function is called with a dict of keywords, as in `module(**keys)` and for every
+ * torch.nn.Module that is called with a keyword, CPython copies the arguments into a new array and
+ * owns each of them until the call returns: _PyStack_UnpackDict(), Objects/call.c (3.9 to 3.15).
+ * The array is a block of CPython's own allocator: one word that the callee may use, then the
+ * positional arguments and the values of the keywords. A pointer on the native stack leads to it,
+ * to the first argument after the free word. No other array of references begins this way.
  */
 #include "holders/unattributed/call_arrays.h"
 
@@ -19,11 +19,11 @@
 #include "holders/heap/heap.h"
 
 enum {
-	LIVE_BYTES = 8 << 20, /* of one stack, looked through */
-	MOST_WORDS = 64,      /* longer blocks are malloc's: Objects/obmalloc.c */
+	LIVE_BYTES = 8 << 20, /* most words of one stack that are examined */
+	MOST_WORDS = 64,      /* larger blocks come from malloc: Objects/obmalloc.c */
 };
 
-/* Words of all live native stacks that may be pointers. */
+/* Words in the used part of all native stacks that may be pointers. */
 static bool read_live(
         struct gm_holders *graph, const struct gm_stacks *stacks, struct gm_map *ret_words)
 {
@@ -67,10 +67,10 @@ bool gm_is_call_argument(
 	if (!gm_map_find(live, block.start + 8) ||
 	        !gm_image_try_read(graph->image, block.start, words, block.size))
 		return false;
-	/* an object that the collector does not track has its class there */
+	/* for an object that the collector does not track, this is its class */
 	if (gm_python_is_instance(graph->python, words[1], "type") && is_object(graph, block.start))
 		return false;
-	/* blocks are of whole 16 bytes: the last word may be none of it */
+	/* block sizes are multiples of 16: the last word may not be part of the array */
 	size_t number = (address - block.start) / 8, count = block.size / 8;
 	for (size_t i = 1; i < count; i++)
 		if (!is_object(graph, words[i]) && (i < count - 1 || i == number))

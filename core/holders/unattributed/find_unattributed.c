@@ -1,11 +1,11 @@
 /*
- * Words that no typed field explains.
+ * Words that no typed field accounts for.
  *
- * Where an object's reference count is higher than the references that were found, something else
- * holds it: C++ code on a stack, a container of a library, a static variable. All writable memory
- * is searched for words that hold the object's address. Such a word proves nothing (it may be dead:
- * a stack is full of old values), so the best it gets is plausible; where a thread's stack pointer
- * is known, words below it are stale.
+ * If an object's reference count is higher than the references that were found, it has other
+ * holders: C++ code on a stack, a library's container, a static variable. All writable memory is
+ * searched for words with the object's address. Such a word proves nothing, because it may be stale
+ * (a stack is full of old values), so it is at most plausible. If a thread's stack pointer is
+ * known, words below it are stale.
  */
 #include "holders/unattributed/find_unattributed.h"
 
@@ -27,9 +27,9 @@
 #include "torch/statics.h"
 
 enum {
-	MAX_UNATTRIBUTED = 256, /* and some for each object that is searched for */
+	MAX_UNATTRIBUTED = 256, /* and some more for each object that is searched for */
 	UNATTRIBUTED_EACH = 4,
-	FRAME_BYTES = 4096, /* a Python frame with its operands; few are bigger */
+	FRAME_BYTES = 4096, /* a Python frame with its operands; few are larger */
 };
 
 struct search {
@@ -38,8 +38,8 @@ struct search {
 	uint64_t block, block_size;
 	struct gm_unattributed_list *unattributed_list;
 	size_t most;        /* of these */
-	struct gm_map said; /* hash of what an unattributed reference is and says -> number of that
-	                       unattributed reference, plus 1 */
+	struct gm_map said; /* hash of an unattributed reference and its description -> number of
+	                       that reference, plus 1 */
 	struct gm_map block_words; /* words of the allocator's own that point into blocks */
 	struct gm_stacks stacks;
 	struct gm_map live; /* words of the native stacks */
@@ -70,7 +70,7 @@ static void add(struct search *search, uint32_t vertex, uint64_t address,
 		search->no_memory = true;
 		return;
 	}
-	/* many words of one stack are one holder */
+	/* many words of one stack count as one holder */
 	uint64_t *slot = gm_map_put(&search->said,
 	        gm_hash_bytes(&vertex, sizeof(vertex), gm_native_owner_hash(owner)) | 1, NULL);
 	struct gm_unattributed *other =
@@ -88,7 +88,7 @@ static void add(struct search *search, uint32_t vertex, uint64_t address,
 		search->no_memory = true;
 }
 
-/* The same for an owner of one part. */
+/* The same for an owner with one part. */
 static void add_part(struct search *search, uint32_t vertex, uint64_t address, const char *kind,
         struct gm_native_part part)
 {
@@ -96,8 +96,8 @@ static void add_part(struct search *search, uint32_t vertex, uint64_t address, c
 	add(search, vertex, address, GM_PLAUSIBLE, kind, owner);
 }
 
-/* The unattributed reference that was added last, if it is new: unattributed references that read
- * alike are one. */
+/* Finishes the unattributed reference that was added last. References with the same description
+ * become one. */
 static struct gm_unattributed *added(struct search *search, uint64_t address)
 {
 	size_t count = search->unattributed_list->items.count;
@@ -115,7 +115,7 @@ static void note_owner(struct search *search, enum gm_owner_kind kind, uint64_t 
 	}
 }
 
-/* Whose it is will be asked; `sense`: what is known of it before. */
+/* The owner will be looked up later; `sense` is what is known of the word already. */
 static void note_heap(struct search *search, uint64_t address, enum gm_word_evidence sense)
 {
 	struct gm_unattributed *last = added(search, address);
@@ -140,7 +140,7 @@ static void add_stack(struct search *search, uint32_t vertex, const struct gm_hi
 	uint64_t now;
 	enum gm_stack_part part =
 	        gm_stacks_part(graph, &search->stacks, mapping, hit->address, &owner);
-	/* a stack continues changing until it is stopped */
+	/* a stack keeps changing until the thread is stopped */
 	if (part == GM_STACK_CONTROL || !gm_image_try_u64(graph->image, hit->address, &now) ||
 	        now != hit->value)
 		return;
@@ -153,7 +153,7 @@ static void add_stack(struct search *search, uint32_t vertex, const struct gm_hi
 		note_owner(search, GM_OWNER_STACK, hit->address);
 }
 
-/* The Python frame whose memory has the address, if any. */
+/* The Python frame whose memory contains the address, if any. */
 static const struct gm_frame_root *frame_at(struct gm_holders *graph, uint64_t address)
 {
 	const struct gm_frame_root *best = NULL;
@@ -166,7 +166,7 @@ static const struct gm_frame_root *frame_at(struct gm_holders *graph, uint64_t a
 	return best && address - best->frame.address < FRAME_BYTES ? best : NULL;
 }
 
-/* Words of a frame that are not its locals: operands of the expression in progress, or old ones. */
+/* Words of a frame that are not its locals: operands of the current expression, or stale words. */
 static void add_frame_word(
         struct search *search, uint32_t vertex, uint64_t address, const struct gm_frame_root *root)
 {
@@ -174,7 +174,7 @@ static void add_frame_word(
 	uint64_t object = graph->vertices.items[vertex].address;
 	for (uint32_t slot = 0; slot < root->frame.code->local_count; slot++)
 		if (gm_python_local(graph->python, &root->frame, slot) == object)
-			return; /* a local, found as such */
+			return; /* a local, which was found as such */
 	const struct gm_code *code = root->frame.code;
 	add_part(search, vertex, address, "argument",
 	        (struct gm_native_part){.form = GM_NATIVE_OPERAND,
@@ -188,7 +188,7 @@ static void add_heap(struct search *search, uint32_t vertex, const struct gm_hit
 {
 	uint64_t words[3];
 	struct gm_holders *graph = search->graph;
-	/* a node's or a control block's own pointers to itself hold nothing */
+	/* pointers of a node or a control block to itself hold nothing */
 	if (gm_image_try_read(graph->image, hit->address - sizeof(words), words, sizeof(words))) {
 		for (size_t i = 0; i < 3; i++) {
 			const struct gm_class *class =
@@ -200,7 +200,7 @@ static void add_heap(struct search *search, uint32_t vertex, const struct gm_hit
 	add_native(search, vertex, hit->address);
 }
 
-/* Numbers and strings refer to nothing: what looks like one there was freed. */
+/* Numbers and strings have no references: a word there that looks like one was freed. */
 static bool has_no_fields(const char *type)
 {
 	static const char *const names[] = {"int", "float", "bool", "str", "bytes", "complex"};
@@ -210,9 +210,9 @@ static bool has_no_fields(const char *type)
 	return false;
 }
 
-/* A Python object that the collector does not track and that has the word in its first fields.
- * Python's other objects were visited: what they refer to is in the graph. True: the word is a
- * Python object's, or one's that was visited. */
+/* A Python object that the collector does not track, with the word in its first fields. The other
+ * Python objects were visited, so their references are in the graph. True: the word belongs to a
+ * Python object, or to one that was visited. */
 static bool add_untracked(struct search *search, uint32_t vertex, const struct gm_hit *hit)
 {
 	struct gm_holders *graph = search->graph;
@@ -235,7 +235,7 @@ static bool add_untracked(struct search *search, uint32_t vertex, const struct g
 	return false;
 }
 
-/* A c10::DataPtr that is in no storage: pointer, deleter, context. */
+/* A c10::DataPtr outside of any storage: pointer, deleter, context. */
 static bool is_data_pointer(struct gm_holders *graph, uint64_t address)
 {
 	uint64_t words[3];
@@ -255,13 +255,13 @@ static void add_block_word(struct search *search, const struct gm_hit *hit)
 	if (!mapping || gm_is_stack(graph, &search->stacks, mapping, hit->address) ||
 	        gm_map_find(&search->block_words, hit->address) ||
 	        gm_map_find(&search->block_words, next + 1))
-		return; /* the allocator's records, and its table from address to record */
+		return; /* the allocator's records, and its table from addresses to records */
 	if (is_data_pointer(graph, hit->address)) {
 		add_part(search, GM_NO_VERTEX, hit->address, "native_heap",
 		        (struct gm_native_part){
 		                .form = GM_NATIVE_DATA_POINTER, .number = hit->address});
 		note_heap(search, hit->address, GM_WORD_NAMED);
-	} else if (before != hit->value) { /* a DataPtr's context is its third word */
+	} else if (before != hit->value) { /* the context of a DataPtr is its third word */
 		add_native(search, GM_NO_VERTEX, hit->address);
 	}
 }
@@ -279,7 +279,7 @@ static void add_static(
 		last->sense = sense;
 }
 
-/* An argument of a call, which CPython keeps in an array of its own. */
+/* An argument of a call, in CPython's array of arguments. */
 static bool add_argument(struct search *search, uint32_t vertex, const struct gm_hit *hit)
 {
 	if (!gm_is_call_argument(search->graph, &search->stacks, &search->live, hit->address))
@@ -311,7 +311,7 @@ static void sort_hit(struct search *search, const struct gm_hit *hit)
 	        gm_graph_is_weak_field(graph, hit, vertex))
 		return;
 	const struct gm_frame_root *frame = frame_at(graph, hit->address);
-	/* a library's zeroed data is in a mapping without a name */
+	/* the zero-initialized data of a library is in a mapping without a name */
 	const struct gm_module *module = gm_symbols_module_at(graph->symbols, hit->address);
 	bool python = graph->vertices.items[vertex].kind == GM_VERTEX_PYTHON;
 	if (frame && python)
@@ -325,7 +325,7 @@ static void sort_hit(struct search *search, const struct gm_hit *hit)
 		add_heap(search, vertex, hit);
 }
 
-/* cuBLAS's workspaces are known by name. */
+/* Workspaces of cuBLAS are recognized by name. */
 static void add_workspace(void *context, enum gm_torch_static kind, uint64_t address, uint64_t word)
 {
 	struct search *search = context;

@@ -1,7 +1,7 @@
 /*
- * What is known of a word of native memory, part by part: the chunk of memory that it is in, the
- * classes of the chunks that lead there, and whose they are. "item 0 of a vector of 2 tensors, held
- * by a c10d::Reducer".
+ * What is known of a word of native memory, part by part: the chunk that contains it, the classes
+ * of the chunks that lead to it, and their owner. "item 0 of a vector of 2 tensors, held by a
+ * c10d::Reducer".
  */
 #include "holders/unattributed/owner_parts.h"
 
@@ -19,8 +19,8 @@
 
 enum { MAX_VECTOR = 1 << 16 };
 
-/* What users know by another name than its class or variable: by a part of that. False: it is
- * none of these. */
+/* Holders that users know by another name than their class or variable. False: this is not one of
+ * them. */
 static bool known_form(const char *text, enum gm_native_form *ret_form)
 {
 	static const struct {
@@ -57,7 +57,7 @@ static char *counted_class(const char *name)
 	return strndup(first, (size_t)(end - first));
 }
 
-/* Adds a part; the first one makes the owner. No memory: the owner is NULL from then on. */
+/* Adds a part; the first one creates the owner. Without memory, the owner is NULL from then on. */
 static void add_part(struct gm_native_owner **owner, struct gm_native_part part)
 {
 	if (!*owner) {
@@ -78,20 +78,19 @@ static void add_class(struct gm_native_owner **owner, const struct gm_class *cla
 	add_part(owner, part);
 }
 
-/* A vector, a map, a pointer, an optional: what a word of these is, their start tells. */
+/* A vector, map, pointer or optional: the beginning of its name tells what a word in it is. */
 static bool is_within(const struct gm_symbol *symbol)
 {
 	enum { CONTAINER = 64 }; /* bytes: std::unordered_map has 56 */
 	return symbol && symbol->function && symbol->offset >= CONTAINER;
 }
 
-/* The part that static data is; its name is the symbol's, which lives as long as the symbols do. */
+/* The part for static data. Its name is the symbol's, which lives as long as the symbols do. */
 static struct gm_native_part static_part(struct gm_holders *graph, const struct gm_module *module,
         uint64_t address, enum gm_word_evidence *ret_sense)
 {
 	struct gm_symbol symbol = {0};
-	/* what has a name of its own is a large structure, and which of its fields it is was not
-	 * read */
+	/* a variable with a name of its own is a large structure, and its fields are not known */
 	*ret_sense = GM_WORD_NAMED;
 	if (!module) /* is_atexit() in owners.c */
 		return (struct gm_native_part){.form = GM_NATIVE_INTERPRETER};
@@ -124,7 +123,7 @@ bool gm_owner_static_place(struct gm_holders *graph, uint64_t address, uint32_t 
 	return error || !symbol.function || !strstr(symbol.function, "free_list");
 }
 
-/* Are all words from `first` to `last` tensors? An empty at::Tensor is one too. */
+/* Are all words from `first` to `last` tensors? An undefined at::Tensor counts too. */
 static bool are_tensors(struct gm_holders *graph, uint64_t first, uint64_t last)
 {
 	if (last <= first || last - first > MAX_VECTOR * 8)
@@ -141,7 +140,8 @@ static bool are_tensors(struct gm_holders *graph, uint64_t first, uint64_t last)
 	return true;
 }
 
-/* Three words where a chunk is pointed at: a std::vector that has it? Its begin and end. */
+/* Do three words that point at a chunk form the std::vector that owns it? Returns its begin and
+ * end. */
 static bool vector_of(const struct gm_owner_search *search, const struct gm_owner_chunk *chunk,
         uint64_t word, uint64_t ret_bounds[3])
 {
@@ -149,8 +149,8 @@ static bool vector_of(const struct gm_owner_search *search, const struct gm_owne
 	       ret_bounds[0] == chunk->start && gm_is_vector(search->graph, ret_bounds, 8);
 }
 
-/* The part that the word's own chunk is: an item of a vector of tensors, an object of a class, so
- * many bytes. */
+/* The part for the word's own chunk: an item of a vector of tensors, an object of a class, or a
+ * number of bytes. */
 static void add_own_part(const struct gm_owner_search *search, const struct gm_owner_chunk *chunk,
         uint64_t word, const uint64_t *bounds, struct gm_owner_query *query)
 {
@@ -169,7 +169,7 @@ static void add_own_part(const struct gm_owner_search *search, const struct gm_o
 	add_part(&query->native, part);
 }
 
-/* Is the owner DDP's Reducer, and the way leads through one of its buckets? See buckets.c. */
+/* Is the owner DDP's Reducer, and does the path go through one of its buckets? See buckets.c. */
 static bool is_bucket(const struct gm_owner_search *search, const struct gm_owner_way *way,
         uint64_t word, struct gm_native_part *ret_part)
 {
@@ -178,8 +178,8 @@ static bool is_bucket(const struct gm_owner_search *search, const struct gm_owne
 	if (owner->kind != GM_VERTEX_PYTHON ||
 	        strcmp(gm_type_text(graph, owner->address), "Reducer") != 0)
 		return false;
-	/* the last chunk is the Reducer itself, or pybind11's list of what a Python object holds,
-	 * which leads to it; then comes the vector of buckets */
+	/* the last chunk is the Reducer itself, or pybind11's list of the values of a Python
+	 * object, which leads to it; before it comes the vector of buckets */
 	for (size_t at = way->count - 1; at > 0 && at + 2 >= way->count; at--)
 		if (gm_bucket_part(graph, search->chunks.items[way->chunks[at]].start,
 		            search->chunks.items[way->chunks[at - 1]].start,
@@ -204,10 +204,10 @@ static bool is_slot(const struct gm_owner_search *search, const struct gm_owner_
 	return true;
 }
 
-/* What a collective works on, kept until it was waited for: c10d::TensorShelf has a vector
+/* The tensors of a collective, held until somebody waits for it: c10d::TensorShelf has a vector
  * (from 2.8 on, torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp), in 2.15
- * c10d::nccl2::WorkNCCL::InputTensorShelf. Of which call it is, nothing says. NULL: it is none; the
- * caller frees the name of its class. */
+ * c10d::nccl2::WorkNCCL::InputTensorShelf. The call itself is not known. NULL if this is not one;
+ * the caller frees the name of its class. */
 static char *shelf_class(const struct gm_owner_search *search, const struct gm_owner_way *way)
 {
 	const struct gm_class *class = search->chunks.items[way->chunks[1]].class;
@@ -216,8 +216,8 @@ static char *shelf_class(const struct gm_owner_search *search, const struct gm_o
 	return counted_class(gm_class_name(class));
 }
 
-/* The first part of an owner: the word's own chunk, or what it and the next one are together.
- * Returns how many chunks of the way that is. */
+/* The first part of an owner: the word's own chunk, or that chunk together with the next. Returns
+ * how many chunks of the path this covers. */
 static size_t add_first_part(const struct gm_owner_search *search, const struct gm_owner_way *way,
         const struct gm_owner_chunk *chunk, const uint64_t *bounds, struct gm_owner_query *query)
 {
@@ -264,7 +264,7 @@ void gm_owner_take_parts(
 	query->kind = owned ? best.owner.kind : GM_OWNER_NONE;
 	query->vertex = best.owner.number;
 	query->address = best.owner.address;
-	/* of the chunks on the way, those whose class says something */
+	/* of the chunks on the path, those whose class is informative */
 	for (size_t i = next; owned && query->native && i < best.count; i++)
 		if (search->chunks.items[best.chunks[i]].class)
 			add_class(&query->native, search->chunks.items[best.chunks[i]].class);

@@ -1,6 +1,7 @@
 /*
- * Which way to a word of native memory is told: the fewest chunks of heap from a Python object, a
- * tensor or a static variable; else from an object of a known class; else from a stack.
+ * Chooses which path to a word of native memory is shown: the one with the fewest heap chunks from
+ * a Python object, a tensor or a static variable; otherwise one from an object of a known class;
+ * otherwise one from a stack.
  */
 #include "holders/unattributed/owner_ways.h"
 
@@ -13,12 +14,13 @@
 #include "torch/names.h"
 
 enum {
-	MAX_REACHED = 512, /* chunks that one way is sought through */
-	WITHIN = 7,        /* three chunks farther, and more */
+	MAX_REACHED = 512, /* chunks through which one path is searched */
+	WITHIN = 7,        /* counts as three chunks farther, and more */
 };
 
-/* Of several Python objects that lead to it these tell most: DDP's Reducer, which its Logger knows
- * too; a module of TorchScript, which lists of its parameters know. */
+/* Of several Python objects that lead to the word, these are the most informative: DDP's Reducer,
+ * to which its Logger refers as well; a module of TorchScript, to which lists of its parameters
+ * refer. */
 static bool is_known_object(struct gm_holders *graph, const struct gm_owner_holder *holder)
 {
 	if (holder->kind != GM_OWNER_VERTEX)
@@ -29,18 +31,18 @@ static bool is_known_object(struct gm_holders *graph, const struct gm_owner_hold
 	return strcmp(type, "Reducer") == 0 || strcmp(type, "ScriptModule") == 0;
 }
 
-/* What refers to an object is counted only as far as it may lead to a tensor by Python's
- * references, and this one may lead there by native memory alone. Where an object was freed, the
- * allocator's list is in the place of its count. */
+/* The references to an object are counted only where they may lead to a tensor by Python's
+ * references, and this object may lead to one through native memory alone. In a freed object, the
+ * allocator's list overwrites the count. */
 static bool is_uncounted(const struct gm_holders *graph, uint32_t number, uint64_t refcount)
 {
-	enum { MOST = 1 << 20 }; /* far more than variables refer to an object */
+	enum { MOST = 1 << 20 }; /* far more than the number of variables that refer to an object */
 	return graph->vertices.items[number].kind == GM_VERTEX_PYTHON && refcount > 0 &&
 	       refcount < MOST;
 }
 
-/* What was found to refer to that vertex is not what its count says, as where it was freed: rather
- * another one, even if it is farther. */
+/* The references that were found to this vertex do not match its count, as in a freed object:
+ * another vertex is better, even if it is farther. */
 static unsigned is_unreferred(struct gm_holders *graph, const struct gm_owner_holder *holder)
 {
 	uint64_t refcount;
@@ -53,10 +55,10 @@ static unsigned is_unreferred(struct gm_holders *graph, const struct gm_owner_ho
 	return known && refcount != vertex->count ? 10 : 0;
 }
 
-/* A chunk that a walk has come to, from the word's outwards. */
+/* A chunk that the walk has reached, outwards from the word's own. */
 struct reached {
-	uint32_t number, from; /* index of the one before it; UINT32_MAX: it is the first */
-	uint64_t word;         /* in this one, that points at the one before */
+	uint32_t number, from; /* index of the previous one; UINT32_MAX: it is the first */
+	uint64_t word;         /* the word of this one that points at the previous one */
 	uint32_t count;
 };
 
@@ -72,16 +74,16 @@ static void keep_way(const struct reached *reached, uint32_t last, struct gm_own
 	}
 }
 
-/* A process group of torch.distributed: the library's own registers lead to it, all alike, and say
- * no more. */
+/* A process group of torch.distributed: the library's own registers all lead to it and add no
+ * information. */
 static bool is_end(const struct gm_owner_chunk *chunk)
 {
 	return chunk->class && strstr(chunk->class->linkage_name, GM_TORCH_NCCL_GROUP_CLASS);
 }
 
-/* The fewest chunks, and a Python object before a variable; what runs at exit before other
- * variables, whose heap may have old words; of a static variable far away it is likely that old
- * words lead to it, and of a word within a large one that it is old itself. */
+/* Prefers few heap chunks, a Python object to a variable, and other variables to what runs at exit,
+ * whose heap may have stale words. If a static variable is far away, stale words probably lead to
+ * it; if the word is in a large static variable, it is probably stale itself. */
 static unsigned rank_of(
         const struct gm_owner_search *search, const struct gm_owner_holder *holder, uint32_t count)
 {
@@ -102,7 +104,7 @@ static unsigned rank_of(
 	}
 }
 
-/* Does a std::vector stand there whose memory the chunk is, and the word one of its items? */
+/* Is there a std::vector whose memory is the chunk, and is the word one of its items? */
 static bool is_vector_of(const struct gm_owner_search *search, const struct gm_owner_chunk *chunk,
         const struct gm_owner_holder *holder, uint64_t word)
 {
@@ -113,8 +115,7 @@ static bool is_vector_of(const struct gm_owner_search *search, const struct gm_o
 	       gm_is_vector(search->graph, bounds, 8);
 }
 
-/* A chunk that is a vector's memory is that vector's: others that point at it have done so
- * earlier. */
+/* A chunk that is a vector's memory belongs to that vector; other pointers to it are stale. */
 static bool has_vector(
         const struct gm_owner_search *search, const struct gm_owner_chunk *chunk, uint64_t word)
 {
@@ -124,7 +125,7 @@ static bool has_vector(
 	return false;
 }
 
-/* Breadth first: what leads to a chunk by the fewest others. */
+/* Breadth first: paths with fewer chunks come first. */
 void gm_owner_find_way(const struct gm_owner_search *search, uint32_t number, uint64_t word,
         struct gm_owner_way *best)
 {

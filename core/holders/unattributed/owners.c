@@ -1,13 +1,14 @@
 /*
- * Whose native memory is it? A word in a chunk of heap says little; the class of the object that
- * the chunk is, or the static variable, the frame or the object that leads to it, says what keeps a
+ * Finds the owner of native memory. That a word is in some heap chunk says little. The class of the
+ * object in the chunk, or the static variable, frame or object that leads to it, shows what holds a
  * tensor there.
  *
- * A chunk of heap is found by glibc's size words around it. Where it is an object with a vtable,
- * its class is named (of a std::shared_ptr's control block, what it counts). All memory is searched
- * for words that point at the chunk, a few levels up: a std::vector's memory leads to the object
- * that has the vector, that to the static variable or to the Python object whose C++ part it is. It
- * does not say whether the word counts: see promote.c.
+ * A heap chunk is found by glibc's size words around it. If it is an object with a vtable, its
+ * class is the name (for a std::shared_ptr's control block, the class of the counted object). All
+ * memory is searched for words that point at the chunk, a few levels up: the memory of a
+ * std::vector leads to the object that contains the vector, and that leads to the static variable,
+ * or to the Python object whose C++ part it is. Whether the word counts as a reference is decided
+ * in promote.c.
  */
 #include "holders/unattributed/owners.h"
 
@@ -26,10 +27,10 @@
 #include "holders/unattributed/owner_ways.h"
 
 enum {
-	FEW_LEVELS = 5, /* each is a search of all memory: more of them only for what is not known
-	                   by then */
+	FEW_LEVELS = 5, /* each level is a search of all memory: further ones only for what is still
+	                   unknown */
 	MAX_CHUNKS = 8192,
-	MAX_PYTHON = 1024, /* bytes of a Python object that may have the word */
+	MAX_PYTHON = 1024, /* bytes of a Python object that may contain the word */
 };
 
 static bool wanted(const void *context, uint64_t value)
@@ -39,8 +40,7 @@ static bool wanted(const void *context, uint64_t value)
 	return found && *found - 1 >= search->first && *found - 1 < search->last;
 }
 
-/* The number of the chunk that begins at `start`; it is searched for in the next level, if it is
- * new. */
+/* The number of the chunk that begins at `start`. A new chunk is searched for in the next level. */
 static uint32_t add_chunk(struct gm_owner_search *search, uint64_t start, uint64_t size)
 {
 	uint64_t *there = gm_map_find(&search->by_start, start);
@@ -54,7 +54,7 @@ static uint32_t add_chunk(struct gm_owner_search *search, uint64_t start, uint64
 	if (!slot || !gm_array_push(&search->chunks, chunk))
 		return UINT32_MAX;
 	*slot = search->chunks.count;
-	/* what std::make_shared makes lies behind its control block, and is known by its own
+	/* an object created by std::make_shared follows its control block, and is known by its own
 	 * address */
 	if (chunk.class && chunk.class->kind == GM_CLASS_SHARED &&
 	        (slot = gm_map_put(&search->by_start, start + 16, NULL)))
@@ -84,7 +84,8 @@ uint32_t gm_graph_python_around(struct gm_holders *graph, uint64_t address, bool
 		if (vertex == GM_NO_VERTEX ||
 		        graph->vertices.items[vertex].kind != GM_VERTEX_PYTHON)
 			continue;
-		struct gm_pool_block block; /* what a guess led to may have been freed */
+		struct gm_pool_block block; /* memory that a conservative reference leads to may
+		                               have been freed */
 		if (address - at >= gm_python_size(graph->python, at, &own) ||
 		        (gm_pool_block(graph, at, &block) && block.is_free))
 			return GM_NO_VERTEX;
@@ -94,7 +95,7 @@ uint32_t gm_graph_python_around(struct gm_holders *graph, uint64_t address, bool
 	return GM_NO_VERTEX;
 }
 
-/* The object of the graph that a chunk of heap is, or that lies behind its control block. */
+/* The vertex that a heap chunk is, or that follows its control block in the chunk. */
 static uint32_t vertex_of(struct gm_holders *graph, uint64_t start)
 {
 	uint32_t vertex = gm_graph_find(graph, start);
@@ -105,8 +106,8 @@ static uint32_t vertex_of(struct gm_holders *graph, uint64_t start)
 	               : (uint32_t)GM_NO_VERTEX;
 }
 
-/* What runs at exit is the state of a module that many know, up to 3.9, and the interpreter's from
- * then on: it is said alike. */
+/* Functions that run at exit are part of a module's state up to 3.9, and of the interpreter's from
+ * then on. Both get the same description. */
 static bool is_atexit(struct gm_holders *graph, uint32_t vertex)
 {
 	enum {
@@ -121,7 +122,7 @@ static bool is_atexit(struct gm_holders *graph, uint32_t vertex)
 	       strcmp(text, "atexit") == 0;
 }
 
-/* Whose memory a word is in, as far as the word itself tells: an owner, or a chunk of heap
+/* The owner of a word, as far as the word's own place shows it: an owner, or a heap chunk
  * (GM_OWNER_NONE). */
 static bool place_word(struct gm_owner_search *search, uint64_t address,
         struct gm_owner_holder *ret, struct gm_native_owner **ret_stack)
@@ -133,7 +134,7 @@ static bool place_word(struct gm_owner_search *search, uint64_t address,
 	*ret = (struct gm_owner_holder){.address = address};
 	if (!mapping || gm_is_unused(graph, address))
 		return false;
-	/* zeroed data is in a mapping without a name */
+	/* zero-initialized data is in a mapping without a name */
 	if (gm_symbols_module_at(graph->symbols, address)) {
 		ret->kind = GM_OWNER_STATIC;
 		return gm_owner_static_place(graph, address, &ret->number);
@@ -147,7 +148,7 @@ static bool place_word(struct gm_owner_search *search, uint64_t address,
 	bool native;
 	uint32_t vertex = gm_graph_python_around(graph, address, &native);
 	if (vertex != GM_NO_VERTEX && !native)
-		return false; /* what it refers to there is known; the rest is data */
+		return false; /* its references are known; the rest of it is data */
 	if (vertex != GM_NO_VERTEX && is_atexit(graph, vertex)) {
 		ret->kind = GM_OWNER_STATIC;
 		ret->number = GM_OWNER_INTERPRETER;
@@ -172,9 +173,9 @@ static bool place_word(struct gm_owner_search *search, uint64_t address,
 	return ret->number != UINT32_MAX;
 }
 
-/* What a std::shared_ptr's control block counts is owned by pairs of words: the object's address,
- * then the block's (libstdc++ bits/shared_ptr_base.h). One of them alone is a plain pointer, which
- * owns nothing, or an old word. */
+/* The object that a std::shared_ptr's control block counts is owned by pairs of words: the object's
+ * address, then the block's (libstdc++ bits/shared_ptr_base.h). One of the two alone is a plain
+ * pointer, which owns nothing, or a stale word. */
 static bool owns_nothing(const struct gm_owner_search *search, const struct gm_owner_chunk *chunk,
         const struct gm_hit *hit)
 {
@@ -215,7 +216,7 @@ static void sort_hit(struct gm_owner_search *search, const struct gm_hit *hit)
 		add_holder(search, number, holder);
 }
 
-/* What points at the chunks of this level. */
+/* The words that point at the chunks of this level. */
 static struct gm_error *search_level(struct gm_owner_search *search)
 {
 	struct gm_scan_range range = {UINT64_MAX, 0};
@@ -239,7 +240,7 @@ static struct gm_error *search_level(struct gm_owner_search *search)
 	return NULL;
 }
 
-/* Is there a chunk of which it is not known yet what variable or object leads to it? */
+/* Is there a chunk that no known variable or object leads to? */
 static bool is_unknown(const struct gm_owner_search *search, const uint32_t *numbers,
         const struct gm_owner_query *queries, size_t count)
 {
@@ -332,14 +333,15 @@ struct gm_error *gm_unattributed_name_owners(struct gm_holders *graph, struct gm
 		        query < count && queries[query].word == unattributed->address
 		                ? &queries[query++]
 		                : NULL;
-		/* the simulated device knows its memory as a driver would, unseen */
+		/* the simulated device has its memory as a driver would, invisible to the program
+		 * */
 		if (asked && (asked->dead || is_simulators(graph, asked))) {
 			unattributed_list->stale++;
 			gm_native_owner_release(asked->native);
 			gm_native_owner_release(unattributed->native);
 			continue;
 		}
-		/* a DataPtr says more than memory that nobody is known to own */
+		/* a DataPtr is more informative than memory without a known owner */
 		bool better =
 		        asked && asked->native &&
 		        (asked->kind != GM_OWNER_NONE || unattributed->sense == GM_WORD_UNKNOWN);

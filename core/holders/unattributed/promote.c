@@ -1,15 +1,17 @@
 /*
- * Words that are references after all. A count says how many references to an object there are.
- * Where as many words are left unexplained as references are missing, and each of them is in
- * memory whose owner is known (a static variable, an object of a class, what a Python object leads
- * to, a live frame of a native stack), they are these: a reference must be somewhere, and all
- * memory was looked through. Old values in memory that is owned make it more words than that: then
- * they are those of which it is known what they are there, if these are as many; or those of them
- * that stand in a structure which was read (a vector's item, a slot of a TorchScript object, a
- * variable), not anywhere in an object of a known class: such objects have words that were never
- * set. Where a live frame has a word too, words of which it is not known what they are there
- * are no better than it. Else nothing is decided. A word in memory of which nothing is known but
- * whose it is stays a guess: counts alone have been wrong there.
+ * Decides which words are references after all. A count shows how many references an object has. If
+ * the unexplained words are as many as the missing references, and each of them is in memory with a
+ * known owner (a static variable, an object of a class, memory that a Python object leads to, a
+ * live frame of a native stack), then these words are the references: a reference must be
+ * somewhere, and all memory was searched.
+ *
+ * If stale values in owned memory make the words too many, some of them are chosen: those whose
+ * meaning is known, if they are as many as are missing; or those that are part of a structure that
+ * was read (a vector's item, a slot of a TorchScript object, a variable). Words elsewhere in an
+ * object of a known class do not qualify, because such objects have uninitialized words. If a live
+ * frame has a word too, words of unknown meaning are not preferred to it. Otherwise nothing is
+ * decided. A word about which only the owner is known stays conservative: counts alone have been
+ * wrong there.
  */
 #include "holders/unattributed/promote.h"
 
@@ -30,8 +32,8 @@ static bool is_owned(const struct gm_unattributed *unattributed)
 	       unattributed->owner == GM_OWNER_CLASS || unattributed->owner == GM_OWNER_CALL;
 }
 
-/* Words in heap that a frame leads to (a vector that is a local variable) are its own; so are the
- * frame's words. */
+/* Words in a heap chunk that a frame leads to (a vector that is a local variable) are the frame's
+ * own, like the words in the frame. */
 static bool is_on_stack(const struct gm_unattributed *unattributed)
 {
 	return unattributed->owner == GM_OWNER_STACK;
@@ -68,7 +70,7 @@ static void refer(struct gm_holders *graph, const struct gm_unattributed *unattr
 		        unattributed->native, unattributed->sense == GM_WORD_UNKNOWN);
 }
 
-/* A Python object that holds something by its C++ part only was left out of the graph. */
+/* A Python object that holds something only by its C++ part was left out of the graph. */
 static bool leads_through_python(
         const struct gm_holders *graph, const struct gm_unattributed_list *unattributed_list)
 {
@@ -95,7 +97,7 @@ size_t gm_graph_promote_candidates(struct gm_holders *graph, const uint32_t *tar
 		if (!gm_graph_refcount(graph, targets[t], &refcount) || refcount <= found)
 			continue;
 		uint64_t missing = refcount - found;
-		/* of two guesses, a live frame's and another's, none is the better one */
+		/* of two candidates, one in a live frame and one elsewhere, neither is better */
 		bool owned = tally.owned == missing &&
 		             (tally.on_stacks == 0 || tally.named == tally.owned);
 		bool stacks = tally.owned + tally.on_stacks == missing;
@@ -122,7 +124,7 @@ size_t gm_graph_promote_candidates(struct gm_holders *graph, const uint32_t *tar
 	return graph->no_memory ? 0 : promoted;
 }
 
-/* Where all words that point to it are on native stacks, and there are enough of them. */
+/* If all words that point to it are on native stacks, and there are enough of them. */
 static bool is_on_stacks_only(
         const struct gm_unattributed_list *unattributed_list, uint32_t target, uint64_t missing)
 {

@@ -16,12 +16,12 @@ enum {
 	MAX_THREADS = 4096,
 	MAX_STACK_BYTES = 64 << 20,
 	BYTES_AT_ONCE = 64 << 10,
-	RED_ZONE = 128, /* below the stack pointer, still alive (System V ABI, 3.2.2) */
+	RED_ZONE = 128, /* below the stack pointer, but still in use (System V ABI, 3.2.2) */
 };
 
 /* Words of one thread that point to a target. */
 struct seen {
-	uint64_t word; /* the first one's address */
+	uint64_t word; /* the address of the first one */
 	pid_t thread;
 	uint32_t target; /* index in targets */
 	uint32_t words;
@@ -32,7 +32,7 @@ struct looking {
 	struct gm_map wanted; /* address -> index in targets, plus 1 */
 	struct gm_map tried;  /* words of this thread's stack that were examined as arrays */
 	GM_ARRAY(struct seen) seen;
-	size_t first; /* of the thread in progress, in `seen` */
+	size_t first; /* of the current thread, in `seen` */
 	bool no_memory;
 };
 
@@ -57,10 +57,9 @@ static bool is_object(struct gm_holders *graph, uint64_t start)
 	       gm_graph_find(graph, start + COLLECTOR_HEAD) != GM_NO_VERTEX;
 }
 
-/* A call with many arguments, or with keywords, has them in an array of CPython's allocator, each
- * with a reference of its own
- * (_PyStack_UnpackDict() in Objects/call.c). The stack has the array's address, or that of its
- * second word. */
+/* A call with many arguments, or with keywords, has them in an array of CPython's allocator, with a
+ * counted reference for each (_PyStack_UnpackDict() in Objects/call.c). The stack has the address
+ * of the array, or of its second word. */
 static void look_at_array(struct looking *looking, pid_t thread, uint64_t address)
 {
 	enum { MOST = 512, SECOND = 8 };
@@ -95,7 +94,7 @@ static void look_through(struct looking *looking, pid_t thread, uint64_t start, 
 	}
 }
 
-/* False: its registers cannot be had. */
+/* False: its registers could not be read. */
 static bool look_at_thread(struct looking *looking, pid_t thread)
 {
 	struct gm_registers registers;
@@ -131,7 +130,7 @@ static bool look_at_threads(struct looking *looking)
 	return true;
 }
 
-/* A process that nobody has stopped gives no registers. */
+/* Registers of a process that is not stopped are not available. */
 static void look(struct looking *looking)
 {
 	struct gm_stop stop;
@@ -161,7 +160,7 @@ static void refer(struct looking *looking, uint32_t target, size_t index)
 		_cleanup_owner_ struct gm_native_owner *owner =
 		        gm_native_owner_create((struct gm_native_part){
 		                .form = GM_NATIVE_STACK, .number = (uint64_t)seen->thread});
-		/* one root a thread: no object is at so low an address */
+		/* one root for each thread: no object is at such a low address */
 		gm_graph_refer_native(graph, GM_NO_VERTEX, (uint64_t)seen->thread << 4 | 9, target,
 		        seen->word, "native_stack", owner, true);
 	}
@@ -197,7 +196,7 @@ size_t gm_graph_refer_stacks(struct gm_holders *graph, const uint32_t *targets, 
 		        &graph->accounted, graph->vertices.items[targets[i]].address, NULL);
 		looking.no_memory |= !slot;
 		refer(&looking, targets[i], i);
-		/* each reference that was added counts by itself */
+		/* each added reference counts separately */
 		uint64_t added = graph->edges.count - before;
 		if (slot && missing[i] > added)
 			*slot += missing[i] - added;
