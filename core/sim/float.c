@@ -43,7 +43,7 @@ unsigned gm_sim_to_small(
 		return sign | over;
 	if (e < 1 - bias)
 		e = 1 - bias;
-	/* In units of the last place; the sum carries into the exponent by itself. */
+	/* In units of the last place; a carry increments the exponent. */
 	double units = rint(ldexp(value, (int)mantissa - e));
 	unsigned code = (unsigned)(e + bias - 1) * (1u << mantissa) + (unsigned)units;
 	return sign | (code > largest ? over : code);

@@ -11,8 +11,8 @@
 
 enum { FILE_MOST = 16 << 10 };
 
-/* A small file's text, ended; false where it cannot be read. No allocation: it is asked for when
- * memory is short. */
+/* The text of a small file, with a NUL; false if it cannot be read. No allocation, because this is
+ * called when memory is short. */
 static bool text_of(const char *path, char *text)
 {
 	int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -27,7 +27,7 @@ static bool text_of(const char *path, char *text)
 	return n >= 0;
 }
 
-/* The number behind `name` at the start of a line; false where there is none. */
+/* The number after `name` at the beginning of a line; false if there is none. */
 static bool field(const char *text, const char *name, uint64_t *ret)
 {
 	size_t length = strlen(name);
@@ -48,7 +48,7 @@ static void least(struct gm_sim_host_memory *ret, uint64_t left, uint64_t whole)
 		*ret = (struct gm_sim_host_memory){left, whole};
 }
 
-/* One group's folder. "max" and version 1's huge number are no limit. */
+/* The folder of one group. "max" and version 1's huge number mean no limit. */
 static void group(const char *folder, bool second, char *text, struct gm_sim_host_memory *ret)
 {
 	char path[PATH_MAX + 64];
@@ -68,8 +68,8 @@ static void group(const char *folder, bool second, char *text, struct gm_sim_hos
 	least(ret, limit > used ? limit - used : 0, limit);
 }
 
-/* The group of /proc/self/cgroup's line and all above it; a container may see its own as the
- * root. */
+/* The group of a line of /proc/self/cgroup and all groups above it; a container may see its own as
+ * the root. */
 static void groups(
         const char *mount, const char *own, bool second, char *text, struct gm_sim_host_memory *ret)
 {
@@ -107,7 +107,7 @@ void gm_sim_host_memory(const char *root, struct gm_sim_host_memory *ret)
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = 0;
-		/* "0::/path" of version 2; "4:memory:/path" of version 1. */
+		/* "0::/path" in version 2; "4:memory:/path" in version 1. */
 		char *names = strchr(line, ':'), *own = names ? strchr(names + 1, ':') : NULL;
 		if (!own || own[1] != '/')
 			continue;

@@ -43,7 +43,7 @@ struct gm_error *gm_sim_library(char **ret)
 
 static char *real_device(void)
 {
-	/* NVIDIA's driver, and its stand-in under WSL. */
+	/* NVIDIA's driver, and its counterpart under WSL. */
 	static const char *const names[] = {"nvidia[0-9]*", "dxg"};
 	const char *folder = getenv("GPUMEM_DEV");
 	char *found = NULL;
@@ -80,7 +80,7 @@ void gm_sim_settings_free(char **settings)
 	free(settings);
 }
 
-/* LD_PRELOAD is split at spaces and colons, and knows no way to say such a path. */
+/* LD_PRELOAD is split at spaces and colons, and has no escape for them. */
 static struct gm_error *preload(char **ret)
 {
 	_cleanup_free_ char *library = NULL;
@@ -128,8 +128,8 @@ static struct gm_error *compute_below(const char *text, char **ret)
 }
 
 /*
- * Triton links its launcher with libcuda.so.1 and looks for the file: the driver's folder has one
- * of that name (core/sim/CMakeLists.txt). A user's own setting stays.
+ * Triton links its launcher with libcuda.so.1 and searches for the file: the driver's folder has
+ * one of that name (core/sim/CMakeLists.txt). A user's own setting stays.
  */
 static struct gm_error *driver_folder(char **ret)
 {
@@ -173,7 +173,8 @@ static bool whole(const char *text, unsigned long limit, unsigned *ret)
 
 enum { WORLD_MOST = 1 << 20, RANK_SETTINGS = 12 };
 
-/* One rank of a job, as torchrun would set it, and the store that the ranks meet at. */
+/* One rank of a job, with torchrun's environment, and the store through which the ranks find each
+ * other. */
 static struct gm_error *one_rank(
         const struct gm_sim_launch *launch, unsigned devices, char **settings)
 {
@@ -201,7 +202,7 @@ static struct gm_error *one_rank(
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		if (asprintf(&settings[i], "%s=%u", numbers[i].name, numbers[i].value) < 0)
 			return &gm_error_no_memory;
-	/* The store is served, for rank 0 too: as under torchrun, whose agent serves it. */
+	/* The store is served to rank 0 too, as torchrun's agent does. */
 	settings[9] = strdup("MASTER_ADDR=127.0.0.1");
 	settings[10] = strdup("TORCHELASTIC_USE_AGENT_STORE=True");
 	settings[11] = strdup("TORCHELASTIC_RUN_ID=gpumem");

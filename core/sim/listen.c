@@ -68,7 +68,7 @@ static void take_text(const struct gm_sim_program *program, struct gm_sim_listen
 	}
 }
 
-/* Until both ends are closed; false: a signal came, which asks to stop. */
+/* Runs until both ends are closed; false: a signal asked to stop. */
 static bool listen_to(const struct gm_sim_program *program, const struct process *process,
         struct gm_sim_listened *heard)
 {

@@ -22,10 +22,10 @@ enum { COLUMNS = 7 };
 	}
 
 /*
- * A total is one of several that such devices report, by board, driver and firmware; they differ by
- * some hundred MiB at most. The context's share is what a PyTorch process takes before its first
- * allocation; it depends on the driver, so a run may set it (GPUMEM_SIM_CONTEXT). Devices joined by
- * NVLink (the SXM boards) reach each other's memory with atomics, the L4 and T4 over PCIe without,
+ * Totals as such devices report them; they depend on board, driver and firmware, and differ by some
+ * hundred MiB at most. The context's share is what a PyTorch process takes before its first
+ * allocation; it depends on the driver, so a run may set it (GPUMEM_SIM_CONTEXT). Devices with
+ * NVLink (the SXM boards) access each other's memory with atomics, the L4 and T4 over PCIe without,
  * a GeForce not at all.
  */
 const struct gm_sim_profile gm_sim_profiles[] = {
@@ -40,8 +40,8 @@ const struct gm_sim_profile gm_sim_profiles[] = {
         {NULL, NULL, 0, 0, 0, 0},
 };
 
-/* enum cudaDeviceAttr of CUDA 13.0's driver_types.h; a reserved one has the value that drivers
- * give. */
+/* enum cudaDeviceAttr of CUDA 13.0's driver_types.h; reserved attributes have the values that
+ * drivers return. */
 static const struct attribute {
 	int id;
 	const char *name; /* cudaDevAttr… */
@@ -225,7 +225,7 @@ const char *gm_sim_profile_attribute_name(size_t n, int *ret)
 	return attributes[n].name;
 }
 
-/* Reads "24GiB", "1.5g", "500MB" up to `end`; false where it is no size of a device. */
+/* Reads "24GiB", "1.5g", "500MB" up to `end`; false if it is not a device size. */
 static bool parse_size(const char *spec, const char *end, uint64_t *ret)
 {
 	char *unit;
@@ -253,7 +253,8 @@ static bool parse_size(const char *spec, const char *end, uint64_t *ret)
 		        strncasecmp(unit, units[i].unit, length) != 0)
 			continue;
 		double bytes = value * (double)(UINT64_C(1) << units[i].shift);
-		/* Less than 64 MiB does not hold cuBLAS's workspace; more than 4 TiB is no GPU. */
+		/* Less than 64 MiB is too small for cuBLAS's workspace; no GPU has more than 4 TiB.
+		 * */
 		if (bytes < (double)(UINT64_C(64) << 20) || bytes > (double)(UINT64_C(4) << 40))
 			return false;
 		*ret = (uint64_t)bytes & ~UINT64_C(0xfffff);
@@ -293,7 +294,7 @@ struct gm_error *gm_sim_profile_parse(const char *spec, struct gm_sim_choice *re
 		spec = gm_sim_profiles[0].name;
 	const char *end = spec + strlen(spec);
 
-	/* "xN": the last x, followed by digits alone ("rtx4090-24gb" has one too). */
+	/* "xN": the last x, followed only by digits ("rtx4090-24gb" has an x too). */
 	const char *times = strrchr(spec, 'x');
 	if (times && times > spec && times[1] &&
 	        strspn(times + 1, "0123456789") == strlen(times + 1)) {

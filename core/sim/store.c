@@ -17,7 +17,7 @@ struct gm_sim_store {
 	size_t bytes;
 };
 
-/* All keys and values; a job's are some kilobytes. */
+/* Bytes of all keys and values; those of a job are some kilobytes. */
 enum { MOST = 256 << 20 };
 
 struct gm_sim_store *gm_sim_store_new(unsigned rank, unsigned world)

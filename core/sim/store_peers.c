@@ -1,8 +1,8 @@
 /*
- * What absent ranks set. They are taken to do what the rank that is there does: a key that names
- * another rank has the value of the same key with its own number; marks of barriers are there; the
- * unique id of a communicator is any (sim/nccl/alone.c asks for none). What else another rank would
- * say is not known.
+ * Values that absent ranks set. They are assumed to do what the present rank does: a key that names
+ * another rank has the value of the same key with the present rank's number; barrier marks are set;
+ * the unique id of a communicator is arbitrary (sim/nccl/alone.c needs none). Anything else that
+ * another rank would set is not known.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ static bool contains(const char *key, const char *word)
 	return strstr(key, word) != NULL;
 }
 
-/* The last part of a key, behind the prefixes of PrefixStore. */
+/* The last part of a key, after the prefixes of PrefixStore. */
 static const char *last_part(const char *key)
 {
 	const char *slash = strrchr(key, '/');
@@ -50,7 +50,7 @@ static bool is_unique_id(const char *key)
 	return digit;
 }
 
-/* The key with one number in it, another rank's, replaced by this rank's, where that is there. */
+/* The key with one number in it, another rank's, replaced by this rank's, if that key exists. */
 static const struct gm_sim_store_bytes *own_like(struct gm_sim_store *store, const char *key)
 {
 	char own[LONGEST + 32];

@@ -1,5 +1,5 @@
 /*
- * c10d's wire protocol: one byte of command, then words of 64 bits and byte strings behind their
+ * c10d's wire protocol: one byte of command, then words of 64 bits and byte strings after their
  * length. (TCPStoreBackend.hpp and TCPStoreLibUvBackend.cpp of PyTorch 2.4 to 2.11.) All lengths
  * are bounded.
  */
@@ -31,7 +31,7 @@ enum command {
 	QUEUE_LEN,
 };
 
-/* As libuv's backend bounds them. */
+/* The same bounds as in libuv's backend. */
 enum { LONGEST_KEY = 8192, LARGEST_VALUE = 8 << 20, MOST_KEYS = 128 << 10, MAGIC = 0x3C85F7CE };
 
 bool gm_sim_store_append(struct gm_sim_store_buffer *buffer, const void *data, size_t size)
@@ -50,7 +50,7 @@ bool gm_sim_store_append(struct gm_sim_store_buffer *buffer, const void *data, s
 	return true;
 }
 
-/* Reading a request: `more` where it is not all there yet, `wrong` where it is none. */
+/* Reading a request: `more` if it is not complete yet, `wrong` if it is invalid. */
 struct reader {
 	const unsigned char *at, *end;
 	bool more, wrong;
@@ -98,7 +98,7 @@ static bool put_bytes(struct gm_sim_store_buffer *out, const void *data, size_t 
 	return put_word(out, size, 8) && gm_sim_store_append(out, data, size);
 }
 
-/* The value of a key; one that an absent rank would set is set first. */
+/* The value of a key. If an absent rank would set it, it is set first. */
 static const struct gm_sim_store_bytes *value_of(
         struct gm_sim_store *store, struct gm_sim_store_bytes key)
 {
@@ -115,7 +115,7 @@ static bool set(
 	return gm_sim_store_set(store, (const char *)key.data, key.size, data, size);
 }
 
-/* Counts go up as if every rank had counted; what is added is kept as text, as c10d keeps it. */
+/* Counters increase as if every rank had added; the value is stored as text, as c10d stores it. */
 static bool add(struct gm_sim_store *store, struct gm_sim_store_bytes key, int64_t by, int64_t *ret)
 {
 	const struct gm_sim_store_bytes *old =
@@ -158,8 +158,8 @@ static bool append(
 	return good;
 }
 
-/* A queue is kept under a name of its own: its values one behind the other, each behind its
- * length. */
+/* A queue is stored under a name of its own: its values one after the other, each after its length.
+ * */
 static struct gm_sim_store_bytes queue_name(struct gm_sim_store_bytes key, char *buffer)
 {
 	memcpy(buffer, "\0queue", 6);
@@ -220,8 +220,8 @@ static bool queue_pop(
 	return true;
 }
 
-/* True where all of the keys are there, the absent ranks' included; *ret_missing the first that is
- * not. */
+/* True if all of the keys exist, including those of absent ranks; *ret_missing is the first that
+ * does not. */
 static bool all_there(struct gm_sim_store *store, struct reader *reader, bool answer,
         struct gm_sim_store_bytes *ret_missing)
 {
@@ -280,7 +280,7 @@ static void say_missing(struct gm_sim_store *store, struct gm_sim_store_bytes ke
 	        gm_sim_store_rank(store), gm_sim_store_world(store), (int)at, text);
 }
 
-/* One request; false where it is wrong or there is no memory. reader->more: not all there, nothing
+/* One request; false if it is invalid or there is no memory. reader->more: not complete, nothing
  * was done. */
 static bool request(
         struct gm_sim_store *store, struct gm_sim_store_client *client, struct reader *reader)
@@ -365,7 +365,7 @@ static bool request(
 		return good;
 	}
 	case MULTI_SET: {
-		/* Twice: first whether it is all there. */
+		/* Twice: first to check that it is complete. */
 		struct reader probe = *reader;
 		count = word(&probe, 8);
 		probe.wrong |= count > MOST_KEYS;

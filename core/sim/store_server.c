@@ -14,7 +14,7 @@
 
 #include "sim/store.h"
 
-/* A program's stores; and what one request may be. */
+/* Limits: stores of a program, size of a request. */
 enum { CLIENTS = 256, LARGEST_REQUEST = 64 << 20 };
 
 struct server {
@@ -78,7 +78,7 @@ static void serve(struct server *server)
 		if (poll(polls, server->count + 2, -1) < 0 && errno != EINTR)
 			return;
 		if (polls[0].revents)
-			return; /* the program is gone */
+			return; /* the program has ended */
 		bool changed = false;
 		for (size_t i = server->count; i-- > 0;) {
 			if (!polls[i + 2].revents)
@@ -87,7 +87,7 @@ static void serve(struct server *server)
 			if (!receive(server, i))
 				drop(server, i);
 		}
-		/* What one client set another may wait for. */
+		/* What one client set, another may be waiting for. */
 		for (size_t i = server->count; changed && i-- > 0;)
 			if (gm_sim_store_wake(server->store, &server->clients[i]) &&
 			        !send_out(server, i))
@@ -128,12 +128,12 @@ struct gm_error *gm_sim_store_start(unsigned rank, unsigned world, unsigned *ret
 			close(listener);
 		return error;
 	}
-	/* Forked twice: the program has no child that it did not make. */
+	/* Forked twice, so that the program has no unknown child. */
 	pid_t child = fork();
 	if (child == 0) {
 		if (fork() != 0)
 			_exit(0);
-		setsid(); /* Ctrl-C is the program's */
+		setsid(); /* Ctrl-C is meant for the program */
 		signal(SIGPIPE, SIG_IGN);
 		int nothing = open("/dev/null", O_RDWR);
 		if (nothing >= 0) {

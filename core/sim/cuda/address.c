@@ -1,5 +1,5 @@
-/* Which device an address belongs to: one of this process, one that a mapping stands for, or
- * another process's. */
+/* Which device an address belongs to: a device of this process, one for which a mapping was made,
+ * or another process's. */
 #include "sim/cuda/sim.h"
 
 struct gm_sim_device *gm_sim_device_of(const void *address)

@@ -1,9 +1,8 @@
 /*
  * Memory in two and three dimensions: pitched allocations, arrays, and copies of boxes.
  *
- * An array is plain device memory, row by row: its bytes are not in a layout of the device's own,
- * which only textures would see (textures and surfaces are refused, stubs.c, and so are mipmapped
- * arrays).
+ * An array is plain device memory, row by row. It has no layout of the device's own, which only
+ * textures would see (textures, surfaces and mipmapped arrays are refused, stubs.c).
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -19,10 +18,10 @@ struct cudaArray {
 	uint64_t magic;
 	unsigned char *base;
 	struct cudaChannelFormatDesc format;
-	struct cudaExtent extent; /* as asked; 0 in the dimensions that it has not */
+	struct cudaExtent extent; /* as requested; 0 for dimensions that it does not have */
 	unsigned flags;
 	size_t element, width, pitch, rows,
-	        slices; /* of an element, a row, from row to row: bytes */
+	        slices; /* bytes of an element, of a row, and from one row to the next */
 };
 
 static bool valid(const struct cudaArray *array)
@@ -126,7 +125,8 @@ GM_SIM_EXPORT cudaError_t cudaGetChannelDesc(
 	return cudaArrayGetInfo(format, NULL, NULL, (cudaArray_t)(uintptr_t)array);
 }
 
-/* One side of a box's copy: where its first byte is, and how far rows and slices are apart. */
+/* One side of a box copy: the address of its first byte, and the distances between rows and between
+ * slices. */
 struct side {
 	unsigned char *at;
 	size_t pitch, slice;
@@ -152,7 +152,7 @@ static int side_of(const struct cudaArray *array, struct cudaPos at, struct cuda
 		return cudaErrorInvalidValue;
 	if (at.x > plain.pitch || width > plain.pitch - at.x)
 		return cudaErrorInvalidPitchValue;
-	/* A box of one slice needs no height. */
+	/* A box with one slice needs no height. */
 	size_t rows = plain.ysize ? plain.ysize : extent.height;
 	ret->pitch = plain.pitch;
 	ret->slice = plain.pitch * rows;
@@ -162,12 +162,12 @@ static int side_of(const struct cudaArray *array, struct cudaPos at, struct cuda
 
 static cudaError_t copy_box(const struct cudaMemcpy3DParms *p, cudaStream_t stream, bool async)
 {
-	/* Either an array or a pointer on each side. */
+	/* Each side is either an array or a pointer. */
 	if (!p || !p->srcArray == !p->srcPtr.ptr || !p->dstArray == !p->dstPtr.ptr)
 		return gm_sim_error(cudaErrorInvalidValue);
 	if (!p->extent.width || !p->extent.height || !p->extent.depth)
 		return cudaSuccess;
-	/* The width is in elements where an array takes part, else in bytes. */
+	/* The width is in elements if an array takes part, otherwise in bytes. */
 	const struct cudaArray *array = p->srcArray ? p->srcArray : p->dstArray;
 	size_t element = valid(array) ? array->element : 1, width;
 	if (valid(p->srcArray) && valid(p->dstArray) &&

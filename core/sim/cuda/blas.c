@@ -1,10 +1,10 @@
 /*
- * cuBLAS and cuBLASLt: handles and settings are kept, computing is left to stubs.c, which counts
- * it.
+ * cuBLAS and cuBLASLt: handles and settings are stored; computation is left to stubs.c, which
+ * counts it.
  *
- * Not from NVIDIA's header: its macros rename functions and its prototypes differ between releases,
- * while the few that matter here have kept their arguments from CUDA 11 to 13. Handles are opaque
- * to the caller.
+ * NVIDIA's header is not used: its macros rename functions and its prototypes differ between
+ * releases, while the arguments of the few functions here have been the same from CUDA 11 to 13.
+ * Handles are opaque to the caller.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum {
 	ALLOC_FAILED = 3,
 	INVALID_VALUE = 7,
 	NOT_SUPPORTED = 15,
-	VERSION = 130100, /* cuBLAS 13.1, as CUDA 13.0.2's wheel says */
+	VERSION = 130100, /* cuBLAS 13.1, as in the wheel of CUDA 13.0.2 */
 };
 
 struct blas {
@@ -115,7 +115,7 @@ TEXT(cublasGetStatusString)
 TEXT(cublasLtGetStatusName)
 TEXT(cublasLtGetStatusString)
 
-/* cuBLASLt: descriptors are boxes that nobody reads, since nothing is computed from them. */
+/* cuBLASLt: nobody reads the content of descriptors, because nothing is computed from them. */
 API(cublasLtCreate, void **ret)
 {
 	if (!gm_sim_current())
@@ -173,7 +173,7 @@ API(cublasLtMatrixTransformDescCreate, void **ret, int scale)
 	return *ret ? SUCCESS : ALLOC_FAILED;
 }
 
-/* The caller's own memory, as the header's inline …Init functions have it. */
+/* The caller's own memory, as the header's inline …Init functions use it. */
 #define INIT(kind)                                                        \
 	API(cublasLt##kind##Init_internal, void *descriptor, size_t size) \
 	{                                                                 \

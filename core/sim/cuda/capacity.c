@@ -1,6 +1,6 @@
 #include "sim/cuda/capacity.h"
 
-/* The device's own part (symbols of modules) stands before what is handed out. */
+/* The device's own part (symbols of modules) comes before the memory for allocations. */
 uint64_t gm_sim_capacity_first(const struct gm_sim_device *device)
 {
 	return (uintptr_t)device->base +
@@ -8,9 +8,9 @@ uint64_t gm_sim_capacity_first(const struct gm_sim_device *device)
 }
 
 /*
- * `more` bytes of the device for this process, or fewer (negative); the caller holds the device's
- * lock and has seen that they fit beside what the process itself holds. False where the run's other
- * processes leave too little.
+ * Takes `more` bytes of the device for this process, or returns them (negative). The caller holds
+ * the device's lock and has checked that they fit beside the process's own memory. False if the
+ * run's other processes leave too little.
  */
 static bool share(struct gm_sim_device *device, int64_t more)
 {
@@ -43,7 +43,7 @@ bool gm_sim_capacity_take(
 
 bool gm_sim_capacity_give(struct gm_sim_device *device, void *address, bool physical)
 {
-	/* Emptied before it can be taken again; a range that is not there is not touched. */
+	/* Released before it can be taken again; unmapped ranges are not touched. */
 	pthread_mutex_lock(&device->lock);
 	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, (uintptr_t)address);
 	struct gm_sim_range range = {0};

@@ -1,11 +1,11 @@
-/* cudaMemcpy and cudaMemset in their forms. All are done when they return, in the order they are
- * called. */
+/* All forms of cudaMemcpy and cudaMemset. Each has finished when it returns, so they run in the
+ * order of the calls. */
 #include <string.h>
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
 
-/* Memory of the host that CUDA knows of: what lies wholly in a pinned or managed allocation. */
+/* Host memory that CUDA knows: a range entirely within a pinned or managed allocation. */
 static bool known_host(const void *address, size_t size)
 {
 	struct gm_sim_range host;
@@ -14,7 +14,8 @@ static bool known_host(const void *address, size_t size)
 	       gm_sim_managed_holds(address, size);
 }
 
-/* One straight copy; the kind is a hint only, since addresses tell which side they are of. */
+/* One contiguous copy. The kind is only a hint, because addresses show which side they belong to.
+ * */
 static int copy(void *to, const void *from, size_t size, enum cudaMemcpyKind kind)
 {
 	if (gm_sim_forked())
@@ -28,7 +29,7 @@ static int copy(void *to, const void *from, size_t size, enum cudaMemcpyKind kin
 	if ((to_device && !gm_sim_memory_holds(to_device, to, size)) ||
 	        (from_device && !gm_sim_memory_holds(from_device, from, size)))
 		return cudaErrorInvalidValue;
-	/* A host address where the kind promises the device's is an error on a GPU too. */
+	/* If the kind requires a device address, a host address is an error on a GPU too. */
 	if ((kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice) && !to_device &&
 	        !known_host(to, size))
 		return cudaErrorInvalidValue;

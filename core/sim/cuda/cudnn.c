@@ -1,9 +1,9 @@
 /*
- * cuDNN: handles, descriptors and the sizes that PyTorch asks for. What computes is left to
- * stubs.c, which counts it.
+ * cuDNN: handles, descriptors and the sizes that PyTorch asks for. Computation is left to stubs.c,
+ * which counts it.
  *
- * Sizes of what a caller allocates (workspaces, reserves) are estimates of what cuDNN asks for: the
- * real figures depend on kernels chosen by measured heuristics.
+ * Sizes of the caller's allocations (workspaces, reserves) are estimates of what cuDNN asks for:
+ * the real figures depend on kernels chosen by measured heuristics.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,7 +115,7 @@ DESCRIPTOR(OpTensor)
 DESCRIPTOR(ReduceTensor)
 DESCRIPTOR(LRN)
 
-/* Set from arguments that nothing here depends on. */
+/* Set by arguments that nothing here depends on. */
 #define SET_NOTHING(name)                                            \
 	CUDNN_API(name, void *descriptor)                            \
 	{                                                            \
@@ -172,7 +172,8 @@ static int set(struct descriptor *descriptor, int type, int format, int count,
 		if (__builtin_mul_overflow(packed, dimensions[i], &packed))
 			packed = 1; /* no size is computed from it */
 	}
-	/* CUDNN_TENSOR_NHWC: the channels run fastest, given as N, C, H, W all the same. */
+	/* CUDNN_TENSOR_NHWC: the channels vary fastest, but the dimensions are given as N, C, H, W
+	 * all the same. */
 	if (!strides && format == 1 && count > 2) {
 		packed = dimensions[1];
 		descriptor->stride[1] = 1;
@@ -236,7 +237,7 @@ CUDNN_API(cudnnGetFilterNdDescriptor, const struct descriptor *descriptor, int w
 	return get(descriptor, wanted, type, count, dimensions, NULL);
 }
 
-/* --- convolutions of the older API --- */
+/* --- convolutions in the older API ------------------------------------------------------------ */
 
 static uint64_t bytes_of(const struct gm_sim_cudnn_tensor *tensor, size_t element)
 {
@@ -292,8 +293,8 @@ struct performance {
 	int determinism, math, reserved[3];
 };
 
-/* Algorithm 1 is the usual one of each pass: implicit GEMM with precomputed indices, or its
- * gradients'. */
+/* Algorithm 1 is the usual one for each pass: implicit GEMM with precomputed indices, or that of
+ * its gradients. */
 static int algorithm(int wanted, int *ret_count, struct performance *results, uint64_t memory)
 {
 	if (wanted < 1 || !ret_count || !results)
@@ -345,7 +346,7 @@ CUDNN_API(cudnnFindConvolutionBackwardFilterAlgorithmEx, void *handle, D x, cons
 	return algorithm(wanted, count, results, workspace(CUDNN_BACKWARD_FILTER, x, dw, dy));
 }
 
-/* --- batch normalization: two sums a channel --- */
+/* --- batch normalization: two sums for each channel ------------------------------------------- */
 
 static int two_a_channel(D tensor, size_t *ret)
 {
@@ -372,7 +373,7 @@ CUDNN_API(cudnnGetBatchNormalizationTrainingExReserveSpaceSize, void *handle, in
 {
 	if (!x || !ret)
 		return CUDNN_BAD_PARAM;
-	/* With an activation, a bit an element says where it let through. */
+	/* With an activation: one bit for each element, set if the activation passed it. */
 	size_t bits = ops ? 1 : 0;
 	for (int i = 0; i < x->count; i++)
 		bits *= (size_t)x->dimension[i];
@@ -380,7 +381,7 @@ CUDNN_API(cudnnGetBatchNormalizationTrainingExReserveSpaceSize, void *handle, in
 	return CUDNN_SUCCESS;
 }
 
-/* --- dropout: a generator's state for each thread that the device can run --- */
+/* --- dropout: one generator's state for each thread that the device can run ------------------- */
 
 CUDNN_API(cudnnDropoutGetStatesSize, void *handle, size_t *ret)
 {
@@ -418,7 +419,7 @@ static int set_dropout(struct descriptor *descriptor, void *states)
 CUDNN_API(cudnnSetDropoutDescriptor, struct descriptor *descriptor, void *handle, float dropout,
         void *states, size_t size, unsigned long long seed)
 {
-	/* On a GPU this starts the generators, a kernel. */
+	/* On a GPU this launches a kernel that starts the generators. */
 	GM_SIM_COUNT(gpumem_sim_account.library_not_computed, states != NULL);
 	return set_dropout(descriptor, states);
 }
@@ -429,7 +430,7 @@ CUDNN_API(cudnnRestoreDropoutDescriptor, struct descriptor *descriptor, void *ha
 	return set_dropout(descriptor, states);
 }
 
-/* --- CTC: the alphas and betas of each time step over the labels with blanks between --- */
+/* --- CTC: the alphas and betas of each time step, over the labels with blanks between them ---- */
 
 static int ctc(D probabilities, int labels, size_t *ret)
 {

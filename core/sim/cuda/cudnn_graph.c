@@ -1,12 +1,11 @@
 /*
- * cuDNN's backend API, through which convolutions and attention go (cudnn_frontend): descriptors
- * whose attributes are kept, one engine for every operation graph, an execution that computes
- * nothing.
+ * cuDNN's backend API, which convolutions and attention use (cudnn_frontend): descriptors with
+ * stored attributes, one engine for every operation graph, an execution that computes nothing.
  *
- * What is asked back was set by the caller, except for what cuDNN answers itself: the heuristics'
- * engine configurations (one), an engine's notes and knobs (none), a plan's workspace. A caller may
- * drop the descriptors that it built something of, so the workspace is worked out when an operation
- * graph is finalized and handed on from there as a number.
+ * The caller set the values that it reads back, except cuDNN's own answers: the heuristics' engine
+ * configurations (one), an engine's notes and knobs (none), a plan's workspace. A caller may
+ * destroy descriptors from which it has built others, so the workspace is computed when an
+ * operation graph is finalized, and passed on as a number.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +57,7 @@ enum { TYPE_BOOLEAN = 2, TYPE_INT64 = 3, TYPE_DESCRIPTOR = 15, TYPE_INT32 = 23 }
 enum {
 	MAGIC = 0x6e64756e,
 	ATTRIBUTE_BYTES =
-	        1 << 20, /* no attribute is near as large: an operation graph has some dozens */
+	        1 << 20, /* no attribute is nearly as large: an operation graph has some dozens */
 };
 
 struct attribute {
@@ -130,7 +129,7 @@ static int store(struct backend *backend, int name, int type, int64_t count, con
 	return CUDNN_SUCCESS;
 }
 
-/* The descriptor that an attribute names; NULL where it names none. */
+/* The descriptor that an attribute refers to; NULL if there is none. */
 static struct backend *named(const struct backend *backend, int name)
 {
 	const struct attribute *at = find(backend, name);
@@ -202,7 +201,7 @@ static bool tensor(const struct backend *operation, int name, struct gm_sim_cudn
 	       numbers(at, TENSOR_STRIDES, ret->stride, &strides) && strides == ret->count;
 }
 
-/* What one operation needs; nothing for those that are not convolutions. */
+/* The needs of one operation; nothing for operations other than convolutions. */
 static uint64_t operation_workspace(const struct backend *operation)
 {
 	static const struct {
@@ -266,8 +265,8 @@ CUDNN_API(cudnnBackendFinalize, struct backend *backend)
 	return CUDNN_SUCCESS;
 }
 
-/* Fills the caller's own descriptor, the first of an array of them: so cuDNN gives descriptors
- * back. */
+/* Fills the caller's own descriptor, the first of an array of them: this is how cuDNN returns
+ * descriptors. */
 static int give(
         const struct backend *from, int kind, int64_t wanted, int64_t *ret_count, void *data)
 {
@@ -313,8 +312,8 @@ CUDNN_API(cudnnBackendGetAttribute, const struct backend *backend, int name, int
 	case CONFIG_WORKSPACE:
 		return answer((int64_t)backend->workspace, type, wanted, ret_count, data);
 	case CONFIG_SHARED_MEMORY: {
-		/* A caller leaves out what needs more than the device has: what every device
-		 * has. */
+		/* A caller excludes plans that need more memory than the device has, so the value
+		 * is one that every device has. */
 		int32_t bytes = 48 << 10;
 		if (type != TYPE_INT32)
 			return CUDNN_BAD_PARAM;

@@ -1,11 +1,11 @@
 /*
- * cuDNN's recurrent networks: the layout of the weights, which PyTorch's parameters are views into,
+ * cuDNN's recurrent networks: the layout of the weights, of which PyTorch's parameters are views,
  * and the sizes of workspace and reserve.
  *
  * The weights are exact: every layer's and direction's matrices for the input and for the hidden
- * state, gate by gate, then all biases in the same order (what PyTorch's ATen/native/cudnn/RNN.cpp
- * checks as it walks them). Workspace and reserve are estimates: the gates of every step, and for
- * training what the backward pass needs again.
+ * state, gate by gate, then all biases in the same order (PyTorch's ATen/native/cudnn/RNN.cpp
+ * checks this). Workspace and reserve are estimates: the gates of every step, and for training what
+ * the backward pass needs.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 
 enum { LSTM = 2, GRU = 3, DOUBLE_BIAS = 2, NO_BIAS = 0 };
 
-/* Matrices of one kind (input or hidden) in a layer: as many as the cell has gates. */
+/* Matrices of one kind (input or hidden) in a layer: one for each gate of the cell. */
 static int gates(const struct descriptor *rnn)
 {
 	return rnn->mode == LSTM ? 4 : rnn->mode == GRU ? 3 : 1;
@@ -67,7 +67,7 @@ CUDNN_API(cudnnSetRNNDescriptor_v8, struct descriptor *rnn, int algorithm, int m
 	rnn->type = type;
 	rnn->input = input;
 	rnn->hidden = hidden;
-	/* Without a projection callers give 0 or the hidden size itself. */
+	/* Without a projection, callers give 0 or the hidden size itself. */
 	rnn->projection = projection == hidden ? 0 : projection;
 	rnn->layers = layers;
 	return CUDNN_SUCCESS;
@@ -126,7 +126,8 @@ CUDNN_API(cudnnGetRNNWeightParams, void *handle, const struct descriptor *rnn, i
 	} else if (linear < 2 * n) {
 		at += (size_t)n * hidden * input + (size_t)(linear - n) * hidden * output;
 	} else {
-		/* The projection has the number behind the gates' (8 of an LSTM), and no bias. */
+		/* The projection has the number after the last gate's (8 for an LSTM), and no bias.
+		 * */
 		at += (size_t)n * hidden * (input + output);
 		rows = rnn->projection ? output : 0;
 		columns = hidden;
@@ -157,7 +158,8 @@ CUDNN_API(cudnnGetRNNTempSpaceSizes, void *handle, const struct descriptor *rnn,
 	size_t layer = step * (size_t)x->length;
 	if (workspace)
 		*workspace = layer * (size_t)gates(rnn) + 4 * step;
-	/* Training (1) keeps the gates, the output and an LSTM's cell of every step and layer. */
+	/* Training (1) stores the gates, the output and an LSTM's cell, for every step and layer.
+	 * */
 	if (reserve)
 		*reserve = mode == 1 ? layer * (size_t)rnn->layers *
 		                               (size_t)(gates(rnn) + (rnn->mode == LSTM ? 2 : 1))

@@ -1,4 +1,4 @@
-/* Which cuDNN is stood in for: the version of the one that is installed with PyTorch. */
+/* The version of cuDNN that is simulated: that of the cuDNN installed with PyTorch. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
@@ -12,11 +12,11 @@
 
 size_t cudnnGetVersion(void);
 
-/* Where the real one cannot be asked: the oldest that a PyTorch for CUDA 13 was built with. */
+/* If the real one cannot be asked: the oldest with which a PyTorch for CUDA 13 was built. */
 enum { VERSION = 91900 };
 
-/* What follows `name` in the folder's names, as "9.26.0.51" behind "nvidia_cudnn_cu13-"; 0: none
- * does. */
+/* The text after `name` in the names of the folder's entries, such as "9.26.0.51" after
+ * "nvidia_cudnn_cu13-"; 0 if there is none. */
 static size_t wheel_version(const char *folder)
 {
 	size_t version = 0;
@@ -34,10 +34,10 @@ static size_t wheel_version(const char *folder)
 }
 
 /*
- * PyTorch refuses a cuDNN older than the one it was built with, and chooses attention's backend by
- * the version: so it is that of the library that is stood in for.
+ * PyTorch rejects a cuDNN older than the one it was built with, and chooses attention's backend by
+ * the version. So the version is that of the library which is replaced.
  * SITE/nvidia/cudnn/lib/libcudnn.so.9 is loaded, and SITE has the wheel's version in a name. A
- * cuDNN that came otherwise is asked itself, which loads 55 MB of it.
+ * cuDNN from elsewhere is asked itself, which loads 55 MB of it.
  */
 static size_t real_version(void)
 {
@@ -64,7 +64,7 @@ static size_t real_version(void)
 		size_t (*ask)(void) = NULL;
 		if (graph)
 			*(void **)&ask = dlsym(graph, "cudnnGetVersion");
-		/* dlsym may find this very function, where the library is another's stub. */
+		/* dlsym may find this very function, if the library is another library's stub. */
 		if (ask && ask != cudnnGetVersion)
 			version = ask();
 	}

@@ -1,8 +1,8 @@
 /*
- * CUPTI, which PyTorch's profiler asks for its version before it uses it: there is no hardware to
- * trace here, so the answer is that it is not initialized, and the profiler does without. NVIDIA's
- * own of CUDA 13.2 would ask the driver for tables that are not documented (cuGetExportTable), and
- * on being refused call itself until the stack is full.
+ * CUPTI. PyTorch's profiler asks for its version before it uses it. There is no hardware to trace
+ * here, so the answer is that it is not initialized, and the profiler works without it. NVIDIA's
+ * own CUPTI of CUDA 13.2 would ask the driver for tables that are not documented
+ * (cuGetExportTable), and when that is refused it calls itself until the stack is full.
  */
 #include <stdint.h>
 

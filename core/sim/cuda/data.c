@@ -1,10 +1,10 @@
 /*
- * The bytes of a device: which were ever written, and moving them.
+ * The bytes of a device: which were written, and copies between them.
  *
- * What was never written reads as zero and has no host memory after it. Reading it through the
- * mapping would give it some (a shared file's hole is filled on a read fault), so every reader here
- * goes by the `written` bits: unwritten parts are answered without touching them. A gigabyte's copy
- * from a tensor that only kernels "computed" is therefore free.
+ * Bytes that were never written read as zero and have no host memory. Reading them through the
+ * mapping would allocate some (a read fault fills a shared file's hole), so every reader here uses
+ * the `written` bits and does not touch unwritten parts. So a copy of a gigabyte from a tensor that
+ * only kernels "computed" is free.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 
 enum {
 	GRANULES_A_CHUNK = GM_SIM_PAGE / GM_SIM_GRANULE,
-	/* From this size on giving pages back is cheaper than writing zeros (one system call
-	   against 16 KiB). */
+	/* From this size on, returning pages is cheaper than writing zeros (one system call against
+	 * 16 KiB). */
 	PUNCH = 64 << 10,
 	HOST_PAGE = 4096,
 };
@@ -24,7 +24,7 @@ static bool bit(const _Atomic uint64_t *bits, uint64_t n)
 	return atomic_load_explicit(&bits[n / 64], memory_order_relaxed) >> (n % 64) & 1;
 }
 
-/* Sets or clears bits [from, to). Words are shared between threads, so every change is atomic. */
+/* Sets or clears the bits [from, to). Threads share words, so every change is atomic. */
 static void change(_Atomic uint64_t *bits, uint64_t from, uint64_t to, bool set)
 {
 	while (from < to) {
@@ -44,8 +44,8 @@ static void change(_Atomic uint64_t *bits, uint64_t from, uint64_t to, bool set)
 }
 
 /*
- * The next run of granules of one kind in [from, to): its end, *ret_written its kind. Skips by
- * words, and by whole chunks that hold nothing.
+ * The next run of equal granules in [from, to): returns its end, *ret_written its kind. Skips whole
+ * words, and whole chunks without written bytes.
  */
 static uint64_t run(struct gm_sim_device *device, uint64_t from, uint64_t to, bool *ret_written)
 {
@@ -84,7 +84,7 @@ static void mark_range(struct gm_sim_device *device, const void *to, uint64_t si
 	change(device->doubtful, first, end, false);
 }
 
-/* Marks what is written there as computed from what never was. */
+/* Marks the written bytes there as computed from unwritten ones. */
 static void doubt_range(struct gm_sim_device *device, const void *to, uint64_t size)
 {
 	if (!size)
@@ -118,8 +118,7 @@ static bool range_written(struct gm_sim_device *device, const void *at, uint64_t
 	return run(device, offset / GM_SIM_GRANULE, last, &written) == last && written;
 }
 
-/* Zeros bytes that are written: the pages wholly inside go back to the system where there are
- * enough. */
+/* Zeros the written bytes: if they are enough whole pages, these are returned to the system. */
 static void wipe(struct gm_sim_device *device, uint64_t offset, uint64_t size)
 {
 	uint64_t first = (offset + HOST_PAGE - 1) & ~(uint64_t)(HOST_PAGE - 1);
@@ -155,7 +154,7 @@ static void zero_range(struct gm_sim_device *device, void *to, uint64_t size)
 		}
 		at = next;
 	}
-	/* A granule that lies half outside keeps its mark: the other half may hold something. */
+	/* A granule that is partly outside keeps its mark: the rest of it may have content. */
 	uint64_t whole = (offset + GM_SIM_GRANULE - 1) / GM_SIM_GRANULE,
 	         whole_end = end / GM_SIM_GRANULE;
 	if (whole >= whole_end)
@@ -167,8 +166,8 @@ static void zero_range(struct gm_sim_device *device, void *to, uint64_t size)
 			continue;
 		uint64_t from = chunk * GRANULES_A_CHUNK, until = from + GRANULES_A_CHUNK;
 		/*
-		 * The chunk's bit goes only where all of it is cleared here: another thread may be
-		 * marking the rest, and a mark without the chunk's bit would be lost.
+		 * The chunk's bit is cleared only if the whole chunk is cleared here: another
+		 * thread may be marking the rest, and a mark without the chunk's bit would be lost.
 		 */
 		bool all = from >= whole && until <= whole_end;
 		change(device->written, from < whole ? whole : from,
@@ -178,7 +177,7 @@ static void zero_range(struct gm_sim_device *device, void *to, uint64_t size)
 	}
 }
 
-/* False where the host has no room for what is to be written there: it is then as if nobody had. */
+/* False if the host has no memory for the bytes: then they count as never written. */
 static bool take_capacity(struct gm_sim_device *device, void *to, uint64_t size)
 {
 	if (size <= GM_SIM_SMALL)
@@ -216,7 +215,7 @@ static void report_read_back(struct gm_sim_device *device, uint64_t bytes)
 		        device->index);
 }
 
-/* Copies to the host; gives how many bytes of it were never written. */
+/* Copies to the host; returns how many of the bytes were never written. */
 static uint64_t take_range(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
 {
 	uint64_t offset = (uint64_t)((const unsigned char *)from - device->base),
@@ -292,9 +291,9 @@ static void fill_range(struct gm_sim_device *device, void *to, int value, uint64
 	if ((value & 0xff) == 0) {
 		zero_range(device, to, size);
 		/*
-		 * Zero is then a value that was set, but what reads as zero anyhow is marked only
-		 * where it is small: marking without writing would give the memory host pages when
-		 * it is read.
+		 * Zero is then a value that was set. But memory that reads as zero anyway is marked
+		 * only if it is small: marking it without writing would allocate host pages when it
+		 * is read.
 		 */
 		if (size <= 1 << 20)
 			mark_range(device, to, size);
@@ -307,9 +306,9 @@ static void fill_range(struct gm_sim_device *device, void *to, int value, uint64
 }
 
 /*
- * The public calls: an address that is a mapping of the virtual-memory calls stands for a part of
- * the device's own mapping, part by part. (Both show the same bytes; the bits know the device's
- * only.)
+ * The public calls. An address in a mapping of the virtual-memory calls stands for a part of the
+ * device's own mapping; a range is processed part by part. (Both mappings show the same bytes; the
+ * bits exist only for the device's.)
  */
 static unsigned char *own(
         struct gm_sim_device *device, const void *address, uint64_t size, uint64_t *ret_size)
@@ -317,7 +316,7 @@ static unsigned char *own(
 	struct gm_sim_view view = {.at = (unsigned char *)(uintptr_t)address, .size = size};
 	if ((uintptr_t)address - (uintptr_t)device->base >= device->span &&
 	        !gm_sim_vmm_find(address, &view))
-		view.size = 0; /* unmapped by another thread meanwhile: nothing is left to do */
+		view.size = 0; /* another thread unmapped it meanwhile: nothing to do */
 	*ret_size = view.size < size ? view.size : size;
 	return view.at;
 }
@@ -345,7 +344,7 @@ void gm_sim_data_stale(struct gm_sim_device *device, const void *address, uint64
 		uint64_t first = (uint64_t)(at - device->base) / GM_SIM_GRANULE;
 		uint64_t last = ((uint64_t)(at - device->base) + n - 1) / GM_SIM_GRANULE + 1;
 		bool written;
-		/* Activations, which nothing ever writes, are passed over by whole chunks. */
+		/* Activations, which nothing ever writes, are skipped by whole chunks. */
 		if (run(device, first, last, &written) < last || written)
 			doubt_range(device, at, n);
 	})
@@ -366,7 +365,7 @@ bool gm_sim_data_known(
 	return known;
 }
 
-/* For the agent, which looks it up (account.h). */
+/* For the agent, which looks up this function (account.h). */
 GM_SIM_EXPORT bool gpumem_sim_computed(const void *address, uint64_t size)
 {
 	struct gm_sim_device *device = size ? gm_sim_device_of(address) : NULL;

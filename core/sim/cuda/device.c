@@ -1,4 +1,4 @@
-/* Which devices there are, what they can do, and which is current. */
+/* The devices, their properties, and the current one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ static int attribute(const struct gm_sim_device *device, int id)
 {
 	int known;
 	if (id == cudaDevAttrPciBusId)
-		/* Each device has its own; CUDA orders them so. */
+		/* Each device has its own address; CUDA orders devices by it. */
 		return GM_SIM_FIRST_BUS + (int)device->physical;
 	return gm_sim_profile_attribute(&device->choice.profile, id, &known);
 }
@@ -40,7 +40,7 @@ GM_SIM_EXPORT cudaError_t cudaSetDevice(int index)
 	if (!gm_sim_device_facts(index))
 		return gm_sim_error(cudaErrorInvalidDevice);
 	gm_sim_set_current_index(index);
-	/* Since CUDA 12 setting the device makes its context. */
+	/* Since CUDA 12, setting the device creates its context. */
 	return gm_sim_device(index) ? cudaSuccess : gm_sim_error(gm_sim_no_device());
 }
 
@@ -234,7 +234,7 @@ GM_SIM_EXPORT cudaError_t cudaDeviceGetByPCIBusId(int *index, const char *text)
 
 GM_SIM_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
-	/* What data-centre GPUs since Volta answer. */
+	/* The answer of data-centre GPUs since Volta. */
 	if (least)
 		*least = 0;
 	if (greatest)
@@ -242,7 +242,7 @@ GM_SIM_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *grea
 	return cudaSuccess;
 }
 
-/* The limits' defaults by enum cudaLimit; set ones are remembered, since programs ask back. */
+/* The default limits by enum cudaLimit; new values are stored, because programs read them back. */
 static _Atomic size_t limits[] = {1024, 7340032, 8388608, 2, 2048, 128, 0};
 
 GM_SIM_EXPORT cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
@@ -272,8 +272,8 @@ GM_SIM_EXPORT cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache config)
 	return cudaSuccess;
 }
 
-/* Devices of one kind reach each other as their profile says; who enabled what is remembered, as
- * CUDA refuses it twice. */
+/* Devices of one profile reach each other as the profile says. Enabled access is stored, because
+ * CUDA refuses to enable it twice. */
 static _Atomic bool peers[GM_SIM_DEVICES_MAX][GM_SIM_DEVICES_MAX];
 
 GM_SIM_EXPORT cudaError_t cudaDeviceCanAccessPeer(int *can, int index, int peer)
@@ -331,7 +331,7 @@ GM_SIM_EXPORT cudaError_t cudaRuntimeGetVersion(int *version)
 	return cudaSuccess;
 }
 
-/* cuda_profiler_api.h, which the Toolkit has and the wheels do not. */
+/* cuda_profiler_api.h, which is in the Toolkit and not in the wheels. */
 cudaError_t cudaProfilerStart(void);
 cudaError_t cudaProfilerStop(void);
 

@@ -1,9 +1,8 @@
 /*
- * The driver's entry points that PyTorch asks for, and how it finds them.
+ * The driver's entry points that PyTorch uses, and how it finds them.
  *
- * The library stands in for libcuda.so.1 too: libgpumem-sim-driver.so carries that SONAME and
- * nothing else, so that a library linked with the driver loads, and dlsym() on it finds what is
- * defined here.
+ * The library replaces libcuda.so.1 too: libgpumem-sim-driver.so has only that SONAME, so that a
+ * library linked with the driver loads, and dlsym() on it finds the functions here.
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -13,7 +12,7 @@
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
 
-/* A context is a device: handles are distinguished by address only. */
+/* A context is a device: handles are distinguished only by address. */
 static char contexts[GM_SIM_DEVICES_MAX];
 
 static CUcontext context_of(int index)
@@ -27,7 +26,7 @@ static int index_of(CUcontext context)
 	return at < GM_SIM_DEVICES_MAX ? (int)at : -1;
 }
 
-/* The driver's codes are the runtime's for all that is answered here. */
+/* The driver's codes are those of the runtime for all answers here. */
 static CUresult result(int code)
 {
 	return (CUresult)code;
@@ -79,7 +78,7 @@ GM_SIM_EXPORT CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device)
 GM_SIM_EXPORT CUresult cuDeviceGetAttribute(
         int *value, CUdevice_attribute attribute, CUdevice device)
 {
-	/* The driver's own, which the runtime has no names for (cuda.h, CUDA 13.0): vmm.c. */
+	/* Codes of the driver that the runtime has no names for (cuda.h, CUDA 13.0): vmm.c. */
 	if (value && gm_sim_device_facts(device))
 		switch ((int)attribute) {
 		case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
@@ -207,11 +206,12 @@ GM_SIM_EXPORT CUresult cuLogsUnregisterCallback(CUlogsCallbackHandle handle)
 	return handle ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Says once of each entry point that a program asked for it by name and it is not simulated. */
+/* Reports once for each entry point that a program looked it up by name and that it is not
+ * simulated. */
 static void asked_for(const char *name)
 {
-	/* PyTorch looks these up with the virtual-memory calls, in case a program uses what needs
-	 * them. */
+	/* PyTorch looks these up together with the virtual-memory calls, for programs that use
+	 * features which need them. */
 	static const char *const in_advance[] = {"cuGreenCtx", "cuMulticast", "cuCtxP",
 	        "cuCtxFromGreenCtx", "cuDevSmResource", "cuDevResource", "cuDeviceGetDevResource"};
 	for (size_t i = 0; i < sizeof(in_advance) / sizeof(in_advance[0]); i++)
@@ -232,8 +232,8 @@ static void asked_for(const char *name)
 		        "%s: not simulated: the driver reports it to the program as missing", name);
 }
 
-/* An entry point by its plain name: the newest of its versions that is simulated; `report`: say
- * that it is none. */
+/* An entry point by its plain name: the newest simulated version. `report`: report if there is
+ * none. */
 static void *entry_point(const char *name, bool report)
 {
 	static const char *const versions[] = {"_v3", "_v2", ""};
@@ -270,7 +270,7 @@ GM_SIM_EXPORT CUresult cuGetProcAddress(const char *symbol, void **code, int ver
 {
 	if (!symbol || !code)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* A runtime of CUDA's begins by asking for nothing, and then asks for all that there is. */
+	/* A CUDA runtime begins by asking for nothing, and then asks for everything that exists. */
 	bool runtime = gm_sim_own_runtime(__builtin_return_address(0), !*symbol);
 	*code = entry_point(symbol, !runtime);
 	if (status)

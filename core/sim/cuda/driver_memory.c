@@ -1,9 +1,8 @@
 /*
- * Memory through the driver's own calls (cuMemAlloc, cuMemcpyHtoD…): what libraries that bypass the
- * runtime use.
+ * Memory through the driver's own calls (cuMemAlloc, cuMemcpyHtoD…), which libraries that bypass
+ * the runtime use.
  *
- * Each is the runtime's call of the same meaning; the driver's codes are the runtime's for all that
- * they return.
+ * Each does the same as the corresponding call of the runtime, and returns the same codes.
  */
 #include <cuda.h>
 #include "sim/cuda/runtime.h"
@@ -34,7 +33,7 @@ GM_SIM_EXPORT CUresult cuMemGetInfo(size_t *free, size_t *total)
 
 GM_SIM_EXPORT CUresult cuMemAlloc(CUdeviceptr *ret, size_t size)
 {
-	/* Unlike the runtime, the driver refuses nothing at all. */
+	/* Unlike the runtime, the driver rejects a size of 0. */
 	CALL(ret && size ? cudaMalloc((void **)ret, size) : cudaErrorInvalidValue);
 }
 
@@ -122,7 +121,7 @@ GM_SIM_EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUd
 	return CUDA_SUCCESS;
 }
 
-/* --- the host's ------------------------------------------------------------------------------- */
+/* --- host memory ------------------------------------------------------------------------------ */
 
 GM_SIM_EXPORT CUresult cuMemHostAlloc(void **ret, size_t size, unsigned flags)
 {
@@ -256,7 +255,7 @@ GM_SIM_EXPORT CUresult cuMemAdvise(
 	        pointer(address), size, (enum cudaMemoryAdvise)advice, location_of(location)));
 }
 
-/* --- which device is which -------------------------------------------------------------------- */
+/* --- devices ---------------------------------------------------------------------------------- */
 
 GM_SIM_EXPORT CUresult cuDeviceGetUuid(CUuuid *ret, CUdevice device)
 {
@@ -277,7 +276,7 @@ GM_SIM_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *ret, const char *text)
 	return (CUresult)cudaDeviceGetByPCIBusId(ret, text);
 }
 
-/* Two that PyTorch looks up together with those of vmm.c. */
+/* Two functions that PyTorch looks up together with those of vmm.c. */
 GM_SIM_EXPORT CUresult cuStreamWriteValue32(
         CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)
 {
@@ -291,7 +290,7 @@ GM_SIM_EXPORT CUresult cuMemsetD32Async(
 	void *to = (void *)(uintptr_t)address;
 	if (address % sizeof(value) || count > SIZE_MAX / sizeof(value))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Four equal bytes are an ordinary memset, zero above all. */
+	/* Four equal bytes are an ordinary memset; that covers zero. */
 	if (value == (value & 0xff) * UINT32_C(0x01010101))
 		return (CUresult)cudaMemset(to, (int)(value & 0xff), count * sizeof(value));
 	unsigned row[1024];

@@ -1,4 +1,4 @@
-/* Errors: the last one of each thread, their names and texts. */
+/* Errors: the last one of each thread, names and texts. */
 #include <stddef.h>
 
 #include "sim/cuda/runtime.h"
@@ -8,7 +8,7 @@ static _Thread_local cudaError_t last;
 
 int gm_sim_error(int code)
 {
-	/* cudaErrorNotReady is an answer, not a failure: the runtime does not keep it. */
+	/* cudaErrorNotReady is an answer, not a failure: the runtime does not store it. */
 	if (code != cudaSuccess && code != cudaErrorNotReady)
 		last = (cudaError_t)code;
 	return code;

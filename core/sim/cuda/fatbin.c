@@ -1,15 +1,15 @@
 /*
- * Fat binaries: which architecture's code a device would run of a module that was compiled for
- * several.
+ * Fat binaries: for which architecture a device would run the code of a module that was compiled
+ * for several.
  *
- * A program asks (cudaFuncGetAttributes), and CUB picks the tuning, and with it the size of its
- * scratch memory, by the answer; its newer versions (CCCL 3) refuse an architecture that they were
- * not compiled for. So the answer is not the device's own architecture: an L4 (8.9) runs what was
- * compiled for 8.6. Reads the entries' headers only, never code.
+ * A program asks for it (cudaFuncGetAttributes), and CUB chooses the tuning, and with it the size
+ * of its temporary memory, by the answer; newer versions (CCCL 3) reject an architecture for which
+ * they were not compiled. So the answer is not the device's own architecture: an L4 (8.9) runs code
+ * that was compiled for 8.6. Only the headers of the entries are read, never code.
  *
  * Layout: __fatBinC_Wrapper_t (fatbinary_section.h, CUDA 13.0). The container that it points to is
  * not documented; the fields read here are as in libtorch_cuda's .nv_fatbin of torch 2.4 and 2.11:
- * 16 bytes (magic, version, header's size, size of the entries), then entries.
+ * 16 bytes (magic, version, size of the header, size of the entries), then entries.
  */
 #include <stdlib.h>
 
@@ -47,8 +47,8 @@ static const struct container *container_of(const struct wrapper *wrapper)
 	                                                                                : NULL;
 }
 
-/* Machine code runs on its own generation from its architecture on, PTX on every later one; code is
- * taken first. */
+/* Machine code runs on its own generation from its architecture on, PTX on every later one; machine
+ * code is preferred. */
 int gm_sim_fatbin_architecture(const void *fatbin, int device)
 {
 	const struct container *container = container_of(fatbin);

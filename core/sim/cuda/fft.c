@@ -1,9 +1,9 @@
 /*
- * cuFFT: plans are kept, transforms compute nothing, and cuSPARSE's texts and sizes, which are
- * asked for by value.
+ * cuFFT: plans are stored, transforms compute nothing. Also cuSPARSE's texts and sizes, which
+ * PyTorch reads by value.
  *
- * A plan's workspace is an estimate: cuFFT keeps short transforms of one dimension, with factors up
- * to 7, in shared memory and needs none; others are taken to need room for the data once more.
+ * A plan's workspace is an estimate: for short one-dimensional transforms with factors up to 7
+ * cuFFT uses shared memory and needs none; for others it is taken to be as large as the data.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 enum { SUCCESS, INVALID_PLAN, ALLOC_FAILED, INVALID_VALUE = 4, PLANS = 65536 };
 
-/* cufftHandle is an int: a place in this table, from 1. */
+/* cufftHandle is an int: an index in this table, from 1. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool used[PLANS];
 
@@ -63,8 +63,8 @@ API(cufftSetWorkArea, int plan, void *area)
 	return valid(plan) ? SUCCESS : INVALID_PLAN;
 }
 
-/* A complex element's bytes of a cudaDataType (library_types.h): {R,C}_32F 0, 4; _64F 1, 5; _16F
- * 2, 6. */
+/* Bytes of a complex element, by cudaDataType (library_types.h): {R,C}_32F 0, 4; _64F 1, 5; _16F 2,
+ * 6. */
 static uint64_t element(int type)
 {
 	return (type & 3) == 1 ? 16 : (type & 3) == 2 ? 4 : 8;
@@ -113,7 +113,7 @@ GM_SIM_EXPORT const char *cusparseGetErrorString(int status)
 	                      : "error of the simulated device";
 }
 
-/* The product of sparse matrices is one that nothing computed: it has no elements. */
+/* The product of sparse matrices is not computed: it has no elements. */
 API(cusparseSpMatGetSize, void *matrix, int64_t *rows, int64_t *columns, int64_t *elements)
 {
 	*rows = *columns = *elements = 0;

@@ -1,11 +1,11 @@
 /*
- * Devices of other processes: their memory mapped here, so that NCCL and IPC handles move real
+ * Devices of other processes: their memory is mapped here, so that NCCL and IPC handles copy real
  * bytes.
  *
  * A device's memory is a memfd, so a process of the same user opens it through /proc/PID/fd and
- * maps it; its inode tells that it is still the one that was meant. Nothing has a name in the file
- * system, and nothing is left behind when processes die. The marks of what was written are mapped
- * too, so a gigabyte that only kernels "computed" costs nothing here either.
+ * maps it. Its inode shows whether it is still the same file. Nothing has a name in the file
+ * system, so nothing is left behind when processes die. The marks of written bytes are mapped too,
+ * so a gigabyte that only kernels "computed" costs nothing here either.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "sim/cuda/sim.h"
 
 struct foreign {
-	struct gm_sim_device device; /* first: the two are distinguished by its `foreign` */
+	struct gm_sim_device device; /* first: the two are distinguished by `foreign` */
 	struct gm_sim_origin origin;
 	unsigned uses;
 	struct foreign *next;
@@ -26,7 +26,7 @@ struct foreign {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct foreign *all;
-static _Atomic unsigned count; /* so that a program without any asks no lock */
+static _Atomic unsigned count; /* so that a program without any takes no lock */
 
 void gm_sim_foreign_lock(bool take)
 {

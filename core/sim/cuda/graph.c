@@ -1,11 +1,11 @@
 /*
- * CUDA graphs: what is put on a capturing stream is kept instead of done, and done at each replay:
- * copies and memsets move bytes, kernels are computed where they would be outside a graph, and
- * counted.
+ * CUDA graphs: operations on a capturing stream are stored instead of executed, and executed at
+ * each replay. Copies and memsets copy bytes; kernels are counted, and computed if they would be
+ * computed outside a graph.
  *
- * A capture spreads to the streams that wait for an event of it (stream.c), and is spoiled by what
- * a GPU refuses while capturing. Graphs that a program builds by hand (cudaGraphAdd…) are not
- * simulated.
+ * A capture spreads to streams that wait for one of its events (stream.c), and is invalidated by
+ * calls that a GPU refuses during a capture. Graphs that a program builds by hand (cudaGraphAdd…)
+ * are not simulated.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ GM_SIM_EXPORT cudaError_t cudaGraphGetNodes(
 {
 	if (!valid(graph) || !count)
 		return gm_sim_error(cudaErrorInvalidValue);
-	/* Blocks made empty are no nodes of CUDA's. */
+	/* Nodes that clear a new block do not exist for CUDA. */
 	size_t real = 0;
 	for (size_t i = 0; i < graph->count; i++) {
 		if (graph->nodes[i].what == GM_SIM_NODE_FRESH)

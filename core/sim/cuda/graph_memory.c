@@ -1,4 +1,4 @@
-/* Memory that was allocated, or mapped, while a capture was in progress: it is a graph's own. */
+/* Memory that was allocated or mapped during a capture: it belongs to the graph. */
 #include "sim/cuda/sim.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

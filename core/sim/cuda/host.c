@@ -1,10 +1,10 @@
-/* Pinned host memory: ordinary memory of the process that CUDA knows of. */
+/* Pinned host memory: ordinary memory of the process that CUDA knows. */
 #include <sys/mman.h>
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
 
-/* The range's value: whether we made it, and the flags it was made or registered with. */
+/* The value of a range: whether we allocated it, and its flags. */
 enum { OURS = 1, FLAGS_SHIFT = 1 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

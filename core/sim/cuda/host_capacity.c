@@ -1,13 +1,13 @@
 /*
- * Room on the host for the simulated devices' bytes.
+ * Host memory for the simulated devices' bytes.
  *
- * What is copied to a device costs host memory. Before the kernel ends the program for want of it,
- * such copies are no longer kept: what they wrote reads as never computed, one line reports it, and
- * the program and its account, which need sizes only, continue. Copies of at most GM_SIM_SMALL
- * bytes are always kept: they decide what the program does.
+ * Data that is copied to a device needs host memory. Before the kernel would end the program
+ * because memory is short, such copies are no longer stored: their destination reads as never
+ * computed, one line reports it, and the program and its counters, which need only sizes, continue.
+ * Copies of at most GM_SIM_SMALL bytes are always stored, because the program branches on them.
  *
- * GPUMEM_SIM_HOST_MEMORY (MiB) sets how much may be kept by this process, instead of what the
- * machine has left.
+ * GPUMEM_SIM_HOST_MEMORY (MiB) sets how much this process may store, instead of what the machine
+ * has left.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 #include "sim/host_memory.h"
 
 static _Atomic uint64_t kept;    /* bytes that larger copies wrote and that were not released */
-static _Atomic uint64_t checked; /* `kept` when the machine was last looked at */
+static _Atomic uint64_t checked; /* `kept` when the machine was last checked */
 static _Atomic bool full;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint64_t allowed = UINT64_MAX;
@@ -62,13 +62,13 @@ bool gm_sim_host_capacity_take(uint64_t more)
 			return true;
 		left = allowed > sum - more ? allowed - (sum - more) : 0;
 	} else {
-		/* Looked at every 64 MiB, and for each copy where it is short. */
+		/* Checked every 64 MiB, and for each copy when memory is short. */
 		if (!full && sum < checked + (64 << 20))
 			return true;
 		struct gm_sim_host_memory memory;
 		gm_sim_host_memory("", &memory);
 		checked = sum;
-		/* What the program itself may want next: an eighth, at most half a GiB. */
+		/* Memory that the program itself may need next: an eighth, at most half a GiB. */
 		uint64_t reserve =
 		        memory.whole / 8 < 512 << 20 ? memory.whole / 8 : UINT64_C(512) << 20;
 		left = memory.left;

@@ -1,10 +1,10 @@
 /*
- * IPC handles: memory and events of one process used by another.
+ * IPC handles: memory and events of one process that another one uses.
  *
- * A memory handle tells which process's device it is and where in it (foreign.c maps it); so both
- * see the same bytes, and the memory counts once, for the process that allocated it. Events: all
- * work that an event could wait for is done at once, but for collectives, which are waited for when
- * the handle is made.
+ * A memory handle contains the process, its device and the offset in it (foreign.c maps it). So
+ * both see the same bytes, and the memory counts once, for the process that allocated it. Events:
+ * all work that an event could wait for is done at once, except collectives, which are waited for
+ * when the handle is created.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,8 @@ GM_SIM_EXPORT cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *ret, void *add
 		return gm_sim_error(cudaErrorInvalidValue);
 	struct memory_handle handle = {0};
 	pthread_mutex_lock(&device->lock);
-	/* A handle is of the whole allocation; what a pool or virtual memory hands out has none. */
+	/* A handle refers to a whole allocation; allocations of a pool or of virtual memory have
+	 * none. */
 	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, at);
 	bool whole = found && found->value;
 	if (whole) {
@@ -85,7 +86,7 @@ GM_SIM_EXPORT cudaError_t cudaIpcOpenMemHandle(void **ret, cudaIpcMemHandle_t gi
 	if (!ret || !handle.origin.process || !handle.size || handle.offset > handle.origin.span ||
 	        handle.size > handle.origin.span - handle.offset)
 		return gm_sim_error(cudaErrorInvalidValue);
-	/* In the process that made it a handle cannot be opened, as on a GPU. */
+	/* In the process that created it, a handle cannot be opened, as on a GPU. */
 	if (handle.origin.process == (uint32_t)getpid())
 		return gm_sim_error(cudaErrorDeviceUninitialized);
 	if (!gm_sim_current())

@@ -1,9 +1,10 @@
 /*
- * Kernels: registered by the program's start-up code with their names, launched, never run.
+ * Kernels: the program's start-up code registers them with their names; launches are counted, and
+ * not executed here.
  *
- * Every __global__ function has a host-side stub; its address is the key by which the runtime knows
- * it. torch registers tens of thousands while it loads, so the table is a hash of pointers that
- * grows, and a registration stores only what the program's own read-only data holds already.
+ * Every __global__ function has a host-side stub; its address is the key that the runtime uses.
+ * torch registers tens of thousands while it loads, so the table is a growing hash table of
+ * pointers, and a registration stores only pointers to the program's own read-only data.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 
 #define KERNEL UINT64_C(0x006c656e72656b47)
 
-/* Functions that CUDA's compiler has every program call (crt/host_runtime.h and host_defines.h,
+/* Functions that CUDA's compiler makes every program call (crt/host_runtime.h and host_defines.h,
  * CUDA 13.0). */
 void **__cudaRegisterFatBinary(void *binary);
 void __cudaRegisterFatBinaryEnd(void **handle);
@@ -31,7 +32,7 @@ cudaError_t __cudaGetKernel(cudaKernel_t *ret, const void *host);
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
         size_t shared, cudaStream_t stream);
 
-/* A variable of the device: where it stands in the context's own part of each device's memory. */
+/* A variable of the device: its offset in the context's own part of each device's memory. */
 struct variable {
 	const void *host;
 	const char *name;
@@ -40,7 +41,7 @@ struct variable {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct gm_sim_kernel **table; /* open addressing; a power of two of places */
+static struct gm_sim_kernel **table; /* open addressing; the capacity is a power of two */
 static size_t places, kernels;
 static struct variable *variables;
 static size_t variable_count, variable_capacity;
@@ -89,7 +90,7 @@ static struct gm_sim_kernel *find(const void *host)
 	return NULL;
 }
 
-/* Kernels by the block: one allocation each would cost more than the kernel. */
+/* Kernels are allocated in arrays: one allocation for each would be larger than the kernel. */
 static struct gm_sim_kernel *new_kernel(void)
 {
 	static struct gm_sim_kernel *block;
@@ -108,8 +109,8 @@ static struct gm_sim_kernel *new_kernel(void)
 
 GM_SIM_EXPORT void **__cudaRegisterFatBinary(void *binary)
 {
-	/* Of the device code nothing is needed but for which devices there is some; never freed, as
-	 * kernels point to it. */
+	/* Of the device code only its architectures are needed; never freed, because kernels point
+	 * to it. */
 	void **module = malloc(sizeof(*module));
 	static void *none;
 	if (!module)
@@ -131,7 +132,7 @@ GM_SIM_EXPORT char __cudaInitModule(void **handle)
 	return 1;
 }
 
-/* Under the lock. */
+/* Call with the lock held. */
 static struct gm_sim_kernel *add(const void *host, const char *name)
 {
 	if (kernels * 2 >= places && !grow())
@@ -273,8 +274,8 @@ GM_SIM_EXPORT cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *symbol
 	return cudaMemcpyFromSymbol(to, symbol, size, offset, kind);
 }
 
-/* <<<grid, block, shared, stream>>> pushes, the kernel's host-side stub pops: nested calls in
- * arguments. */
+/* <<<grid, block, shared, stream>>> pushes, the kernel's host-side stub pops: calls in arguments
+ * may nest. */
 static _Thread_local struct configuration {
 	dim3 grid, block;
 	size_t shared;
@@ -286,7 +287,7 @@ GM_SIM_EXPORT unsigned __cudaPushCallConfiguration(
         dim3 grid, dim3 block, size_t shared, void *stream)
 {
 	if (depth >= sizeof(stack) / sizeof(stack[0]))
-		return 1; /* the caller then leaves the kernel out */
+		return 1; /* then the caller does not launch the kernel */
 	stack[depth++] = (struct configuration){grid, block, shared, stream};
 	return 0;
 }
@@ -355,8 +356,7 @@ static int launch(struct gm_sim_kernel *kernel, dim3 grid, dim3 block, void **ar
 	if (!kernel)
 		return cudaErrorInvalidDeviceFunction;
 	gm_sim_stream_settle(stream);
-	/* What a GPU refuses is refused: an empty grid or block, or one beyond the device's
-	 * limits. */
+	/* Refuses what a GPU refuses: an empty grid or block, or one beyond the device's limits. */
 	if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z ||
 	        grid.x > INT32_MAX || grid.y > 65535 || grid.z > 65535 || block.z > 64 ||
 	        (uint64_t)block.x * block.y * block.z > 1024)
@@ -477,8 +477,8 @@ GM_SIM_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
 		return gm_sim_error(cudaErrorInvalidValue);
 	const struct gm_sim_profile *profile = &device->choice.profile;
 	int known;
-	/* By threads, blocks and shared memory, for a kernel of 32 registers (which then never
-	 * limit). */
+	/* Limited by threads, blocks and shared memory, for a kernel with 32 registers (which then
+	 * never limit). */
 	int threads = (block + 31) / 32 * 32;
 	int fit =
 	        gm_sim_profile_attribute(profile, cudaDevAttrMaxThreadsPerMultiProcessor, &known) /

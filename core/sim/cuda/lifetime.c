@@ -1,5 +1,5 @@
-/* A process that used a device forks, or ends: no lock is held in the child, and the account is
- * given. */
+/* A process that used a device forks or ends: in the child no lock is held, and the counters are
+ * written at the end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -42,8 +42,8 @@ static void in_parent(void)
 static void in_child(void)
 {
 	in_parent();
-	/* A forked child has the account and the handles of its parent but not its memory
-	 * (MADV_DONTFORK). */
+	/* A forked child has its parent's counters and handles, but not its memory (MADV_DONTFORK).
+	 * */
 	gm_sim_set_forked();
 	gm_sim_state_forget();
 }
@@ -53,7 +53,7 @@ static void watch_forks(void)
 	pthread_atfork(before_fork, in_parent, in_child);
 }
 
-/* From the first memory of a device on. */
+/* Called at the first memory of a device. */
 __attribute__((constructor)) static void begin(void)
 {
 	gm_sim_state_on_first(watch_forks);
@@ -83,7 +83,8 @@ static void account_text(const struct gm_sim_device_account *d, unsigned index)
 	        d->torch_peak_allocated, d->torch_out_of_memory);
 }
 
-/* A kernel's name in JSON: mangled names have no character to escape; another's are replaced. */
+/* A kernel's name in JSON: mangled names have no character that must be escaped; in other names
+ * they are replaced. */
 static void put_name(FILE *file, const char *name)
 {
 	for (; *name; name++)
@@ -108,8 +109,8 @@ static void put_kernel(const struct gm_sim_kernel *kernel, void *data)
 	listing->any = true;
 }
 
-/* The name may lie in a folder that others write to as well: a link is followed only where it is
- * root's or our own. */
+/* The file may be in a folder that others write to as well: a link is followed only if it belongs
+ * to root or to us. */
 static int open_account(const char *path)
 {
 	struct stat link;

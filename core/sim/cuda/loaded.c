@@ -1,12 +1,12 @@
 /*
- * Programs that go past what is put in front of them, and what is said of it.
+ * Programs that bypass the simulated libraries, and the reports about it.
  *
- * A library that a program opens by its SONAME is ours, since ours are loaded already. One that it
- * opens by a path, or by the linker's name (libcuda.so), would be the real one: dlopen() is
- * therefore looked at, and the names of the driver, NVML and the runtimes of CUDA 12 and 13 lead to
- * ours, which is said once. What cannot be stood in for is told with its file: a runtime that is
- * linked in statically (it asks the driver for tables that are not public), one of another CUDA, a
- * PyTorch that has no CUDA.
+ * If a program opens a library by its SONAME, it gets ours, because ours are loaded already. If it
+ * opens one by a path, or by the linker's name (libcuda.so), it would get the real one. So dlopen()
+ * is hooked, and the names of the driver, NVML and the runtimes of CUDA 12 and 13 lead to ours; the
+ * first time this is reported. Libraries that cannot be replaced are reported with their file: a
+ * runtime that is linked statically (it asks the driver for tables that are not public), one of
+ * another CUDA, a PyTorch without CUDA.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -36,7 +36,7 @@ static bool is_library(const char *name, const char *start)
 	return begins(name, start) && (!name[length] || name[length] == '.');
 }
 
-/* The name under which ours is loaded, for a file that is stood in for; NULL: not such a one. */
+/* The name under which our replacement of a file is loaded; NULL if it has none. */
 static const char *ours(const char *name)
 {
 	if (is_library(name, "libcuda.so"))
@@ -51,7 +51,7 @@ static const char *ours(const char *name)
 }
 
 typedef void *dlopen_function(const char *, int);
-/* For the assembler below. */
+/* The assembly below refers to it. */
 dlopen_function *gm_sim_real_dlopen;
 const char *gm_sim_dlopen_name(const char *name);
 
@@ -64,12 +64,12 @@ __attribute__((visibility("hidden"))) const char *gm_sim_dlopen_name(const char 
 	if (!name || !*name)
 		return name;
 	const char *base = base_of(name);
-	/* Cheap for all other libraries. */
+	/* Fast for all other libraries. */
 	if (!begins(base, "libcud") && !begins(base, "libnvidia-ml.so"))
 		return name;
 	char *real = NULL;
 	if (base != name) {
-		/* A path where nothing is fails as it would; a link's name may lack the version. */
+		/* A path without a file fails as usual; the name of a link may lack the version. */
 		real = realpath(name, NULL);
 		if (!real)
 			return name;
@@ -77,7 +77,7 @@ __attribute__((visibility("hidden"))) const char *gm_sim_dlopen_name(const char 
 			base = base_of(real);
 	}
 	const char *instead = ours(base);
-	/* Ours by its path is already what it should be (Triton links with it). */
+	/* Our own library by its path is already the right one (Triton links with it). */
 	if (instead && real && !begins(base_of(real), "libgpumem-sim")) {
 		static _Atomic bool said;
 		if (!atomic_exchange(&said, true))
@@ -90,8 +90,8 @@ __attribute__((visibility("hidden"))) const char *gm_sim_dlopen_name(const char 
 }
 
 /*
- * dlopen() looks at who calls it (that object's search path holds), so the call continues as a
- * jump, with the caller's return address in its place.
+ * dlopen() looks at its caller (that object's search path applies), so the hook jumps to it, with
+ * the caller's return address in place.
  */
 void *dlopen(const char *name, int flags);
 
@@ -108,7 +108,7 @@ GM_SIM_EXPORT __attribute__((naked)) void *dlopen(const char *name, int flags)
 	        "jmp *gm_sim_real_dlopen(%rip)");
 }
 
-/* The object that holds `code`; "?" where none does. */
+/* The object that contains `code`; "?" if none does. */
 static const char *object_of(const void *code)
 {
 	Dl_info info;
@@ -117,7 +117,7 @@ static const char *object_of(const void *code)
 
 bool gm_sim_own_runtime(const void *caller, bool first)
 {
-	/* One is remembered: what it asks for next is told no more. */
+	/* One is stored: its later look-ups are not reported again. */
 	static const char *_Atomic found;
 	const char *known = found, *object = known || first ? object_of(caller) : NULL;
 	if (!first || known == object)
@@ -141,7 +141,7 @@ bool gm_sim_own_runtime(const void *caller, bool first)
 /* --- PyTorch without CUDA --------------------------------------------------------------------- */
 
 struct seen {
-	char torch[512]; /* where libtorch_cpu.so lies; "" */
+	char torch[512]; /* the folder of libtorch_cpu.so; "" */
 	bool cuda;
 };
 

@@ -1,11 +1,11 @@
 /*
- * Managed (unified) memory: the host's, which the program reads and writes itself, and which moves
- * to a device where it is asked to (cudaMemPrefetchAsync).
+ * Managed (unified) memory: host memory that the program reads and writes itself, and that moves to
+ * a device on request (cudaMemPrefetchAsync).
  *
- * What a prefetch moved counts against the device as long as nobody else needs the room: a
- * cudaMalloc that does not fit moves it back, as the driver does. Which memory a kernel would have
- * touched is not known, so kernels move nothing. Places and advice are kept by pages of 2 MiB, in
- * which the driver moves it too.
+ * Prefetched memory counts against the device as long as nobody else needs the space: a cudaMalloc
+ * that does not fit moves it back, as the driver does. It is not known which memory a kernel would
+ * have touched, so kernels move nothing. Locations and advice are stored for pages of 2 MiB, in
+ * which the driver moves memory too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +18,15 @@ enum { NOWHERE = -2, HOST = -1 };
 
 struct page {
 	int8_t at;         /* a device, or HOST */
-	int8_t prefetched; /* where it was last asked to be, or NOWHERE */
+	int8_t prefetched; /* the last location that was requested, or NOWHERE */
 	int8_t preferred;
 	bool read_mostly;
-	uint32_t accessed_by; /* a bit a device; the highest is the host */
+	uint32_t accessed_by; /* one bit for each device; the highest is the host */
 };
 
 #define HOST_BIT (1u << 31)
 
-/* A range's value is the address of its pages. */
+/* The value of a range is the address of its pages. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gm_sim_ranges ranges;
 static uint64_t resident[GM_SIM_DEVICES_MAX];
@@ -39,7 +39,7 @@ void gm_sim_managed_lock(bool take)
 		pthread_mutex_unlock(&lock);
 }
 
-/* Under the lock. */
+/* Call with the lock held. */
 static const struct gm_sim_range *find(const void *address, uint64_t size)
 {
 	const struct gm_sim_range *found = gm_sim_ranges_find(&ranges, (uintptr_t)address);
@@ -54,7 +54,7 @@ bool gm_sim_managed_holds(const void *address, uint64_t size)
 	return holds;
 }
 
-/* Moves a page, if the device has room for it; under the lock. */
+/* Moves a page if the device has space for it; call with the lock held. */
 static void move(struct page *page, int to)
 {
 	if (page->at == to)
@@ -142,7 +142,7 @@ int gm_sim_managed_free(void *address)
 	return there ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-/* A location's number here: a device, HOST (of any node), or -3 where it is none. */
+/* The number of a location here: a device, HOST (any node), or -3 if it is not one. */
 static int place(struct cudaMemLocation location)
 {
 	switch (location.type) {
@@ -157,8 +157,8 @@ static int place(struct cudaMemLocation location)
 	}
 }
 
-/* The pages that [address, address + size) touches, under the lock; NULL where it is not managed
- * memory. */
+/* The pages that [address, address + size) touches; call with the lock held. NULL if it is not
+ * managed memory. */
 static struct page *touched(const void *address, size_t size, size_t *ret)
 {
 	const struct gm_sim_range *range = size ? find(address, size) : NULL;
@@ -213,7 +213,7 @@ static bool advised(struct page *page, enum cudaMemoryAdvise advice, int where)
 static int advise(const void *address, size_t size, enum cudaMemoryAdvise advice,
         struct cudaMemLocation location)
 {
-	/* These say nothing of a place, and their location is not looked at. */
+	/* These do not concern a location, and their location argument is ignored. */
 	bool placeless = advice == cudaMemAdviseSetReadMostly ||
 	                 advice == cudaMemAdviseUnsetReadMostly ||
 	                 advice == cudaMemAdviseUnsetPreferredLocation;
@@ -242,7 +242,7 @@ GM_SIM_EXPORT cudaError_t cudaMemAdvise(const void *address, size_t size,
 	return gm_sim_error(advise(address, size, advice, location));
 }
 
-/* A place where all pages agree, NOWHERE (cudaInvalidDeviceId) where they do not. */
+/* The location if all pages agree, NOWHERE (cudaInvalidDeviceId) if they do not. */
 static int common(const struct page *pages, size_t count, bool preferred)
 {
 	int where = preferred ? pages[0].preferred : pages[0].prefetched;
@@ -333,7 +333,7 @@ GM_SIM_EXPORT cudaError_t cudaMemRangeGetAttributes(void **data, size_t *data_si
 GM_SIM_EXPORT cudaError_t cudaStreamAttachMemAsync(
         cudaStream_t stream, void *address, size_t size, unsigned flags)
 {
-	/* Who may touch it when: nothing moves here by being touched. */
+	/* Rules of concurrent access: nothing here moves when it is touched. */
 	return gm_sim_managed_holds(address, size) ? cudaSuccess
 	                                           : gm_sim_error(cudaErrorInvalidValue);
 }

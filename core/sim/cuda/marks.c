@@ -1,4 +1,4 @@
-/* Where a device has which of its bytes were written: mapped from a file of its own. */
+/* The marks of a device's written bytes: mapped from a separate file. */
 #include <sys/mman.h>
 
 #include "sim/cuda/sim.h"

@@ -1,4 +1,4 @@
-/* cudaMalloc and cudaFree, and what an address of a device is. */
+/* cudaMalloc and cudaFree, and the attributes of device addresses. */
 #include <string.h>
 
 #include "sim/cuda/capacity.h"
@@ -12,7 +12,7 @@ int gm_sim_memory_free(void *address)
 		return gm_sim_managed_free(address);
 	if (device->foreign)
 		return cudaErrorInvalidValue;
-	/* As on a GPU, freeing waits for what is in progress there. */
+	/* As on a GPU, freeing waits for work in progress on the memory. */
 	pthread_mutex_lock(&device->lock);
 	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, (uintptr_t)address);
 	uint64_t size = found ? found->size : 0;
@@ -29,7 +29,7 @@ bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint
 	if (device->foreign && at - (uintptr_t)device->base < device->span)
 		return gm_sim_ipc_holds(address, size);
 	if (at - (uintptr_t)device->base >= device->span) {
-		/* Mapped parts, one behind the other. */
+		/* Mapped parts, one after the other. */
 		struct gm_sim_view view;
 		while (gm_sim_vmm_find((const void *)(uintptr_t)at, &view) &&
 		        view.device == device) {
@@ -43,7 +43,7 @@ bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint
 	if (at < gm_sim_capacity_first(device))
 		return size <= gm_sim_capacity_first(device) - at;
 	uint64_t start, length;
-	/* What was asked for is the limit, not the whole pages that it takes. */
+	/* The limit is the requested size, not the whole pages that it takes. */
 	return gm_sim_memory_range(device, address, &start, &length) && size <= start + length - at;
 }
 
@@ -56,7 +56,7 @@ bool gm_sim_memory_range(
 	if (found)
 		range = *found;
 	pthread_mutex_unlock(&device->lock);
-	/* A chunk of a pool is no allocation; what the pool hands out is. */
+	/* A chunk of a pool is not an allocation; allocations from the pool are. */
 	if (found && !range.value && !gm_sim_pool_find(device, address, &range))
 		return false;
 	if (!found || (uintptr_t)address >= range.start + range.value)
@@ -88,7 +88,7 @@ GM_SIM_EXPORT cudaError_t cudaFree(void *pointer)
 	if (gm_sim_forked())
 		return gm_sim_error(cudaErrorInitializationError);
 	if (!pointer) {
-		/* The customary way to make the context. */
+		/* The usual way to create the context. */
 		return gm_sim_current() ? cudaSuccess : gm_sim_error(gm_sim_no_device());
 	}
 	return gm_sim_error(gm_sim_memory_free(pointer));
@@ -147,8 +147,8 @@ GM_SIM_EXPORT cudaError_t cudaPointerGetAttributes(
 		attributes->devicePointer = attributes->hostPointer = (void *)(uintptr_t)pointer;
 	} else {
 		attributes->type = cudaMemoryTypeUnregistered;
-		attributes->device =
-		        -2; /* as the runtime says of memory it does not know (CUDA 11 and later) */
+		attributes->device = -2; /* the runtime's answer for memory that it does not know
+		                            (CUDA 11 and later) */
 		attributes->hostPointer = (void *)(uintptr_t)pointer;
 	}
 	return cudaSuccess;

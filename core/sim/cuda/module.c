@@ -1,7 +1,7 @@
 /*
- * The driver's modules: device code that a program brings itself (Triton's and NVRTC's) is accepted
- * unread, its kernels are known by the names that the program asks for, launched, counted, and
- * compute nothing.
+ * The driver's modules. Device code that a program brings itself (Triton's and NVRTC's) is accepted
+ * without being read. Its kernels are known by the names that the program looks up; launches are
+ * counted and compute nothing.
  */
 #include <cuda.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #define MODULE UINT64_C(0x656c75646f6d5347)
 
-/* A module, or a library of CUDA 12's: a list of the kernels that were asked for. */
+/* A module, or a library in CUDA 12: a list of the kernels that were looked up. */
 struct module {
 	uint64_t magic;
 	struct gm_sim_kernel **kernels;
@@ -38,7 +38,7 @@ static CUresult unload(struct module *module)
 	if (!module || module->magic != MODULE)
 		return CUDA_ERROR_INVALID_HANDLE;
 	module->magic = 0;
-	free(module->kernels); /* the kernels stay: the account names them */
+	free(module->kernels); /* the kernels stay, because the counters name them */
 	free(module);
 	return CUDA_SUCCESS;
 }
@@ -164,7 +164,7 @@ GM_SIM_EXPORT CUresult cuFuncGetAttribute(
 GM_SIM_EXPORT CUresult cuFuncSetAttribute(
         CUfunction function, CUfunction_attribute attribute, int value)
 {
-	/* The runtime's attribute has the driver's number. */
+	/* The runtime's attribute has the same number as the driver's. */
 	return (CUresult)cudaFuncSetAttribute(function, (enum cudaFuncAttribute)attribute, value);
 }
 
@@ -232,7 +232,8 @@ GM_SIM_EXPORT CUresult cuOccupancyMaxActiveClusters(
 	return CUDA_SUCCESS;
 }
 
-/* What a kernel's tensor memory accelerator would read by; nothing reads it here. */
+/* The descriptor from which a kernel's tensor memory accelerator would read; nothing reads it here.
+ * */
 GM_SIM_EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type,
         cuuint32_t rank, void *address, const cuuint64_t *sizes, const cuuint64_t *strides,
         const cuuint32_t *box, const cuuint32_t *element_strides, CUtensorMapInterleave interleave,

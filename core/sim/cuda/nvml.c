@@ -1,14 +1,15 @@
 /*
- * NVML, as far as PyTorch and monitors ask: which devices there are, and whose memory fills them.
+ * NVML, as far as PyTorch and monitors use it: the devices, and the processes that use their
+ * memory.
  *
  * torch.cuda.device_count(), utilization(), memory_usage(), device_memory_used() and
- * list_gpu_processes() go through libnvidia-ml.so.1, and the allocator asks it for its
- * out-of-memory message. libgpumem-sim-nvml.so has that SONAME; what is asked for is here. NVML
- * knows the machine, not the program: devices that CUDA_VISIBLE_DEVICES leaves out are there,
- * memory is that of all processes of the run, and it makes no context and works in a forked child.
+ * list_gpu_processes() use libnvidia-ml.so.1, and so does the allocator for its out-of-memory
+ * message. libgpumem-sim-nvml.so has that SONAME; the functions are here. NVML describes the
+ * machine, not the program: it has the devices that CUDA_VISIBLE_DEVICES omits, memory of all
+ * processes of the run, and it creates no context and works in a forked child.
  *
- * What a board measures (temperature, power, fans) is not simulated: those calls are refused by
- * name (stubs.c). The wheels bring no nvml.h; structures and numbers are those of NVML 13's (r580),
+ * Measurements of a board (temperature, power, fans) are not simulated: these calls fail and are
+ * named (stubs.c). The wheels have no nvml.h; structures and numbers are those of NVML 13 (r580),
  * whose names end in _t there.
  */
 #include <stdio.h>
@@ -36,7 +37,7 @@ enum {
 	P2P_NOT_SUPPORTED = 4,
 };
 
-/* A handle is an address in here. */
+/* A handle is an address within this array. */
 static char handles[GM_SIM_DEVICES_MAX];
 static _Atomic int started;
 
@@ -48,7 +49,7 @@ struct memory2 {
 	unsigned version;
 	unsigned long long total, reserved, free, used;
 };
-/* nvmlProcessInfo_v1_t and _v2_t (and nvmlProcessInfo_t, which v3 of the calls fill) */
+/* nvmlProcessInfo_v1_t and _v2_t (and nvmlProcessInfo_t, which version 3 of the calls fills) */
 struct process1 {
 	unsigned pid;
 	unsigned long long bytes;
@@ -73,7 +74,7 @@ static const struct gm_sim_profile *profile(void)
 	return &gm_sim_machine_choice()->profile;
 }
 
-/* The device's number on the machine; -1 where the handle is none, or NVML was not started. */
+/* The device's number on the machine; -1 if the handle is invalid, or NVML was not started. */
 static int index_of(const void *handle)
 {
 	uintptr_t at = (uintptr_t)handle - (uintptr_t)handles;
@@ -301,7 +302,7 @@ static void add(uint32_t process, uint64_t bytes, void *data)
 	if (list->count < list->capacity && list->old)
 		((struct process1 *)list->to)[list->count] = (struct process1){process, bytes};
 	else if (list->count < list->capacity)
-		/* No partition of the board: NVML says all ones. */
+		/* Not a partition of the board: NVML returns all ones. */
 		((struct process2 *)list->to)[list->count] =
 		        (struct process2){process, bytes, UINT32_MAX, UINT32_MAX};
 	list->count++;
@@ -382,7 +383,7 @@ NVML(nvmlDeviceGetMPSComputeRunningProcesses_v3, const void *handle, unsigned *c
 	return none(handle, count);
 }
 
-/* --- what a board that computes nothing says of itself ---------------------------------------- */
+/* --- properties of a board that computes nothing ---------------------------------------------- */
 
 NVML(nvmlDeviceGetUtilizationRates, const void *handle, struct utilization *ret)
 {
@@ -391,14 +392,14 @@ NVML(nvmlDeviceGetUtilizationRates, const void *handle, struct utilization *ret)
 	return SUCCESS;
 }
 
-/* The clocks are the profile's highest: nothing slows them down. Kinds: 0 graphics, 1 SM, 2 memory,
- * 3 video. */
+/* The clocks are the profile's highest: nothing reduces them. Kinds: 0 graphics, 1 SM, 2 memory, 3
+ * video. */
 NVML(nvmlDeviceGetMaxClockInfo, const void *handle, unsigned kind, unsigned *mhz)
 {
 	CHECK(handle, mhz);
 	if (kind > 3)
 		return INVALID_ARGUMENT;
-	/* The profile's attributes of these numbers (enum cudaDeviceAttr), in kHz. */
+	/* The profile's attributes with these numbers (enum cudaDeviceAttr), in kHz. */
 	enum { CLOCK_RATE = 13, MEMORY_CLOCK_RATE = 36 };
 	*mhz = (unsigned)value_of(
 	               (enum cudaDeviceAttr)(kind == 2 ? MEMORY_CLOCK_RATE : CLOCK_RATE)) /
@@ -441,9 +442,9 @@ NVML(nvmlDeviceGetMigMode, const void *handle, unsigned *now, unsigned *pending)
 	return SUCCESS;
 }
 
-/* --- how devices are joined ------------------------------------------------------------------- */
+/* --- connections between devices -------------------------------------------------------------- */
 
-/* An NVLink board's links all go to switches, as in a machine of eight. */
+/* All links of an NVLink board go to switches, as in a machine with eight devices. */
 static bool linked(const void *handle, unsigned link)
 {
 	return index_of(handle) >= 0 && profile()->peers == GM_SIM_NVLINK && link < 12 &&
@@ -461,14 +462,14 @@ NVML(nvmlDeviceGetNvLinkRemoteDeviceType, const void *handle, unsigned link, int
 {
 	CHECK(handle, type);
 	if (!linked(handle, link))
-		return INVALID_ARGUMENT; /* as of a link that is not there */
+		return INVALID_ARGUMENT; /* the answer for a link that does not exist */
 	*type = NVLINK_REMOTE_SWITCH;
 	return SUCCESS;
 }
 
 /*
- * Of a memory fabric between machines, which the allocator asks about: there is none. Hopper and
- * later report it in the answer (state 0); earlier devices have no such call.
+ * The memory fabric between machines, which the allocator asks about: there is none. Hopper and
+ * later report that in the answer (state 0); earlier devices do not support the call.
  * nvmlGpuFabricInfo_v2_t and _v3_t (nvml.h) begin with their version: its last three bytes are the
  * struct's size.
  */

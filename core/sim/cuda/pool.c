@@ -1,11 +1,11 @@
 /*
- * cudaMallocAsync and memory pools: each device's default one (PyTorch's backend:cudaMallocAsync)
- * and the program's own.
+ * cudaMallocAsync and memory pools: the default pool of each device (PyTorch's
+ * backend:cudaMallocAsync) and the program's own.
  *
- * A pool takes the device's memory in chunks, which count against the device, and hands out
- * allocations from them. All work is done when its call returns, so a freed allocation is free at
- * once, and a chunk that is empty goes back where the pool holds more than its release threshold.
- * Pools that are shared between processes are refused (stubs.c).
+ * A pool gets the device's memory in chunks, which count against the device, and allocates from
+ * them. All work is done when its call returns, so a freed allocation is free at once, and an empty
+ * chunk is returned if the pool holds more than its release threshold. Pools that processes share
+ * are refused (stubs.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,24 +13,24 @@
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
 
-#define CHUNK (UINT64_C(32) << 20) /* what the driver's pools grow by */
+#define CHUNK (UINT64_C(32) << 20) /* the size by which the driver's pools grow */
 
 struct CUmemPoolHandle_st {
-	struct CUmemPoolHandle_st *next; /* of those that the program made */
+	struct CUmemPoolHandle_st *next; /* most pools of the program's own */
 	int device;
-	bool destroyed;  /* it goes with its last allocation */
-	uint64_t most;   /* bytes it may hold; 0: what the device has */
-	uint32_t access; /* a bit for each other device that may reach it */
+	bool destroyed;  /* destroyed with its last allocation */
+	uint64_t most;   /* bytes it may hold; 0: as many as the device has */
+	uint32_t access; /* one bit for each other device that may access it */
 	struct gm_sim_ranges chunks, allocations;
 	uint64_t threshold, most_reserved, most_used;
-	int reuse[3]; /* the three cudaMemPoolReuse… settings, kept only */
+	int reuse[3]; /* the three cudaMemPoolReuse… settings, only stored */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct CUmemPoolHandle_st pools[GM_SIM_DEVICES_MAX]; /* the default ones */
 static struct CUmemPoolHandle_st *made;
 static struct CUmemPoolHandle_st
-        *chosen[GM_SIM_DEVICES_MAX]; /* by cudaDeviceSetMemPool; NULL: the default */
+        *chosen[GM_SIM_DEVICES_MAX]; /* set by cudaDeviceSetMemPool; NULL: the default */
 
 void gm_sim_pool_lock(bool take)
 {
@@ -40,7 +40,7 @@ void gm_sim_pool_lock(bool take)
 		pthread_mutex_unlock(&lock);
 }
 
-/* The device of a pool, -1 where it is none; under the lock. */
+/* The device of a pool, -1 if it is not one; call with the lock held. */
 static int index_of(cudaMemPool_t pool)
 {
 	uintptr_t at = (uintptr_t)pool - (uintptr_t)pools;
@@ -60,7 +60,7 @@ static bool has(const struct CUmemPoolHandle_st *pool, uint64_t address, struct 
 	return found != NULL;
 }
 
-/* The pool of the device that has an allocation at `address`; under the lock. */
+/* The pool of the device with an allocation at `address`; call with the lock held. */
 static struct CUmemPoolHandle_st *holder(
         unsigned device, uint64_t address, struct gm_sim_range *ret)
 {
@@ -91,13 +91,13 @@ static bool fit(struct CUmemPoolHandle_st *pool, uint64_t whole, uint64_t size, 
 	return false;
 }
 
-/* Gives back chunks that are empty while the pool holds more than `keep`. */
+/* Returns empty chunks to the device while the pool holds more than `keep`. */
 static void trim(struct gm_sim_device *device, struct CUmemPoolHandle_st *pool, uint64_t keep)
 {
 	for (size_t i = pool->chunks.count; i-- > 0 && pool->chunks.used > keep;) {
 		struct gm_sim_range chunk = pool->chunks.items[i], removed;
 		uint64_t probe;
-		/* Empty is what one allocation of its size fits into. */
+		/* A chunk is empty if one allocation of its size fits. */
 		if (!gm_sim_ranges_take(&pool->allocations, chunk.start, chunk.start + chunk.size,
 		            chunk.size, GM_SIM_GRANULE, 0, &probe))
 			continue;
@@ -119,7 +119,7 @@ static int take(
 		if (pool->most && (bytes > pool->most || pool->chunks.used > pool->most - bytes))
 			return cudaErrorMemoryAllocation;
 		if (gm_sim_memory_take_physical(device, bytes, &chunk) != cudaSuccess) {
-			/* Unused memory of the pool is released first, and no more is asked
+			/* Unused memory of the pool is released first, and no more is requested
 			 * than needed. */
 			trim(device, pool, 0);
 			bytes = (whole + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1);
@@ -141,7 +141,7 @@ static int take(
 	return cudaSuccess;
 }
 
-/* A pool that was destroyed, once it holds nothing; under the lock. */
+/* Frees a destroyed pool once it is empty; call with the lock held. */
 static void end(struct CUmemPoolHandle_st *pool)
 {
 	if (!pool->destroyed || pool->allocations.used)
@@ -174,7 +174,7 @@ int gm_sim_pool_free(struct gm_sim_device *device, void *address)
 	return there ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-/* From the pool, or (NULL) from the one that is chosen for the current device. */
+/* From the pool, or (NULL) from the current device's. */
 static int take_from(struct CUmemPoolHandle_st *pool, uint64_t size, void **pointer)
 {
 	struct gm_sim_device *device = gm_sim_current();
@@ -246,8 +246,7 @@ GM_SIM_EXPORT cudaError_t cudaMemPoolCreate(
 {
 	if (!ret || !props || props->allocType != cudaMemAllocationTypePinned)
 		return gm_sim_error(cudaErrorInvalidValue);
-	/* In the host's memory, or to be handed to other processes: not simulated, and said so by
-	 * the error. */
+	/* In host memory, or for other processes: not simulated, which the error says. */
 	if (props->location.type != cudaMemLocationTypeDevice || props->handleTypes)
 		return gm_sim_error(cudaErrorNotSupported);
 	if (!gm_sim_device(props->location.id))
@@ -273,8 +272,8 @@ GM_SIM_EXPORT cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
 	int device = index_of(pool);
 	bool good = device >= 0 && pool != &pools[device];
 	if (good) {
-		/* What it handed out stays until it is freed; the device goes back to its default
-		 * pool. */
+		/* Its allocations stay until they are freed; the device uses its default pool
+		 * again. */
 		if (chosen[device] == pool)
 			chosen[device] = NULL;
 		pool->destroyed = true;
@@ -341,7 +340,7 @@ static int attribute(cudaMemPool_t pool, enum cudaMemPoolAttr which, void *value
 	case cudaMemPoolReuseFollowEventDependencies:
 	case cudaMemPoolReuseAllowOpportunistic:
 	case cudaMemPoolReuseAllowInternalDependencies:
-		/* On from the start, so kept the other way round. */
+		/* On from the start, so the inverse is stored. */
 		kept = &pool->reuse[which - cudaMemPoolReuseFollowEventDependencies];
 		if (set)
 			*kept = !*flag;
@@ -365,7 +364,7 @@ static int attribute(cudaMemPool_t pool, enum cudaMemPoolAttr which, void *value
 	case cudaMemPoolAttrUsedMemHigh:
 		most = which == cudaMemPoolAttrReservedMemHigh ? &pool->most_reserved
 		                                               : &pool->most_used;
-		/* It can be set to 0 only: to what is in use now. */
+		/* It can be set only to 0, which sets it to the current use. */
 		if (set && *wide)
 			return cudaErrorInvalidValue;
 		if (set)

@@ -1,5 +1,5 @@
-/* What the whole library knows of its process: the account, whether it is a fork's child, and the
- * way to say something. */
+/* State of the whole process: the counters, whether it is a forked child, and how to report a
+ * message. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ void gm_sim_say(const char *format, ...)
 	const char *quiet = getenv("GPUMEM_SIM_QUIET");
 	if (quiet && *quiet && strcmp(quiet, "0") != 0)
 		return;
-	/* One write: the lines of several processes and threads stay whole. */
+	/* One write, so that lines of several processes and threads stay whole. */
 	char line[1024];
 	int at = snprintf(line, sizeof(line), "gpumem sim: ");
 	va_list arguments;

@@ -1,14 +1,14 @@
 /*
- * PyTorch's own report of every block: its counts, and the moment a block is handed out.
+ * PyTorch's own report of every block: counts blocks, and clears a block when it is allocated.
  *
  * The caching allocator calls c10::reportMemoryUsageToProfiler (libc10.so, c10/core/Allocator.cpp)
- * for each block it hands out (size > 0) or takes back (size < 0). A definition in a preloaded
- * library comes first, so this one is called; it always goes on to the real one, where a debugger
- * may have its breakpoint.
+ * for each block that it allocates (size > 0) or frees (size < 0). A definition in a preloaded
+ * library comes first, so this one is called; it always continues with the real one, where a
+ * debugger may have its breakpoint.
  *
- * Blocks handed out again hold what was copied into them before, and no kernel overwrites that.
- * Zeroing what was written, here, makes every block read as zero when it is handed out: sizes that
- * depend on data (nonzero, masks) then come out as none instead of garbage.
+ * A reused block contains the data that was copied into it before, and no kernel overwrites them.
+ * Zeroing its written bytes here makes every new block read as zero: sizes that depend on data
+ * (nonzero, masks) then become zero instead of garbage.
  */
 #include <dlfcn.h>
 
@@ -26,25 +26,26 @@ typedef void oom_function(int64_t, size_t, size_t, struct device);
 report_function _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE;
 oom_function _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE;
 
-/* libc10's own function of the name, kept in *found; NULL where libc10 is not loaded. */
+/* libc10's own function of that name, cached in *found; NULL if libc10 is not loaded. */
 static void *real(const char *name, void *_Atomic *found)
 {
 	void *function = atomic_load_explicit(found, memory_order_acquire);
 	if (function)
 		return function;
-	/* Python loads torch RTLD_LOCAL: RTLD_NEXT does not see it, its handle does. */
+	/* Python loads torch RTLD_LOCAL: RTLD_NEXT does not find it, its handle does. */
 	void *library = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
 	if (!library)
 		return NULL;
 	function = dlsym(library, name);
-	dlclose(library); /* torch itself keeps it */
+	dlclose(library); /* torch itself keeps it loaded */
 	atomic_store_explicit(found, function, memory_order_release);
 	return function;
 }
 
 static void peak(uint64_t *now, uint64_t *most, uint64_t value)
 {
-	/* Under the allocator's own lock, so plain order suffices; readers see whole words. */
+	/* Called with the allocator's own lock held, so relaxed order suffices; readers see whole
+	 * words. */
 	__atomic_store_n(now, value, __ATOMIC_RELAXED);
 	if (value > __atomic_load_n(most, __ATOMIC_RELAXED))
 		__atomic_store_n(most, value, __ATOMIC_RELAXED);
@@ -73,7 +74,7 @@ GM_SIM_EXPORT void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(
 		function(pointer, size, allocated, reserved, of);
 }
 
-/* Called once for each torch.OutOfMemoryError, after the allocator gave up. */
+/* Called once for each torch.OutOfMemoryError, when the allocator has failed. */
 GM_SIM_EXPORT void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(
         int64_t size, size_t allocated, size_t reserved, struct device of)
 {

@@ -1,7 +1,7 @@
 /*
- * Functions of the runtime that only CUDA 12 has (torch 2.4 to 2.10). CUDA 13 took the "_v2" out of
- * their names, or them away; where a name stayed and its meaning changed, soname_runtime12.c has
- * CUDA 12's.
+ * Functions of the runtime that only CUDA 12 has (torch 2.4 to 2.10). CUDA 13 removed "_v2" from
+ * their names, or removed them. For functions with the same name and another meaning,
+ * soname_runtime12.c has CUDA 12's version.
  */
 #include <stddef.h>
 #include <string.h>
@@ -55,8 +55,8 @@ struct properties12 {
 _Static_assert(
         sizeof(struct properties12) == 1032, "the size that programs built with CUDA 12 have");
 
-/* struct cudaPointerAttributes of CUDA 12 (driver_types.h, 12.8): 13's has words in reserve behind
- * it, which a program built with 12 has no room for. */
+/* struct cudaPointerAttributes of CUDA 12 (driver_types.h, 12.8): that of CUDA 13 has reserved
+ * words at its end, for which a program built with 12 has no space. */
 struct pointer_attributes12 {
 	enum cudaMemoryType type;
 	int device;
@@ -65,7 +65,7 @@ struct pointer_attributes12 {
 _Static_assert(sizeof(struct pointer_attributes12) == 24,
         "the size that programs built with CUDA 12 have");
 
-/* What libcudart.so.12's cudaPointerGetAttributes does (soname_runtime12.c). */
+/* The function behind libcudart.so.12's cudaPointerGetAttributes (soname_runtime12.c). */
 int gm_sim_pointer_attributes12(void *ret, const void *pointer);
 GM_SIM_EXPORT int gm_sim_pointer_attributes12(void *ret, const void *pointer)
 {
@@ -175,7 +175,7 @@ GM_SIM_EXPORT cudaError_t cudaGetDeviceProperties_v2(struct properties12 *ret, i
 	COPY(ipcEventSupported);
 	COPY(clusterLaunch);
 #undef COPY
-	/* what 13 left to attributes */
+	/* CUDA 13 has only attributes for these */
 	static const struct {
 		size_t offset;
 		int id;
@@ -199,7 +199,7 @@ GM_SIM_EXPORT cudaError_t cudaGetDeviceProperties_v2(struct properties12 *ret, i
 	return cudaSuccess;
 }
 
-/* 13's cudaStreamGetCaptureInfo, before edges had data. */
+/* CUDA 13's cudaStreamGetCaptureInfo, before edges had data. */
 cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
         unsigned long long *id, cudaGraph_t *graph, const cudaGraphNode_t **dependencies,
         size_t *count);
@@ -226,14 +226,15 @@ GM_SIM_EXPORT cudaError_t cudaEventElapsedTime_v2(float *ms, cudaEvent_t start, 
 	return cudaEventElapsedTime(ms, start, end);
 }
 
-/* The driver's newest version of the entry point. 13 still has it, and no wheel of 13 calls it. */
+/* The driver's newest version of the entry point. CUDA 13 still has it, but no wheel of 13 calls
+ * it. */
 GM_SIM_EXPORT cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **code,
         unsigned long long flags, enum cudaDriverEntryPointQueryResult *status)
 {
 	return cudaGetDriverEntryPointByVersion(symbol, code, GM_SIM_RUNTIME, flags, status);
 }
 
-/* Managed memory: places were numbers of devices, -1 the host, before they were structures. */
+/* Managed memory: locations were numbers of devices, -1 the host, before they became structures. */
 static struct cudaMemLocation location_of(int device)
 {
 	return device == cudaCpuDeviceId

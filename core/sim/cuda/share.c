@@ -1,4 +1,4 @@
-/* The devices' memory that all processes of one run hold together (sim/machine.h). */
+/* The memory of the devices that all processes of one run hold together (sim/machine.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,7 +16,7 @@ static struct gm_sim_machine *machine;
 static struct gm_sim_machine_process *own;
 static uint64_t identity;
 
-/* A process's start time; 0 where it is not there, or dead and not yet waited for. */
+/* A process's start time; 0 if it does not exist, or is dead and not yet waited for. */
 static uint64_t start_of(uint32_t process)
 {
 	char path[64], text[1024];
@@ -28,8 +28,8 @@ static uint64_t start_of(uint32_t process)
 	if (n <= 0)
 		return 0;
 	text[n] = 0;
-	/* The name, which may hold anything, ends at the last parenthesis; after it is the state,
-	 * field 3. */
+	/* The name, which may contain anything, ends at the last parenthesis; after it is the
+	 * state, field 3. */
 	const char *at = strrchr(text, ')');
 	if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
 		return 0;
@@ -44,7 +44,8 @@ static uint64_t start_of(uint32_t process)
 static bool take_lock(void)
 {
 	int code = pthread_mutex_lock(&machine->lock);
-	if (code == EOWNERDEAD) /* each change is one word, so what it left is whole */
+	if (code ==
+	        EOWNERDEAD) /* each change is one word, so the state that it left is consistent */
 		code = pthread_mutex_consistent(&machine->lock);
 	return code == 0;
 }
@@ -72,7 +73,8 @@ void gm_sim_share_start(void)
 	snprintf(path, sizeof(path), "/proc/%u/fd/%d", process, number);
 	int file = open(path, O_RDWR | O_CLOEXEC);
 	if (file < 0)
-		return; /* the first process is gone: each that is left has its devices to itself */
+		return; /* the first process has ended: each remaining one has its devices to itself
+		         */
 	struct gm_sim_machine *at = MAP_FAILED;
 	if (fstat(file, &status) == 0 && status.st_ino == inode &&
 	        status.st_size == (off_t)sizeof(*at))
@@ -103,7 +105,7 @@ static uint64_t sum_of_others(uint32_t physical)
 	return sum;
 }
 
-/* This process's place; NULL where there are too many processes (its memory is then its own). */
+/* This process's entry; NULL if there are too many processes (its memory is then counted alone). */
 static struct gm_sim_machine_process *place(void)
 {
 	for (int round = 0; !own && round < 2; round++) {

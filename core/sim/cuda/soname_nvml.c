@@ -1,3 +1,3 @@
-/* libnvidia-ml.so.1 by name only: what it is asked for is in libgpumem-sim.so, which it depends on
+/* Only the name libnvidia-ml.so.1: its functions are in libgpumem-sim.so, which it depends on
  * (nvml.c). */
 typedef int gm_sim_nothing;

@@ -1,9 +1,9 @@
 /*
- * libcudart.so.12, the runtime of torch 2.4 to 2.10, by name: nearly all that it is asked for is in
- * libgpumem-sim.so, on which it depends. Here is what CUDA 12 and 13 call by the same name and do
- * differently; functions that only CUDA 12 has are in runtime12.c.
+ * The name libcudart.so.12, the runtime of torch 2.4 to 2.10. Nearly all of its functions are in
+ * libgpumem-sim.so, which it depends on. Here are the functions that CUDA 12 and 13 have under the
+ * same name with a different meaning; functions that only CUDA 12 has are in runtime12.c.
  *
- * Without CUDA's header: that of CUDA 13 has its own prototypes for these names.
+ * CUDA's header is not included: that of CUDA 13 has its own prototypes for these names.
  */
 #include <stddef.h>
 
@@ -11,8 +11,7 @@
 	type name(__VA_ARGS__); \
 	__attribute__((visibility("default"))) type name(__VA_ARGS__)
 
-/* CUDA 12.8 and its cuBLAS 12.8.4, as torch 2.8 to 2.10 bring them; older ones are not told
- * apart. */
+/* CUDA 12.8 and its cuBLAS 12.8.4, as in torch 2.8 to 2.10; older ones get the same answer. */
 enum { RUNTIME = 12080, BLAS = 120804 };
 /* cudaErrorInvalidValue, cudaErrorNotSupported; CUBLAS_STATUS_INVALID_VALUE */
 enum { SUCCESS = 0, INVALID_VALUE = 1, NOT_SUPPORTED = 801, BLAS_INVALID_VALUE = 7 };
@@ -28,8 +27,8 @@ API(int, cudaRuntimeGetVersion, int *version)
 	return SUCCESS;
 }
 
-/* CUDA 11's: programs built with CUDA 12 call cudaGetDeviceProperties_v2
- * (cuda_runtime_api.h, 12.8). */
+/* That of CUDA 11: programs built with CUDA 12 call cudaGetDeviceProperties_v2 (cuda_runtime_api.h,
+ * 12.8). */
 API(int, cudaGetDeviceProperties, void *ret, int index)
 {
 	return NOT_SUPPORTED;
@@ -55,7 +54,7 @@ API(int, cudaMemAdvise, const void *address, size_t size, int advice, int device
 	return gm_sim_advise12(address, size, advice, device);
 }
 
-/* CUDA 10's: programs built with CUDA 12 call cudaStreamGetCaptureInfo_v2. */
+/* That of CUDA 10: programs built with CUDA 12 call cudaStreamGetCaptureInfo_v2. */
 API(int, cudaStreamGetCaptureInfo, void *stream, int *status, unsigned long long *id)
 {
 	return cudaStreamGetCaptureInfo_v2(stream, status, id, NULL, NULL, NULL);

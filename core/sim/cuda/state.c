@@ -1,4 +1,4 @@
-/* The devices of the process, and when they come to be. */
+/* The devices of the process, and when they are created. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -21,8 +21,8 @@ static pthread_mutex_t mapping_lock = PTHREAD_MUTEX_INITIALIZER;
 static void (*on_first)(void);
 static _Thread_local int current;
 
-/* The device that an entry of CUDA_VISIBLE_DEVICES names: a number, or GPU- and the start of one
- * UUID; -1: none. */
+/* The device that an entry of CUDA_VISIBLE_DEVICES names: a number, or GPU- and the beginning of
+ * exactly one UUID; -1: none. */
 static int named(const char *at, size_t length)
 {
 	int found = -1;
@@ -45,8 +45,8 @@ static int named(const char *at, size_t length)
 	               : -1;
 }
 
-/* CUDA_VISIBLE_DEVICES: which of `count` devices its list leaves; it ends before the first that is
- * none. */
+/* CUDA_VISIBLE_DEVICES: which of `count` devices remain; the list ends before the first invalid
+ * entry. */
 static unsigned visible(unsigned count, uint32_t *ret)
 {
 	const char *list = getenv("CUDA_VISIBLE_DEVICES");
@@ -112,9 +112,9 @@ static void start(void)
 }
 
 /*
- * As the driver does at its first call: the library that CUDA_INJECTION64_PATH names is loaded and
- * asked to begin (CUPTI's documentation, "CUPTI Initialization"). One that is not there is passed
- * over in silence. What it calls of CUDA in turn finds the devices there.
+ * As the driver does at its first call: loads the library that CUDA_INJECTION64_PATH names and
+ * calls its initialization (CUPTI's documentation, "CUPTI Initialization"). A missing library is
+ * ignored without a message. If the library calls CUDA, it finds the devices.
  */
 static void inject(void)
 {
@@ -158,8 +158,8 @@ static bool map(struct gm_sim_device *device)
 {
 	uint64_t total = device->choice.profile.memory;
 	uint64_t span = (total * 2 + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1);
-	/* A doubled name would hide which of several devices it is; the maps show the order
-	 * anyhow. */
+	/* An address that appears twice would not show which device it belongs to; the maps show
+	 * the order anyway. */
 	device->memory = memfd_create("gpumem-sim-device", MFD_CLOEXEC);
 	if (device->memory < 0 || ftruncate(device->memory, (off_t)span) != 0)
 		return false;
@@ -167,7 +167,7 @@ static bool map(struct gm_sim_device *device)
 	void *base = mmap((void *)wish, span, PROT_READ | PROT_WRITE,
 	        MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, device->memory, 0);
 	if (base == MAP_FAILED) {
-		/* Taken: anywhere, on a page's border. */
+		/* Not free: anywhere, aligned to a page. */
 		unsigned char *reserved = mmap(NULL, span + GM_SIM_PAGE, PROT_NONE,
 		        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (reserved == MAP_FAILED)
@@ -181,7 +181,7 @@ static bool map(struct gm_sim_device *device)
 	}
 	madvise(base, span, MADV_DONTDUMP);
 	madvise(base, span, MADV_DONTFORK);
-	/* A file too: another process that reads this memory (foreign.c) must know what was
+	/* A file too: another process that reads this memory (foreign.c) must know which bytes were
 	 * written. */
 	device->marks = memfd_create("gpumem-sim-device-marks", MFD_CLOEXEC);
 	struct stat status;
@@ -277,7 +277,7 @@ void gm_sim_share_each(uint32_t physical, void (*visit)(uint32_t, uint64_t, void
 	gm_sim_machine_choice(); /* finds the page */
 	if (gm_sim_share_visit(physical, visit, data))
 		return;
-	/* Nobody to share with: what this process holds, where it has a context. */
+	/* No other processes: this process's memory, if it has a context. */
 	for (unsigned i = 0; i < gm_sim_device_count(); i++) {
 		struct gm_sim_device *device = gm_sim_device_facts((int)i);
 		const struct gm_sim_device_account *account = device->account;

@@ -1,9 +1,10 @@
 /*
  * Streams, events and captures. All work is done when its call returns, so a stream is only a name,
- * an event a time.
+ * and an event a time.
  *
- * Callbacks of a stream run at once on the calling thread: every call before them is done already.
- * (CUDA runs them on a thread of its own; a callback may not call CUDA, so it cannot tell.)
+ * Callbacks of a stream run at once on the calling thread, because every call before them is done
+ * already. (CUDA runs them on a separate thread; a callback may not call CUDA, so it cannot
+ * notice.)
  */
 #include <stdlib.h>
 #include <time.h>
@@ -15,8 +16,8 @@
 #include "sim/cuda/work.h"
 
 /*
- * A capture, from its beginning on one stream to its end there. Kept for good: streams and events
- * that were in it may outlive it, and it is small.
+ * A capture, from its beginning on one stream to its end there. Never freed: streams and events
+ * that were in it may exist longer, and it is small.
  */
 struct capture {
 	struct CUgraph_st *graph;
@@ -39,17 +40,18 @@ struct CUevent_st {
 	unsigned flags;
 	struct capture *_Atomic capture; /* in which it was recorded */
 	_Atomic uint64_t time;           /* nanoseconds of the device's clock; 0: not recorded */
-	struct gm_sim_works works;       /* what was in progress when it was recorded */
+	struct gm_sim_works works;       /* work in progress when it was recorded */
 };
 
-#define STREAM \
-	UINT64_C(0x6d61657274735347) /* "GSstream" less its last letter; freed handles have 0 */
+#define STREAM                                                                                   \
+	UINT64_C(0x6d61657274735347) /* "GSstream" without its last letter; freed handles have 0 \
+	                              */
 #define EVENT UINT64_C(0x00746e6576655347)
 
 static _Atomic unsigned long long stream_ids = 16;
 
 /* The legacy and the per-thread default streams are small numbers; any other must be one that we
- * made. */
+ * created. */
 static bool special(cudaStream_t stream)
 {
 	return (uintptr_t)stream <= 2;
@@ -123,7 +125,7 @@ bool gm_sim_stream_capturing(cudaStream_t stream)
 	return capture_of(stream) != NULL;
 }
 
-/* What waits for the host cannot be captured, and spoils the capture. */
+/* A call that waits for the host cannot be captured, and invalidates the capture. */
 static int waits(cudaStream_t stream)
 {
 	struct capture *capture = capture_of(stream);
@@ -173,7 +175,7 @@ GM_SIM_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
 	if (special(stream) || stream->magic != STREAM)
 		return gm_sim_error(cudaErrorInvalidResourceHandle);
-	/* On a GPU the stream's work continues after it; here nothing else knows of it. */
+	/* On a GPU the stream's work continues after it; here nothing else refers to the stream. */
 	gm_sim_works_wait(&stream->works);
 	gm_sim_works_clear(&stream->works);
 	stream->magic = 0;
@@ -400,7 +402,8 @@ GM_SIM_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event)
 	return cudaSuccess;
 }
 
-/* The device's clock: the host's, but never the same twice, so that a later event is later. */
+/* The device's clock: that of the host, but always increasing, so that a later event has a later
+ * time. */
 static uint64_t tick(void)
 {
 	static _Atomic uint64_t last;

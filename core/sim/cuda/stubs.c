@@ -1,9 +1,9 @@
 /*
- * Everything that is not simulated: one stub a symbol, from the export lists.
+ * All functions that are not simulated: one stub for each symbol of the export lists.
  *
- * A stub is weak: a function of the same name in another file takes its place. It takes no
- * arguments, which on x86-64 a caller cannot tell (the caller cleans up). It stands in a section of
- * its own, so that looking up an entry point can tell "simulated" from "refused".
+ * A stub is weak: a function of the same name in another file replaces it. It takes no arguments,
+ * which a caller on x86-64 cannot notice (the caller cleans up). Stubs are in a section of their
+ * own, so that a look-up of an entry point can tell "simulated" from "refused".
  */
 #include <stdlib.h>
 
@@ -82,7 +82,7 @@ bool gm_sim_is_stub(const void *code)
 #define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUDNN_REFUSED, false))
 #include "sim/exports/libcudnn9.inc"
 
-/* Libraries of solvers: handles are boxes that nobody reads, workspaces are none. */
+/* Libraries of solvers: the content of handles is never read, workspaces have size 0. */
 static int create(void **ret)
 {
 	enum { NOT_INITIALIZED = 1, ALLOC_FAILED = 2, SIZE = 512 };

@@ -1,15 +1,15 @@
-/* Memory of a device is taken: what moves to the host makes room for it. */
+/* Takes memory of a device; managed memory moves to the host to make space. */
 #include "sim/cuda/capacity.h"
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
 
-/* `value` is what the program may use of it; 0 for memory that has no address of its own
- * (vmm.c). */
+/* `value` is the part that the program may use; 0 for memory without an address of its own (vmm.c).
+ * */
 static int take(struct gm_sim_device *device, uint64_t size, uint64_t value, void **ret)
 {
 	struct gm_sim_device_account *account = device->account;
 	uint64_t whole = (size + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1), address = 0;
-	/* Managed memory gives way. */
+	/* Managed memory moves to the host. */
 	if (size <= account->total &&
 	        (gm_sim_capacity_take(device, whole, value, &address) ||
 	                (gm_sim_managed_evict(device) &&

@@ -1,11 +1,11 @@
-/* Who a device is. */
+/* The identity of a device. */
 #include <stdio.h>
 #include <string.h>
 
 #include "sim/cuda/sim.h"
 
-/* A UUID that is the same in every run, differs between devices and says in hexadecimal what it
- * is. */
+/* A UUID that is the same in every run, differs between devices and spells its origin in
+ * hexadecimal. */
 void gm_sim_uuid(const struct gm_sim_profile *profile, uint32_t physical, unsigned char ret[16])
 {
 	memcpy(ret, "gpumem-sim\0\0\0\0\0", 16);

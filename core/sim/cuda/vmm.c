@@ -1,10 +1,10 @@
 /*
- * The driver's virtual-memory calls, on which PyTorch's expandable segments stand.
+ * The driver's virtual-memory calls, which PyTorch's expandable segments use.
  *
  * A physical allocation (cuMemCreate) is a part of its device's memory file and counts against the
- * device's capacity; a reservation is address space of this process; mapping one maps that part
- * of the file there, so a debugger that reads the address sees the same bytes. Everything that
- * moves bytes goes through the device's own mapping (data.c) and asks mapped.c which one an address
+ * device's capacity. A reservation is address space of this process. Mapping an allocation maps
+ * that part of the file there, so a debugger that reads the address sees the same bytes. Code that
+ * copies bytes uses the device's own mapping (data.c) and asks mapped.c which part of it an address
  * stands for.
  *
  * A mapping becomes accessible by cuMemSetAccess, as on a GPU: before, copies to it are refused.
@@ -19,11 +19,11 @@
 #include "sim/cuda/mapped.h"
 #include "sim/cuda/sim.h"
 
-/* Under the lock of gm_sim_mapped, as that is. */
+/* Guarded by the lock of gm_sim_mapped, as that is. */
 static struct gm_sim_ranges reserved;
 static struct gm_sim_physical *allocations;
 
-/* Where reservations are put: below the devices, the same from run to run where it is free. */
+/* The addresses of reservations: below the devices, the same in each run if they are free. */
 #define FIRST UINT64_C(0x600000000000)
 #define LAST UINT64_C(0x6d0000000000)
 
@@ -37,7 +37,7 @@ static bool whole_pages(uint64_t value)
 	return value && value % GM_SIM_PAGE == 0;
 }
 
-/* A handle that is alive; the caller holds the lock. */
+/* A live handle; the caller holds the lock. */
 static struct gm_sim_physical *physical_of(CUmemGenericAllocationHandle handle)
 {
 	for (struct gm_sim_physical *physical = allocations; physical; physical = physical->next)
@@ -46,7 +46,7 @@ static struct gm_sim_physical *physical_of(CUmemGenericAllocationHandle handle)
 	return NULL;
 }
 
-/* Gives an allocation back that neither a handle nor a mapping keeps. */
+/* Frees an allocation without a handle and without a mapping. */
 static void drop(struct gm_sim_physical *physical)
 {
 	if (physical->handles || physical->mappings)
@@ -62,7 +62,7 @@ static void drop(struct gm_sim_physical *physical)
 	free(physical);
 }
 
-/* What PyTorch may ask of an allocation: plain device memory, perhaps exportable as a file
+/* What PyTorch may request of an allocation: plain device memory, perhaps exportable as a file
  * descriptor. */
 static CUresult check_properties(const CUmemAllocationProp *p)
 {
@@ -161,8 +161,7 @@ GM_SIM_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle 
 	return range ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Address space with nothing in it, left out of cores and forked children, in place of what is
- * there. */
+/* Maps empty address space, excluded from cores and forked children, over the range. */
 static bool blank(void *at, uint64_t size, int flags)
 {
 	void *got = mmap(
@@ -191,8 +190,7 @@ GM_SIM_EXPORT CUresult cuMemAddressReserve(
 	uint64_t from = FIRST, address;
 	bool done = false;
 	pthread_mutex_lock(&gm_sim_mapped.lock);
-	/* Where something else of the process stands, the next gap is tried after it; a few
-	 * times. */
+	/* If something else is mapped there, the next gap after it is tried; a few times. */
 	for (int try = 0; try < 64 && !done; try++) {
 		if (!gm_sim_ranges_take(&reserved, from, LAST, size, alignment, 0, &address))
 			break;
@@ -210,7 +208,7 @@ GM_SIM_EXPORT CUresult cuMemAddressReserve(
 	return CUDA_SUCCESS;
 }
 
-/* The reservation that holds all of the range; the caller holds the lock. */
+/* The reservation that contains the whole range; the caller holds the lock. */
 static bool within_reservation(uint64_t at, uint64_t size)
 {
 	const struct gm_sim_range *range = gm_sim_ranges_find(&reserved, at);
@@ -224,7 +222,7 @@ GM_SIM_EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t size)
 	pthread_mutex_lock(&gm_sim_mapped.lock);
 	const struct gm_sim_range *found = gm_sim_ranges_find(&reserved, address);
 	bool right = found && found->start == address && found->size == size;
-	/* What is still mapped there would lose its address. */
+	/* Allocations that are still mapped there would lose their address. */
 	for (size_t i = 0; i < gm_sim_mapped.ranges.count && right; i++)
 		right = gm_sim_mapped.ranges.items[i].start + gm_sim_mapped.ranges.items[i].size <=
 		                address ||
@@ -279,8 +277,8 @@ out:
 }
 
 /*
- * Whether [address, address + size) is whole mappings one behind the other; *ret_first is the index
- * of the first, *ret_count their number. The caller holds the lock.
+ * Whether [address, address + size) consists of whole mappings without gaps; *ret_first is the
+ * index of the first, *ret_count their number. The caller holds the lock.
  */
 static bool whole_mappings(uint64_t address, uint64_t size, size_t *ret_first, size_t *ret_count)
 {
@@ -329,7 +327,7 @@ GM_SIM_EXPORT CUresult cuMemSetAccess(
 		return not_usable();
 	if (!access || !count)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* A peer's access is the device's own here: one access for all. */
+	/* Access of other devices is not separate: one access mode for all. */
 	bool readable = false;
 	for (size_t i = 0; i < count; i++) {
 		if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
@@ -361,9 +359,9 @@ GM_SIM_EXPORT CUresult cuMemGetAccess(
 }
 
 /*
- * Between processes: a descriptor of a small file that says which device's memory the allocation is
- * (foreign.c). Passed on like any descriptor, it is what a program hands to another; the allocation
- * must live meanwhile.
+ * Sharing between processes: a descriptor of a small file that names the device and offset of the
+ * allocation (foreign.c). A program passes it to another process like any descriptor; the
+ * allocation must exist as long.
  */
 struct exported {
 	char mark[16];

@@ -3,10 +3,10 @@
  * (sim/nccl).
  *
  * All other work of the simulated device is done at once, so streams and events need no queue, only
- * a list of the collectives that are still in progress on them. What comes behind on the stream and
- * touches bytes waits for these (gm_sim_stream_settle); an event records them, so that a program,
- * and PyTorch's watchdog of collectives, can ask whether they are done. Where none is outstanding
- * this costs one load.
+ * a list of their unfinished collectives. Later work on the stream that touches bytes waits for
+ * them (gm_sim_stream_settle). An event records them, so that a program, and PyTorch's watchdog of
+ * collectives, can ask whether they are done. If there is no unfinished collective, this costs one
+ * load.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct gm_sim_work *outstanding; /* a list of those not done */
+static struct gm_sim_work *outstanding; /* a list of unfinished ones */
 _Atomic unsigned gm_sim_outstanding;
 
 void gm_sim_work_lock(bool take)
@@ -69,7 +69,7 @@ void gm_sim_work_finish(struct gm_sim_work *work)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Those of the list that are done are released; the caller holds the lock. */
+/* Releases the finished entries of the list; the caller holds the lock. */
 static void prune(struct gm_sim_works *works)
 {
 	unsigned kept = 0;
@@ -96,7 +96,7 @@ static void add(struct gm_sim_works *works, struct gm_sim_work *work)
 			return;
 	work->references++;
 	while (works->count == GM_SIM_WORKS) {
-		/* More side by side than a list holds: the oldest is waited for. */
+		/* More than a list can hold: waits for the oldest. */
 		struct gm_sim_work *oldest = works->items[0];
 		oldest->references++;
 		wait_one(oldest);
@@ -152,7 +152,7 @@ void gm_sim_works_wait(struct gm_sim_works *works)
 	if (!works->count)
 		return;
 	pthread_mutex_lock(&lock);
-	/* What another thread adds meanwhile is after this wait, and is not waited for. */
+	/* Work that another thread adds meanwhile is not waited for. */
 	struct gm_sim_works now = *works;
 	for (unsigned i = 0; i < now.count; i++)
 		now.items[i]->references++;

@@ -1,11 +1,11 @@
 /*
- * A launch that is kept for later: a kernel in a CUDA graph, whose arguments are gone when the
- * graph is replayed.
+ * A stored launch: a kernel in a CUDA graph, whose arguments do not exist any more when the graph
+ * is replayed.
  *
- * How large an argument is nobody says here: its type is in the kernel's name only. But arguments
- * are objects that do not overlap, so that none reaches beyond the next one's address, and all
- * together are at most what a launch may carry. So much is copied of each, as far as there is
- * memory; a plan reads what it knows to be there.
+ * The size of an argument is not known here: its type is only in the kernel's name. But arguments
+ * are objects that do not overlap, so each ends at the next one's address at the latest, and all
+ * together are at most as large as a launch may have. So much is copied of each, as far as memory
+ * can be read; a plan reads only what it knows to exist.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -26,11 +26,11 @@ struct gm_sim_kept {
 	unsigned char bytes[];
 };
 
-/* What a place that no argument has points at: a name that is misread leads to zeros, not
- * astray. */
+/* The address for an argument that does not exist: a misinterpreted name then reads zeros, not
+ * unmapped memory. */
 static unsigned char nothing[ARGUMENT_MOST];
 
-/* How many of `size` bytes at `at` can be read; the first is there. */
+/* How many of `size` bytes at `at` can be read; the first byte can. */
 static size_t readable(const void *at, size_t size)
 {
 	size_t here = HOST_PAGE - (uintptr_t)at % HOST_PAGE;
@@ -70,7 +70,7 @@ struct gm_sim_kept *gm_sim_launch_keep(
 		sizes[i] = readable((const void *)at, size);
 		sum += (sizes[i] + 15) & ~(size_t)15;
 	}
-	/* Behind the last one zeros: a plan may read more of it than there was. */
+	/* Zeros after the last one: a plan may read more of it than there was. */
 	struct gm_sim_kept *kept = calloc(1, sizeof(*kept) + sum + most);
 	if (!kept)
 		return NULL;

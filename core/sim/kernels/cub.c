@@ -1,7 +1,7 @@
 /*
- * CUB's device-wide algorithms, as nonzero, masks, unique, sorts and sums over one dimension use
- * them (CUDA 12 and 13; cub/device/dispatch/kernels). Each works in several launches; the first
- * that has all it needs does the whole work, those that prepare or finish have none left.
+ * CUB's device-wide algorithms, as nonzero, masks, unique, sorts and one-dimensional sums use them
+ * (CUDA 12 and 13; cub/device/dispatch/kernels). Each uses several launches. The first launch that
+ * has everything it needs does the whole work; the preparing and finishing launches do nothing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,8 @@ static bool compute_count(const struct gm_sim_plan *plan, const struct gm_sim_ke
 	for (uint64_t i = 0; i < items; i++)
 		total += plan->number[1] ? truth(plan->type[0], in + i * size)
 		                         : number(plan->type[0], in + i * size);
-	for (unsigned i = 0; i < partial; i++) /* the blocks' sums, added up by the next launch */
+	for (unsigned i = 0; i < partial;
+	        i++) /* the sums of the blocks, added by the next launch */
 		gm_sim_store(
 		        plan->type[1], out + i * width, gm_sim_integer(i ? 0 : (int64_t)total));
 	gm_sim_use_wrote(&use, out, (uint64_t)partial * width);
@@ -128,7 +129,7 @@ static bool compute_scan(const struct gm_sim_plan *plan, const struct gm_sim_ker
 	if (!items_of(plan, a, &items))
 		return false;
 	if (number(GM_SIM_I32, a[3]) != 0)
-		return true; /* the first launch did it all */
+		return true; /* the first launch has done everything */
 	struct gm_sim_use use = {.wide = true};
 	gm_sim_use_read(&use, in, items * size);
 	gm_sim_use_write(&use, out, items * width);
@@ -163,7 +164,7 @@ static bool compute_runs(const struct gm_sim_plan *plan, const struct gm_sim_ker
 	unsigned size = gm_sim_type_size(plan->type[0]);
 	static const bool whole[2] = {true, true};
 	if (plan->number[1] && memcmp(a[plan->number[1]], whole, sizeof(whole)) != 0)
-		return false; /* more items than an int counts come in parts */
+		return false; /* more items than an int can count are processed in parts */
 	if (!items_of(plan, a, &items))
 		return false;
 	struct gm_sim_use use = {0};
@@ -203,7 +204,7 @@ static int by_key(const void *a, const void *b)
 	                        : (x->place > y->place) - (x->place < y->place);
 }
 
-/* A key's bits in an order that unsigned numbers have (cub::Traits::TwiddleIn). */
+/* A key's bits in an order that unsigned comparison gives (cub::Traits::TwiddleIn). */
 static uint64_t ordered(enum gm_sim_type type, const char *at)
 {
 	unsigned bits = gm_sim_type_size(type) * 8;
@@ -219,8 +220,8 @@ static uint64_t ordered(enum gm_sim_type type, const char *at)
 	return sign ? key ^ top : key;
 }
 
-/* By the key's bits [first, first + count): the whole of it in a single tile, a digit in a pass of
- * a larger sort. */
+/* By the key's bits [first, first + count): all of them in a single tile, a digit in one pass of a
+ * larger sort. */
 static bool compute_sort(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
@@ -255,7 +256,7 @@ static bool compute_sort(const struct gm_sim_plan *plan, const struct gm_sim_ker
 		sorted[i] = (struct item){plan->number[1] ? ~key : key, i};
 	}
 	qsort(sorted, items, sizeof(*sorted), by_key);
-	/* What is sorted may be where it goes to. */
+	/* Source and destination may be the same. */
 	memcpy(copy, keys, items * size);
 	if (width)
 		memcpy(copy + items * size, values, items * width);
@@ -272,15 +273,15 @@ static bool compute_sort(const struct gm_sim_plan *plan, const struct gm_sim_ker
 	return true;
 }
 
-/* What only prepares, or adds up, for the kernels above. */
+/* Launches that only prepare, or add up, for the kernels above. */
 static bool compute_nothing(
         const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	return true;
 }
 
-/* internal::adjacent_difference_kernel(int64_t n, const T *in, int *out): 1 where an element
- * differs from the last. */
+/* internal::adjacent_difference_kernel(int64_t n, const T *in, int *out): 1 if an element differs
+ * from the previous one. */
 static bool compute_difference(
         const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
@@ -329,9 +330,9 @@ static bool compute_scatter(
 }
 
 /*
- * T of "T const*", or of an iterator that tells whether a T is not zero; *ret_flag says that.
- * *ret_at is where the pointer stands in it: thrust's has it first, CUB's own (CUDA 12) has the
- * function before it.
+ * T of "T const*", or of an iterator that tests whether a T is not zero; *ret_flag shows which.
+ * *ret_at is the pointer's offset in it: thrust's iterator has it first, CUB's own (CUDA 12) has
+ * the function before it.
  */
 static enum gm_sim_type iterated(struct gm_sim_text text, bool *ret_flag, int64_t *ret_at)
 {
@@ -402,7 +403,7 @@ bool gm_sim_cub_plan(struct gm_sim_text name, struct gm_sim_text base,
 		ret->compute = compute_select;
 		struct gm_sim_text iterator;
 		gm_sim_name_template(p[0], &iterator, NULL, 0);
-		/* Which elements, by their numbers: nonzero. */
+		/* The numbers of the selected elements: nonzero. */
 		bool good = unique || gm_sim_text_is(iterator, "counting_iterator") ||
 		            gm_sim_text_is(iterator, "CountingInputIterator");
 		return good && ret->type[0] && ret->type[1] && ret->type[2] && ret->type[3];
@@ -439,7 +440,7 @@ bool gm_sim_cub_plan(struct gm_sim_text name, struct gm_sim_text base,
 	if ((tile && known >= 7) || (pass && known >= 11)) {
 		ret->form = tile ? SORT_TILE : SORT_PASS;
 		ret->type[0] = gm_sim_type_of(p[tile ? 0 : 4]);
-		ret->type[1] = gm_sim_type_of(p[tile ? 2 : 6]); /* none: keys alone */
+		ret->type[1] = gm_sim_type_of(p[tile ? 2 : 6]); /* none: only keys */
 		ret->type[3] = gm_sim_type_of(p[tile ? 4 : 8]);
 		ret->number[1] = gm_sim_text_has(name, "SortOrder)1");
 		ret->compute = compute_sort;

@@ -1,4 +1,4 @@
-/* Elements of tensors: their types, and their values one at a time. */
+/* Elements of tensors: their types, and single values. */
 #include <math.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ enum gm_sim_type gm_sim_type_of(struct gm_sim_text name)
 	for (int type = 1; type < TYPES; type++)
 		if (gm_sim_text_is(name, types[type].name))
 			return (enum gm_sim_type)type;
-	/* Moved, never computed with: an integer of the size is as good. */
+	/* Copied, never computed with: an integer of the same size is enough. */
 	static const struct {
 		const char *name;
 		enum gm_sim_type type;
@@ -111,7 +111,7 @@ int64_t gm_sim_as_integer(struct gm_sim_value value)
 {
 	if (!value.is_real)
 		return value.integer;
-	/* Saturated, as a GPU's conversion is. */
+	/* Saturated, like a GPU's conversion. */
 	if (isnan(value.real))
 		return 0;
 	if (value.real >= 9.2233720368547758e18)

@@ -1,7 +1,7 @@
 /*
  * TensorIterator's loops over elements (ATen/native/cuda/CUDALoops.cuh): vectorized, unrolled, and
- * the one for strided operands, whose lambda has the offset calculator, the pointers and the
- * functor, in this order, and after them the operands' types where they are cast.
+ * the one for strided operands. The lambda of the latter has the offset calculator, the pointers
+ * and the functor, in this order, and then the operands' types if they are cast.
  */
 #include <string.h>
 

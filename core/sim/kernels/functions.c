@@ -1,5 +1,5 @@
-/* One element's result. Computed in double precision or in 64 bits, rounded to the type that ATen
- * computes in. */
+/* The result of one element. Computed in double precision or in 64 bits, and rounded to the type in
+ * which ATen computes. */
 #include "sim/kernels/functions.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ static int64_t wrap(uint64_t bits)
 	return (int64_t)bits;
 }
 
-/* Division by zero is undefined on a GPU too; -1 is what it gives. */
+/* Division by zero is undefined on a GPU too; it gives -1. */
 static int64_t divide(int64_t a, int64_t b)
 {
 	return b == 0 ? -1 : b == -1 ? wrap(0 - (uint64_t)a) : a / b;
@@ -110,7 +110,7 @@ static struct gm_sim_value integers(int function, int64_t a, int64_t b, int64_t 
 	case GM_FN_ADDCMUL:
 		result = wrap((uint64_t)b * (uint64_t)c);
 		break;
-	default: /* CEIL, FLOOR, ROUND, TRUNC: as it is */
+	default: /* CEIL, FLOOR, ROUND, TRUNC: unchanged */
 		result = a;
 	}
 	return gm_sim_integer(result);
@@ -190,7 +190,7 @@ static double reals(int function, double a, double b, double c)
 	case GM_FN_DIV_TRUNC:
 		return trunc(a / b);
 	case GM_FN_DIV_FLOOR: {
-		/* As Python divides (c10/util/generic_math.h). */
+		/* Like Python's division (c10/util/generic_math.h). */
 		if (b == 0)
 			return a / b;
 		double rest = fmod(a, b), quotient = (a - rest) / b;

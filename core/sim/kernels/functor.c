@@ -1,5 +1,5 @@
-/* What is done to each element, read from a functor's or a lambda's name, and where its scalars
- * stand in it. */
+/* The operation on each element, from the name of a functor or lambda, and the offsets of its
+ * scalars in it. */
 #include <string.h>
 
 #include "sim/kernels/functions.h"
@@ -10,9 +10,9 @@
 enum out { SAME, BOOLEAN, HALF, BFLOAT, NAMED };
 
 /*
- * The captures: o is at::opmath_type<T>, t is T, i an int. A lambda's are those of its body in
- * order of first use; functors have theirs as members (ATen/native/cuda and, for add, the code that
- * torchgen makes).
+ * The captures: o is at::opmath_type<T>, t is T, i an int. Those of a lambda are in the order of
+ * their first use in its body; functors have members (ATen/native/cuda and, for add, the code that
+ * torchgen generates).
  */
 static const struct named {
 	const char *name;
@@ -23,7 +23,7 @@ static const struct named {
                 {"direct_copy_kernel_cuda", GM_FN_COPY, SAME, ""},
                 {"float16_copy_kernel_cuda", GM_FN_COPY, HALF, ""},
                 {"bfloat16_copy_kernel_cuda", GM_FN_COPY, BFLOAT, ""},
-                /* <from, to>: since torch 2.12 in the place of the two above. */
+                /* <from, to>: since torch 2.12 instead of the two above. */
                 {"converting_copy_kernel_cuda", GM_FN_COPY, NAMED, ""},
                 {"neg_kernel_cuda", GM_FN_NEG, SAME, ""},
                 {"abs_kernel_cuda", GM_FN_ABS, SAME, ""},
@@ -121,9 +121,9 @@ static const struct named *find(const struct named *table, size_t count, struct 
 }
 
 /*
- * The object's layout, as C++ would have it: members one behind the other, each aligned to its
- * size. A lambda for host and device that has captures, or the default [=], is wrapped by nvcc in
- * an object that ends in a pointer.
+ * The object's layout, by the rules of C++: members in order, each aligned to its size. nvcc wraps
+ * a lambda for host and device that has captures, or the default [=], in an object that ends with a
+ * pointer.
  */
 static bool lay_out(
         struct gm_sim_functor *functor, const char *captures, enum gm_sim_type type, bool wrapped)
@@ -172,8 +172,8 @@ static bool lambda(struct gm_sim_text name, struct gm_sim_functor *ret)
 {
 	struct gm_sim_text types[GM_SIM_OPERANDS];
 	unsigned arity = gm_sim_name_lambda(name, types, GM_SIM_OPERANDS, &ret->number);
-	/* The function that it stands in: the last word before its parameters or template
-	 * arguments. */
+	/* The function that contains it: the last word before its parameters or template arguments.
+	 * */
 	size_t end = 0;
 	while (end < name.size && name.at[end] != '(' && name.at[end] != '<')
 		end++;
@@ -186,7 +186,7 @@ static bool lambda(struct gm_sim_text name, struct gm_sim_functor *ret)
 		return false;
 	int function = known->function;
 	const char *captures = known->captures;
-	/* Divided by a scalar, these have it, or its inverse, as captures. */
+	/* For a division by a scalar, these have the scalar or its inverse as captures. */
 	if (arity == 1 && function == GM_FN_DIV_FLOOR) {
 		function = GM_FN_DIV_FLOOR_SCALAR;
 		captures = "oo";
@@ -253,7 +253,8 @@ bool gm_sim_functor_parse(struct gm_sim_text name, struct gm_sim_functor *ret)
 			return false;
 		if (!first && !second)
 			return true;
-		/* Behind the functor the scalar, in the precision that the functor computes in. */
+		/* The scalar follows the functor, in the precision in which the functor computes.
+		 * */
 		enum gm_sim_type type = inner.in[first ? 0 : 1];
 		unsigned size = gm_sim_type_size(type);
 		ret->scalar = first ? GM_SIM_SCALAR_FIRST : GM_SIM_SCALAR_SECOND;

@@ -1,7 +1,7 @@
 /*
- * Kernels that go by indices: x[i], x[i] = y, gather, scatter, index_select and embeddings,
- * index_add, flips. An index out of bounds computes nothing from there on: a GPU would stop the
- * program with an assertion.
+ * Kernels with indices: x[i], x[i] = y, gather, scatter, index_select and embeddings, index_add,
+ * flips. At an index out of bounds the computation ends: a GPU would stop the program with an
+ * assertion.
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@ static int64_t word(const char *at)
 	return value;
 }
 
-/* What a kernel says with an assertion on a GPU. */
+/* The message of a kernel's assertion on a GPU. */
 static void out_of_bounds(int64_t index, int64_t size)
 {
 	static _Atomic bool said;
@@ -43,8 +43,8 @@ static void out_of_bounds(int64_t index, int64_t size)
 	said = true;
 }
 
-/* One element into memory that may be large and untouched otherwise: only what is written is
- * marked. */
+/* Writes one element into memory that may be large and otherwise unwritten: only the written bytes
+ * are marked. */
 static void put(const struct gm_sim_use *use, char *to, const char *from, unsigned size)
 {
 	memcpy(to, from, size);
@@ -74,8 +74,7 @@ static bool compute_indexed(
 	char *out = gm_sim_load_pointer(f + OUT);
 	const char *in = gm_sim_load_pointer(f + IN);
 	unsigned size = gm_sim_type_size(plan->type[0]);
-	/* The indexed side reaches as far as the sizes and strides of its indexed dimensions
-	 * say. */
+	/* The indexed operand extends as far as the sizes and strides of its indexed dimensions. */
 	struct gm_sim_offsets whole = offsets;
 	unsigned side = plan->form == PUT ? 0 : 1;
 	if (whole.dims + indices > GM_SIM_DIMS)
@@ -275,8 +274,8 @@ static bool compute_gather(
 /*
  * indexSelect{Small,Large}Index(dst, src, indices, int dst_dim, int src_dim, [total], inner,
  * int64_t src_dim_size) and indexFunc{Small,Large}Index(dst, src, indices, int dst_dim, int
- * src_dim, [total], inner, int64_t dst_dim_size, int64_t numel, op, T alpha) (Indexing.cu). The
- * dimension that is selected from has size 1 in the infos.
+ * src_dim, [total], inner, int64_t dst_dim_size, int64_t numel, op, T alpha) (Indexing.cu). In the
+ * infos, the dimension that is selected from has size 1.
  */
 static bool compute_select(
         const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
@@ -373,7 +372,7 @@ static bool compute_rows(const struct gm_sim_plan *plan, const struct gm_sim_ker
 	gm_sim_use_write(&use, out, (uint64_t)((count - 1) * out_stride + slice));
 	if (!gm_sim_use_good(&use))
 		return false;
-	for (int pass = 0; pass < 2; pass++) /* first what is read, then the copies */
+	for (int pass = 0; pass < 2; pass++) /* reads everything first, then copies */
 		for (int32_t i = 0; i < count; i++) {
 			int64_t place =
 			        gm_sim_load(plan->type[0], index + (size_t)i * width).integer;

@@ -1,4 +1,4 @@
-/* Kernels that lay elements out: arange and linspace, concatenation, triangles, rolls, numbers to
+/* Kernels that arrange elements: arange and linspace, concatenation, triangles, rolls, numbers to
  * coordinates. */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,8 @@ static int64_t number(enum gm_sim_type type, const void *at)
 /*
  * elementwise_kernel_with_index<index_t, LAMBDA>(index_t n, LAMBDA, T *out) (RangeFactories.cu).
  * arange's lambda has [start, step] of the accumulation type, linspace's [start, end, steps, step,
- * half]. T is in no part of the name but the number of the lambda that the type was dispatched to.
+ * half]. T appears in the name only through the number of the lambda to which the type was
+ * dispatched.
  */
 static bool compute_range(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
@@ -132,7 +133,7 @@ static bool compute_cat(const struct gm_sim_plan *plan, const struct gm_sim_kern
 	struct place to;
 	memcpy(&to, a[2], sizeof(to));
 	int64_t dim = number(GM_SIM_I32, a[3]), dim_stride = (uint32_t)number(GM_SIM_I32, a[4]);
-	/* The vectorized one counts in units of several elements. */
+	/* The vectorized kernel counts in units of several elements. */
 	uint64_t unit = plan->form ? (uint64_t)plan->number[3] : 1;
 	unsigned size = gm_sim_type_size(plan->type[0]) * (unsigned)unit;
 	if (dim < 0 || dim >= 4)
@@ -286,7 +287,7 @@ static bool compute_coordinates(
 	struct gm_sim_use use = {.wide = true};
 	gm_sim_use_read(&use, places, (uint64_t)n * 8);
 	gm_sim_use_write(&use, places, (uint64_t)(n * dims) * 8);
-	/* A static size, with a total behind: nonzero_static. */
+	/* A static size, followed by a total: nonzero_static. */
 	if (plan->number[0] && gm_sim_load_pointer(a[4]))
 		return false;
 	if (!gm_sim_use_good(&use))

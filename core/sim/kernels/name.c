@@ -1,13 +1,13 @@
-/* Kernels' names taken apart. Text, since what is searched for is words of PyTorch's source. */
+/* Parses kernel names. They are searched as text, for words of PyTorch's source. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/kernels/kernels.h"
 
-enum { LONGEST = 64 << 10 }; /* no kernel of PyTorch has a name near this */
+enum { LONGEST = 64 << 10 }; /* no kernel of PyTorch has a name of nearly this length */
 
-/* The C++ runtime's own: whoever has such kernels has it loaded; we do not link it. */
+/* From the C++ runtime: a program with such kernels has it loaded; we do not link it. */
 static char *demangle(const char *mangled)
 {
 	typedef char *function(const char *, char *, size_t *, int *);
@@ -65,7 +65,7 @@ bool gm_sim_text_has(struct gm_sim_text text, const char *word)
 	return memmem(text.at, text.size, word, strlen(word)) != NULL;
 }
 
-/* Splits at the commas of one level, up to the bracket that closes it; returns where that is. */
+/* Splits at the commas of one level, up to the closing bracket; returns its position. */
 static size_t split(struct gm_sim_text text, size_t at, struct gm_sim_text *parts, unsigned most,
         unsigned *ret_count)
 {
@@ -74,7 +74,7 @@ static size_t split(struct gm_sim_text text, size_t at, struct gm_sim_text *part
 	for (;; at++) {
 		char c = at < text.size ? text.at[at] : 0;
 		if (c == '-' && at + 1 < text.size && text.at[at + 1] == '>') {
-			at++; /* an arrow closes nothing */
+			at++; /* an arrow is not a closing bracket */
 			continue;
 		}
 		bool closes = c == '>' || c == ')' || c == ']' || c == '}';
@@ -103,7 +103,7 @@ static size_t split(struct gm_sim_text text, size_t at, struct gm_sim_text *part
 	return at;
 }
 
-/* Where the template's arguments begin: the first '<'. */
+/* The beginning of the template's arguments: the first '<'. */
 static size_t bracket(struct gm_sim_text name)
 {
 	size_t at = 0;

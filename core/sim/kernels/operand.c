@@ -1,4 +1,5 @@
-/* Where a launch's operands are, whether that memory is there, and what of it was ever computed. */
+/* The operands of a launch: their addresses, whether the memory exists, and whether it was ever
+ * computed. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +8,9 @@
 #include "sim/kernels/kernels.h"
 
 /*
- * What decides control flow is small; what a training step moves is not, and nobody looks at it.
- * What is chosen among a vocabulary's words is larger: WIDE times as much, for the kernels that say
- * so.
+ * Values that decide control flow are small; those of a training step are large, and nobody reads
+ * them. The scores of a vocabulary's words are larger: WIDE times as much, for kernels that need
+ * it.
  */
 #define COMPUTE_BELOW (UINT64_C(64) << 10)
 enum { WIDE = 256 };
@@ -139,8 +140,7 @@ void gm_sim_use_operand(struct gm_sim_use *u, const struct gm_sim_offsets *offse
 {
 	uint64_t size, elements = element;
 	const char *at = extent(offsets, operand, base, element, &size);
-	/* What is computed counts, not the gaps; but a broadcast operand is walked again and
-	 * again. */
+	/* The computed size counts, without gaps; but a broadcast operand is read repeatedly. */
 	for (unsigned i = 0; i < offsets->dims; i++)
 		elements *= offsets->sizes[i];
 	if (elements > gm_sim_compute_limit() * (u->wide ? WIDE : 1))

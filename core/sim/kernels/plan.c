@@ -1,4 +1,4 @@
-/* From a kernel's name to its plan, once, and from a launch to its result. */
+/* Makes a plan from a kernel's name, once, and applies it to launches. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +36,8 @@ static struct gm_sim_plan *plan_of(const char *mangled, struct gm_sim_plan *_Ato
 {
 	struct gm_sim_plan *known = *plan;
 	if (!known) {
-		/* Two threads may make it at once: the first one's stays, the other's few bytes are
-		 * lost. */
+		/* Two threads may create it at once: the first one's is used, and the other's few
+		 * bytes are lost. */
 		struct gm_sim_plan *made = make(mangled);
 		if (__atomic_compare_exchange_n((struct gm_sim_plan **)plan, &known, made, false,
 		            __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))

@@ -1,10 +1,9 @@
 /*
  * Random numbers: cuRAND's Philox 4x32-10 as PyTorch's kernels use it
- * (ATen/native/cuda/DistributionTemplates.h), so that a seed gives on the simulated device what it
- * gives on a GPU.
+ * (ATen/native/cuda/DistributionTemplates.h), so that a seed has the same result as on a GPU.
  *
- * Each thread of the launch has a subsequence of its own; how the numbers are spread over elements
- * hangs on the grid, and so on the profile's number of multiprocessors.
+ * Each thread of the launch has its own subsequence. Which element gets which number depends on the
+ * grid, and so on the profile's number of multiprocessors.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -56,7 +55,7 @@ static double uniform_double(uint32_t x, uint32_t y)
 	return (double)z * 1.1102230246251565e-16 + 1.1102230246251565e-16 / 2;
 }
 
-/* Box and Muller's: curand_normal4 pairs x with y and z with w. */
+/* Box-Muller transform: curand_normal4 pairs x with y and z with w. */
 static void normals(const uint32_t x[4], double ret[4])
 {
 	for (int i = 0; i < 4; i += 2) {
@@ -118,8 +117,8 @@ static struct gm_sim_value result(
 	return gm_sim_integer((int64_t)bits);
 }
 
-/* What the transformation has captured: [range, from, to], [mean, std], [range, base], [lambda],
- * [p]. */
+/* The captures of the transformation: [range, from, to], [mean, std], [range, base], [lambda], [p].
+ * */
 static bool read_transform(const struct gm_sim_plan *plan, const char *at, struct transform *ret)
 {
 	enum gm_sim_type own = plan->type[0], wide = plan->type[1];
@@ -147,7 +146,7 @@ static bool read_transform(const struct gm_sim_plan *plan, const char *at, struc
 	return plan->form != INTEGERS || ret->value[0].integer != 0;
 }
 
-/* The widest alignment among what the transformation holds. */
+/* The widest alignment among the captures of the transformation. */
 static unsigned alignment(const struct gm_sim_plan *plan)
 {
 	switch ((enum form)plan->form) {
@@ -162,9 +161,9 @@ static unsigned alignment(const struct gm_sim_plan *plan)
 }
 
 /*
- * at::PhiloxCudaState (ATen/cuda/PhiloxUtils.cuh): seed, offset, intragraph offset, captured.
- * Captured in a graph, the first two are the addresses of such on the device, where each replay
- * puts its own.
+ * at::PhiloxCudaState (ATen/cuda/PhiloxUtils.cuh): seed, offset, intragraph offset, captured. If it
+ * was captured in a graph, the first two are addresses on the device, where each replay stores its
+ * own.
  */
 static bool state(const char *at, uint64_t *ret_seed, uint64_t *ret_offset)
 {

@@ -1,11 +1,11 @@
 /*
  * reduce_kernel<threads, vector, ReduceOp<scalar_t, ops_t, index_t, out_scalar_t, …>>
- * (ATen/native/cuda/Reduce.cuh): sums, means, extrema with and without their places, any and all,
- * norms, variances.
+ * (ATen/native/cuda/Reduce.cuh): sums, means, extrema with and without indices, any and all, norms,
+ * variances.
  *
- * ReduceOp holds ops_t ops; arg_t ident; ReduceConfig config; OffsetCalculator<1> input;
- * OffsetCalculator<2> output; const void *src; const char *dst[2]; … . What ops_t and arg_t are
- * decides where the rest stands.
+ * ReduceOp has ops_t ops; arg_t ident; ReduceConfig config; OffsetCalculator<1> input;
+ * OffsetCalculator<2> output; const void *src; const char *dst[2]; … . ops_t and arg_t determine
+ * the offsets of the rest.
  */
 #include <math.h>
 #include <string.h>
@@ -35,7 +35,7 @@ enum form {
 	FORMS
 };
 
-/* ops_t: a name that it has, the members that it has, and how its accumulator is made. */
+/* ops_t: part of its name, its members, and the form of its accumulator. */
 static const struct {
 	const char *name;
 	uint8_t form;
@@ -109,12 +109,13 @@ static bool read(const struct gm_sim_plan *plan, const char *op, struct reductio
 		ret->member[0] = gm_sim_as_real(gm_sim_load(plan->type[2], op));
 		ret->member[1] = op[gm_sim_type_size(plan->type[2])];
 	}
-	/* bool accumulate: a part of a reduction too large for 32-bit indices is not computed. */
+	/* bool accumulate: a part of a reduction that is too large for 32-bit indices is not
+	 * computed. */
 	const char *flags = op + at + 8 + 16 + 3 * 8 + 8;
 	return flags[0] == 0 && flags[1] == 1;
 }
 
-/* Reduces one output's elements: the result, and the place of an extremum. */
+/* Reduces the elements of one output: the result, and the index of an extremum. */
 struct state {
 	double real, mean, count;
 	int64_t integer, place;
@@ -253,7 +254,7 @@ static void finish(const struct gm_sim_plan *plan, const struct reduction *r,
 			gm_sim_store(plan->type[1], second, gm_sim_real(state->mean));
 		break;
 	default:
-		if (second && plan->number[3]) /* values and places */
+		if (second && plan->number[3]) /* values and indices */
 			gm_sim_store(GM_SIM_I64, second, gm_sim_integer(state->place));
 	}
 	gm_sim_store(plan->type[1], out, value);
@@ -266,8 +267,8 @@ static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_kernel_l
 		return false;
 	unsigned in = gm_sim_type_size(plan->type[0]), out = gm_sim_type_size(plan->type[1]);
 	bool two = plan->number[3] || plan->form == VARIANCE || plan->form == EXTREMA;
-	/* noutputs: the last int of ReduceOp. A second output has the first one's shape, in its own
-	 * elements. */
+	/* noutputs: the last int of ReduceOp. A second output has the shape of the first, with its
+	 * own element size. */
 	unsigned out2 = plan->number[3] ? 8 : out;
 	if (two) {
 		size_t at = (size_t)plan->number[0] + CONFIG_BYTES + gm_sim_offsets_bytes(1);
@@ -277,7 +278,8 @@ static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_kernel_l
 		two = outputs == 2;
 	}
 	struct gm_sim_use use = {.wide = true};
-	/* Each output's own elements lie within the input's extent from the output's offset on. */
+	/* The input elements of an output are within the input's extent, from the output's offset
+	 * on. */
 	struct gm_sim_offsets whole = r.input;
 	if (whole.dims + r.output.dims > GM_SIM_DIMS)
 		return false;
@@ -312,15 +314,15 @@ static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_kernel_l
 	return true;
 }
 
-/* The type of the accumulator: the operation's own arithmetic. */
+/* The type of the accumulator: the type in which the operation computes. */
 static enum gm_sim_type accumulator(
         struct gm_sim_text ops, struct gm_sim_text base, enum gm_sim_type input)
 {
 	struct gm_sim_text types[6];
 	unsigned number, count;
 	if (gm_sim_text_is(base, "func_wrapper_t")) {
-		/* func_wrapper_t<out, functor>: its combine(arg, scalar) says it; functors have one
-		 * type. */
+		/* func_wrapper_t<out, functor>: its combine(arg, scalar) shows the type; functors
+		 * have one type. */
 		count = gm_sim_name_lambda(ops, types, 6, &number);
 		if (count)
 			return gm_sim_type_of(types[0]);
@@ -380,8 +382,8 @@ bool gm_sim_reduce_plan(struct gm_sim_text name, struct gm_sim_text base,
 	at = align(align(at, accumulator_align) + accumulator_size, 4);
 	ret->number[0] = (int64_t)at;
 	ret->number[1] = operations[which].members;
-	/* NormTwoOps<scalar, acc, out, apply_root>; older ones have no such parameter and take the
-	 * root. */
+	/* NormTwoOps<scalar, acc, out, apply_root>; older ones do not have that parameter and take
+	 * the root. */
 	ret->number[2] = !gm_sim_text_has(own[1], ", false");
 	ret->number[3] =
 	        operations[which].accumulator == 'p' && (ret->form == MAX || ret->form == MIN);

@@ -1,7 +1,7 @@
 /*
- * GradScaler's kernels (ATen/native/cuda/AmpKernels.cu): the check of gradients for what is not
- * finite, and the scale's update. A gradient larger than the limit is not looked at: kernels that
- * compute nothing leave it finite.
+ * GradScaler's kernels (ATen/native/cuda/AmpKernels.cu): the check of gradients for values that are
+ * not finite, and the update of the scale. A gradient larger than the limit is not read: kernels
+ * that compute nothing leave it finite.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "sim/cuda/sim.h"
 #include "sim/kernels/kernels.h"
 
-/* GPUMEM_SIM_OVERFLOW_AT: the checks (each step of an optimizer under a scaler has one or more)
- * that find infinity. */
+/* GPUMEM_SIM_OVERFLOW_AT: the checks that find infinity (each step of an optimizer with a scaler
+ * has one or more). */
 static bool scripted(uint64_t step)
 {
 	const char *list = getenv("GPUMEM_SIM_OVERFLOW_AT");
@@ -29,7 +29,7 @@ static bool scripted(uint64_t step)
 	return false;
 }
 
-/* Steps are counted by the scale's updates: the first step's checks come before the first. */
+/* Updates of the scale count the steps: the first step's checks come before the first update. */
 static _Atomic uint64_t updates;
 
 static bool overflow_now(void)
@@ -40,8 +40,8 @@ static bool overflow_now(void)
 /*
  * TensorListMetadata<1> (MultiTensorApply.cuh): const void *addresses[tensors], int64_t
  * numel_for_tensor[tensors], index block_to_tensor[blocks], int32_t block_to_chunk[blocks]. Since
- * torch 2.12 a build for CUDA 13 has room for seven times as much, and nothing in the kernel's name
- * tells it: what the arguments say must fit.
+ * torch 2.12 a build for CUDA 13 has seven times the capacity. The kernel's name does not show it,
+ * so the arguments must be consistent with one of the two.
  */
 enum { CHUNK = 65536 };
 static const struct list {
@@ -49,7 +49,7 @@ static const struct list {
 	unsigned blocks, index_size;
 } lists[] = {{110, 320, 1}, {770, 2240, 2}};
 
-/* What one block works on: `numel` elements of the tensor at `address` from chunk `chunk`. */
+/* The work of one block: `numel` elements of the tensor at `address` from chunk `chunk`. */
 struct part {
 	unsigned tensor;
 	int32_t chunk;
@@ -77,8 +77,8 @@ static bool part_of(const struct list *list, const char *metadata, unsigned bloc
 }
 
 /*
- * A launch's blocks go through the tensors from the first, chunk by chunk, and end with a tensor's
- * last chunk or with the list's last block; each tensor is one on the device. True where they do.
+ * The blocks of a launch process the tensors in order, chunk by chunk, and end with a tensor's last
+ * chunk or with the list's last block; each tensor is one on the device. True if they do.
  */
 static bool fits(const struct list *list, const char *metadata, unsigned blocks, unsigned size)
 {
@@ -99,9 +99,9 @@ static bool fits(const struct list *list, const char *metadata, unsigned blocks,
 }
 
 /*
- * Of a short launch most of the list is what the stack held before, which may look right by chance:
- * a program has one of the two for as long as it runs, and a launch that only one of them fits
- * tells which.
+ * In a short launch most of the list is uninitialized stack memory, which may be consistent by
+ * chance. A program uses one of the two layouts as long as it runs, and a launch that is consistent
+ * with only one of them decides.
  */
 static const struct list *list_of(const char *metadata, unsigned blocks, unsigned size)
 {
@@ -178,8 +178,8 @@ static bool unscale(const struct gm_sim_plan *plan, const struct gm_sim_kernel_l
 	return all;
 }
 
-/* found_inf_check<T>(const T *, …) does not exist; one tensor at a time goes through gpu_kernel
- * with the same lambda. */
+/* found_inf_check<T>(const T *, …) does not exist; a single tensor is processed by gpu_kernel with
+ * the same lambda. */
 
 /* (float *scale, int *growth_tracker, const float *found_inf, double growth, double backoff, int
  * interval) */

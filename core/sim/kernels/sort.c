@@ -10,7 +10,7 @@
 
 struct item {
 	struct gm_sim_value key;
-	uint64_t place; /* where it stood: ties stay in order */
+	uint64_t place; /* its original index: the sort is stable */
 };
 
 /* LTOp and GTOp (SortingCommon.cuh): NaN is the greatest. */
@@ -43,7 +43,7 @@ static uint64_t number(const struct gm_sim_plan *plan, const void *at)
 	return value;
 }
 
-/* One slice more as the calculator's last dimension, so that its extent covers the slices. */
+/* The slices are one more dimension of the calculator, so that its extent covers them. */
 static bool with_slice(struct gm_sim_offsets *offsets, uint64_t size, uint64_t stride)
 {
 	if (offsets->dims == GM_SIM_DIMS || !size || size > INT32_MAX)

@@ -1,4 +1,4 @@
-/* Kernels of their own kind: softmax, a loss, searches, counts. */
+/* Other kernels: softmax, a loss, searches, counts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +31,8 @@ static bool compute_softmax(
 		return false;
 	uint64_t elements = (uint64_t)(rows - 1) * (uint64_t)stride + (uint64_t)columns;
 	/*
-	 * Few rows over many columns choose a word. They are computed however little is known of
-	 * them, so that the probabilities add up to one and sampling continues.
+	 * A few rows over many columns choose a word. They are computed even if little of them is
+	 * known, so that the probabilities add up to one and sampling continues.
 	 */
 	struct gm_sim_use use = {.wide = rows <= ROWS};
 	gm_sim_use_read(&use, in, elements * in_size);

@@ -1,12 +1,12 @@
 /*
  * One rank whose peers exist only as sizes (gpumem run --sim --rank R --world W), and communicators
- * of one rank.
+ * with one rank.
  *
- * Absent peers are taken to do what this rank does, with the same values: a gather has this rank's
- * data in every place, a sum is W times the value, an average, minimum or maximum the value itself,
- * and what a peer sends is what this rank sends to itself in the same group, or else was never
- * computed (reads as zero). Copies for absent ranks are made only up to a limit, so that one rank
- * of a thousand costs one rank's host memory.
+ * Absent peers are assumed to do what this rank does, with the same values: a gather has this
+ * rank's data in every place, a sum is W times the value, an average, minimum or maximum is the
+ * value itself, and a peer sends what this rank sends to itself in the same group, or otherwise
+ * data that was never computed (reads as zero). Copies for absent ranks are made only up to a
+ * limit, so that one rank of a thousand costs one rank's host memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static ncclResult_t reduce(struct ncclComm *comm, struct gm_sim_device *device,
 {
 	size_t size = gm_nccl_type_size(call->type), step = GM_NCCL_TILE / size;
 	unsigned ranks = (unsigned)comm->ranks;
-	/* The mean, the least and the greatest of equal values are the value. */
+	/* The mean, minimum and maximum of equal values are the value. */
 	bool same = ranks == 1 ? call->op.kind != ncclNumOps
 	                       : call->op.kind == ncclMax || call->op.kind == ncclMin ||
 	                                 call->op.kind == ncclAvg;
@@ -79,7 +79,7 @@ static bool may_copy(
 	return written && written * (uint64_t)(comm->ranks - 1) <= COPIES;
 }
 
-/* `bytes` at `from`, to every rank's place at `to`. */
+/* Copies `bytes` at `from` to every rank's place at `to`. */
 static void spread(struct ncclComm *comm, struct gm_sim_device *device, unsigned char *to,
         const void *from, uint64_t bytes)
 {
@@ -97,7 +97,7 @@ static void spread(struct ncclComm *comm, struct gm_sim_device *device, unsigned
 			copy(device, to + bytes * (uint64_t)rank, from, bytes);
 }
 
-/* What a peer sends: as this rank sends to itself in the group, if it is as much. */
+/* The data from a peer: what this rank sends to itself in the group, if it is as large. */
 static const struct gm_nccl_call *own_send(
         const struct gm_nccl_batch *batch, int rank, uint64_t bytes)
 {
@@ -109,9 +109,9 @@ static const struct gm_nccl_call *own_send(
 }
 
 /*
- * This rank's own call, where the batch is a gather by broadcasts: one by each rank, and this
- * rank's from another buffer than the one that it fills. PyTorch 2.15 makes all_gather() into a
- * list of tensors of them (ProcessGroupNCCL::allgather()). NULL: it is none.
+ * This rank's own call, if the batch is a gather by broadcasts: one by each rank, and this rank's
+ * from another buffer than the one that it fills. PyTorch 2.15 implements all_gather() into a list
+ * of tensors this way (ProcessGroupNCCL::allgather()). NULL: it is not one.
  */
 static const struct gm_nccl_call *own_part(
         const struct ncclComm *comm, const struct gm_nccl_batch *batch)

@@ -1,4 +1,4 @@
-/* NCCL's entry points: what they check, and what they ask of the other files. */
+/* NCCL's entry points: they check their arguments and call the other files. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static ncclResult_t invalid(const char *what)
 	return gm_nccl_fail(NULL, ncclInvalidArgument, "%s", what);
 }
 
-/* The version of the NCCL that is installed: its own answer, which needs no GPU. */
+/* The version of the installed NCCL: its own answer, which needs no GPU. */
 API(ncclGetVersion(int *version))
 {
 	static _Atomic int known;
@@ -77,7 +77,7 @@ static ncclResult_t start(ncclComm_t *ret, struct ncclComm *comm, const struct g
 		code = comm->nonblocking && !comm->alone ? ncclInProgress
 		                                         : gm_nccl_comm_wait_ready(comm);
 	if (code != ncclSuccess && code != ncclInProgress) {
-		/* The handle is not given out; its text stays with the thread. */
+		/* The handle is not returned; its text stays with the thread. */
 		char message[sizeof(comm->message)];
 		memcpy(message, comm->message, sizeof(message));
 		atomic_store(&comm->aborted, true);
@@ -245,7 +245,7 @@ API(ncclMemFree(void *pointer))
 	return cudaFree(pointer) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
-/* Registered buffers are used as all others are: the handle is the buffer. */
+/* Registered buffers are used like all others: the handle is the buffer. */
 API(ncclCommRegister(const struct ncclComm *comm, void *buffer, size_t size, void **handle))
 {
 	if (!gm_nccl_comm_valid(comm) || !handle)

@@ -1,13 +1,12 @@
 /*
- * Collectives between processes. A rank posts what it was called with, waits until all have, reads
- * the others' device memory, and is done when all are, so that nobody's buffer is used again while
- * it is read.
+ * Collectives between processes. A rank posts its call, waits until all have, reads the others'
+ * device memory, and is done when all are, so that no buffer is reused while it is read.
  *
- * An all-reduce is a reduce-scatter of parts, then a gathering of them: each part of a buffer is
- * read by one rank only before it is overwritten, so it may be in place and needs no second copy.
+ * An all-reduce is a reduce-scatter of parts followed by an all-gather: each part of a buffer is
+ * read by only one rank before it is overwritten, so it may be in place and needs no second copy.
  *
- * The calls of all ranks are compared: where they differ a GPU hangs or gives nonsense; here the
- * communicator fails and says how.
+ * The calls of all ranks are compared. If they differ, a GPU hangs or computes nonsense; here the
+ * communicator fails and reports the difference.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +21,8 @@ static const char *name_of(uint32_t what)
 	return what < sizeof(names) / sizeof(names[0]) ? names[what] : "?";
 }
 
-/* Tells where a buffer is in this rank's device file: chunks, in what the others can read. */
+/* Describes the location of a buffer in this rank's device file, as chunks, in memory that the
+ * others can read. */
 static bool post_view(
         struct ncclComm *comm, const void *address, uint64_t bytes, struct gm_nccl_view *ret)
 {
@@ -57,7 +57,7 @@ static bool post_view(
 	return true;
 }
 
-/* Calls visit for each run of [from, from + size) of another rank's buffer. */
+/* Calls visit for each contiguous part of [from, from + size) of another rank's buffer. */
 typedef void visit_function(
         struct gm_sim_device *device, unsigned char *at, uint64_t done, uint64_t size, void *data);
 
@@ -67,7 +67,7 @@ static void each_chunk(struct ncclComm *comm, int rank, const struct gm_nccl_vie
 	const struct gm_nccl_chunk *chunks = gm_nccl_chunks(&comm->segment, rank);
 	struct gm_sim_device *device = comm->segment.devices[rank];
 	uint64_t done = 0;
-	/* What another process wrote is checked before it is followed. */
+	/* Data from another process is checked before it is used. */
 	for (uint32_t i = 0; i < view->count && done < size; i++) {
 		uint64_t n = view->first + i;
 		if (n >= GM_NCCL_CHUNKS)
@@ -100,7 +100,7 @@ static void copy_chunk(
 	gm_sim_data_across(copying->device, copying->to + done, device, at, size);
 }
 
-/* Bytes of a rank's posted buffer into this rank's memory. */
+/* Copies bytes of a rank's posted buffer into this rank's memory. */
 static void fetch(struct ncclComm *comm, int rank, const struct gm_nccl_view *view, uint64_t from,
         void *to, uint64_t size)
 {
@@ -110,7 +110,7 @@ static void fetch(struct ncclComm *comm, int rank, const struct gm_nccl_view *vi
 
 struct peeking {
 	unsigned char *to;
-	bool any, doubtful; /* written; not all of it copied or computed from such */
+	bool any, doubtful; /* written, but partly copied or computed from unwritten bytes */
 };
 
 static void peek_chunk(
@@ -147,7 +147,7 @@ static void reduce(struct ncclComm *comm, const struct gm_nccl_call *call, uint6
 			struct peeking peeking = {tile, false, false};
 			each_chunk(comm, rank, &posted->send, (from + done) * size, n * size,
 			        peek_chunk, &peeking);
-			/* What no rank ever wrote is zero in each, and stays unwritten. */
+			/* Bytes that no rank ever wrote are zero for all, and stay unwritten. */
 			if (!peeking.any && !any && rank < comm->ranks - 1) {
 				bool rest = false;
 				for (int next = rank + 1; next < comm->ranks && !rest; next++) {
@@ -184,7 +184,7 @@ static void reduce(struct ncclComm *comm, const struct gm_nccl_call *call, uint6
 	free(other);
 }
 
-/* All ranks must have been called alike. */
+/* All ranks must have made the same call. */
 static bool alike(struct ncclComm *comm, const struct gm_nccl_posted *mine)
 {
 	for (int rank = 0; rank < comm->ranks; rank++) {
@@ -212,7 +212,7 @@ static void reduce_part(struct ncclComm *comm, const struct gm_nccl_call *call, 
         uint64_t *ret_from, uint64_t *ret_count)
 {
 	uint64_t part = (call->count + (uint64_t)comm->ranks - 1) / (uint64_t)comm->ranks;
-	/* Whole granules, so that two ranks' marks do not meet in one. */
+	/* Whole granules, so that the marks of two ranks are never in the same one. */
 	part = (part + GM_SIM_GRANULE - 1) & ~(uint64_t)(GM_SIM_GRANULE - 1);
 	*ret_from = part * (uint64_t)rank < call->count ? part * (uint64_t)rank : call->count;
 	*ret_count = call->count - *ret_from < part ? call->count - *ret_from : part;
@@ -296,18 +296,19 @@ static bool collective(struct ncclComm *comm, const struct gm_nccl_call *call)
 	return gm_nccl_wait_all(comm, GM_NCCL_FINISHED, number);
 }
 
-/* --- sends and receives of a group: all side by side, those between two ranks in order --- */
+/* --- sends and receives of a group: concurrent, except that those between two ranks are in order
+ */
 
 struct mailing {
 	struct gm_nccl_batch *batch;
 	struct gm_nccl_view *views; /* of the sends */
-	unsigned char *state;       /* 0 to do, 1 sent and not yet taken, 2 done */
+	unsigned char *state;       /* 0 waiting, 1 sent and not yet received, 2 done */
 	uint64_t *number;
 	size_t left;
 	bool failed;
 };
 
-/* The nth is the first to do with its peer in its direction. */
+/* The nth is the first waiting one with its peer in its direction. */
 static bool is_next(const struct mailing *mailing, size_t nth)
 {
 	const struct gm_nccl_call *call = &mailing->batch->calls[nth];
@@ -359,7 +360,7 @@ static bool step(struct ncclComm *comm, struct mailing *mailing, size_t nth)
 	return true;
 }
 
-/* Goes on with all that can; met when nothing is left. */
+/* Continues all that can continue; finished when nothing is left. */
 static bool mailed(struct ncclComm *comm, void *data)
 {
 	struct mailing *mailing = data;
@@ -422,8 +423,8 @@ bool gm_nccl_run(struct ncclComm *comm, struct gm_nccl_batch *batch)
 	return !mail || mail_all(comm, batch);
 }
 
-/* --- splitting: all ranks tell their color and key, and the first of each color makes the new
- * file */
+/* --- splitting: all ranks post their color and key, and the first of each color creates the new
+ * file  */
 
 static bool exchange(struct ncclComm *comm, const uint64_t *words, size_t count)
 {

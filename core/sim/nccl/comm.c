@@ -1,10 +1,10 @@
 /*
- * Communicators: how they come to be, their thread, and how they end.
+ * Communicators: how they are created, their thread, and how they end.
  *
- * The thread does the batches in the order in which they were queued, each behind what was under
- * way on its streams. When a collective fails (a peer died, calls that do not match), its work
- * stays in progress until the program aborts the communicator, as a kernel of NCCL's hangs:
- * ncclCommGetAsyncError tells, and PyTorch's watchdog asks it.
+ * The thread executes the batches in the order in which they were queued, each after the earlier
+ * work on its streams. When a collective fails (a peer died, calls that do not match), its work
+ * stays in progress until the program aborts the communicator, like a hanging kernel of NCCL:
+ * ncclCommGetAsyncError reports it, and PyTorch's watchdog calls that function.
  */
 #include <errno.h>
 #include <signal.h>
@@ -39,9 +39,9 @@ struct ncclComm *gm_nccl_comm_new(int ranks, int rank, const ncclConfig_t *confi
 }
 
 /*
- * What NCCL itself takes of the device, outside PyTorch: for each channel's connection the buffers
- * of its three protocols (NCCL_BUFFSIZE 4 MiB, LL 512 KiB, LL128 4.7 MiB; src/include/device.h
- * of 2.28), where the peers' link is NVLink for 16 channels, else for 2. An estimate;
+ * Device memory that NCCL itself uses, outside PyTorch: for each channel's connection the buffers
+ * of its three protocols (NCCL_BUFFSIZE 4 MiB, LL 512 KiB, LL128 4.7 MiB; src/include/device.h of
+ * 2.28), for 16 channels if the peers' link is NVLink, otherwise for 2. An estimate;
  * GPUMEM_SIM_NCCL=MIB sets it.
  */
 static uint64_t own_share(const struct ncclComm *comm)
@@ -114,7 +114,7 @@ static void *thread_of(void *data)
 		bool good = !atomic_load(&comm->aborted) && !atomic_load(&comm->error) &&
 		            gm_nccl_run(comm, batch);
 		if (!good && !atomic_load(&comm->aborted) && comm->segment.header) {
-			/* The others cannot go on either. */
+			/* The others cannot continue either. */
 			atomic_store(&gm_nccl_slot(&comm->segment, comm->rank)->state, 3);
 			gm_nccl_ring(&comm->segment);
 		}
@@ -139,7 +139,7 @@ ncclResult_t gm_nccl_comm_start(struct ncclComm *comm)
 		atomic_store(&comm->ready, true);
 		return code;
 	}
-	/* The program's signals are its own threads'. */
+	/* Signals are left to the program's own threads. */
 	sigset_t all, before;
 	pthread_attr_t attributes;
 	sigfillset(&all);
@@ -190,7 +190,7 @@ void gm_nccl_comm_drain(struct ncclComm *comm)
 	pthread_mutex_lock(&comm->lock);
 	while (comm->threaded && (comm->first || comm->busy) && !atomic_load(&comm->error) &&
 	        !atomic_load(&comm->aborted)) {
-		/* An error comes without a word from the thread. */
+		/* The thread reports an error without a message. */
 		struct timespec until;
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_sec += 1;

@@ -1,4 +1,4 @@
-/* What went wrong: of a communicator, and last of all in this thread. */
+/* Errors: of a communicator, and the last one of this thread. */
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * Groups: what is called between ncclGroupStart and ncclGroupEnd is begun together at its end, as
- * one batch for each communicator. A call outside a group is a group of its own.
+ * Groups: calls between ncclGroupStart and ncclGroupEnd begin together at the end, as one batch for
+ * each communicator. A call outside a group is a group of its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,8 @@ struct pending {
 
 static _Thread_local struct group {
 	unsigned depth;
-	struct pending *first, *last; /* batches, one a communicator */
-	struct pending *new;          /* communicators that are coming to be */
+	struct pending *first, *last; /* batches, one for each communicator */
+	struct pending *new;          /* communicators that are being created */
 	ncclResult_t error;
 } group;
 
@@ -129,7 +129,7 @@ GM_SIM_EXPORT ncclResult_t ncclGroupEnd(void)
 	return --group.depth ? ncclSuccess : end();
 }
 
-/* How long a group would take: nothing is known of time here. */
+/* An estimate of a group's duration: time is not simulated here. */
 GM_SIM_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info);
 GM_SIM_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
@@ -139,7 +139,7 @@ GM_SIM_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 		info->estimatedTime = 0;
 	if (--group.depth)
 		return ncclSuccess;
-	group.error = ncclInvalidUsage; /* nothing of it is begun */
+	group.error = ncclInvalidUsage; /* none of it is begun */
 	end();
 	return ncclSuccess;
 }

@@ -1,18 +1,18 @@
 /*
- * How many ranks a part of a communicator has, where all ranks but this one are sizes only.
+ * The number of ranks in a part of a communicator, if all ranks but this one are only sizes.
  *
- * ncclCommSplit is told a color and a place, not who else has that color: NCCL asks the others.
- * There are none here, and only the caller knows. PyTorch passes a reference to the ncclConfig_t in
- * its ProcessGroupNCCL::Options, and the part's ranks (std::vector<uint64_t> global_ranks_in_group)
- * are a member of the same object: in front of it since 2.9
- * (torch/csrc/distributed/c10d/Backend.hpp, Options), after it before (ProcessGroupNCCL.hpp). So
- * the words around it are searched for a vector that can be no other: ranks of this world in rising
- * order, with this rank at this place.
+ * ncclCommSplit gets a color and a key, not which other ranks have that color: NCCL asks the
+ * others. There are none here, and only the caller knows. PyTorch passes a reference to the
+ * ncclConfig_t in its ProcessGroupNCCL::Options, and the part's ranks (std::vector<uint64_t>
+ * global_ranks_in_group) are a member of the same object: before it since 2.9
+ * (torch/csrc/distributed/c10d/Backend.hpp, Options), after it in earlier versions
+ * (ProcessGroupNCCL.hpp). So the words around it are searched for a vector that can only be this
+ * one: ranks of this world in ascending order, with this rank at this place.
  *
  * c10d/nccl2 (the default of 2.15) passes a copy of that structure, on the stack of
- * ProcessGroupNCCL::split(store, ranks, options), and the least of `ranks` as the color. `ranks` is
- * a std::vector<int> of its callers, numbered as the parent is: so the words above are searched for
- * a vector of int that begins with the color, rises, and has this rank at this place.
+ * ProcessGroupNCCL::split(store, ranks, options), and the smallest of `ranks` as the color. `ranks`
+ * is a std::vector<int> of its callers, with the parent's numbers. So the words above are searched
+ * for a vector of int that begins with the color, is ascending, and has this rank at this place.
  */
 #include <limits.h>
 #include <stdatomic.h>
@@ -22,16 +22,16 @@
 
 #include "sim/nccl/nccl.h"
 
-/* Words searched to either side. Of ncclConfig_t and its neighbours: 96 bytes of configuration,
- * three strings. */
+/* Words that are searched on either side, in ncclConfig_t and its neighbours: 96 bytes of
+ * configuration, three strings. */
 enum { AROUND = 40 };
 
-/* Words searched above for nccl2: the frames of split() and of the binding that holds its
+/* Words above that are searched for nccl2: the frames of split() and of the binding that holds its
  * arguments. */
 enum { ABOVE = 1024 };
 
-/* The caller's memory may be anything, NCCL's contract asks only for the structure: reading must
- * not fault. */
+/* The caller's memory may be anything, since NCCL's contract requires only the structure: reading
+ * must not fault. */
 static bool take(void *to, const void *from, size_t size)
 {
 	struct iovec here = {.iov_base = to, .iov_len = size};
@@ -39,7 +39,7 @@ static bool take(void *to, const void *from, size_t size)
 	return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)size;
 }
 
-/* True where `count` ranks at `ranks` can be the part in which this rank has the place `key`. */
+/* Can `count` ranks at `ranks` be the part in which this rank has the place `key`? */
 static bool is_part(const uint64_t *ranks, uint64_t count, int world, int rank, int key)
 {
 	uint64_t place, before = 0;
@@ -59,10 +59,10 @@ static bool is_part(const uint64_t *ranks, uint64_t count, int world, int rank, 
 	return true;
 }
 
-/* The count of the vector at `words`, if it is one that has place for `key`; 0: it is none. */
+/* The count of the vector at `words`, if it has a place for `key`; 0: it is not one. */
 static uint64_t vector_count(const void *words, int most, int key, const uint64_t **ret_begin)
 {
-	const uint64_t *vector[3]; /* begin, end, end of what is allocated */
+	const uint64_t *vector[3]; /* begin, end, end of the allocated memory */
 	if (!take(vector, words, sizeof(vector)))
 		return 0;
 	uintptr_t begin = (uintptr_t)vector[0], end = (uintptr_t)vector[1];
@@ -73,7 +73,7 @@ static uint64_t vector_count(const void *words, int most, int key, const uint64_
 	return count <= (uint64_t)most && count > (uint64_t)key ? count : 0;
 }
 
-/* The count of the vector of int at `words`, if it can be what split() was called with. */
+/* The count of the vector of int at `words`, if split() can have been called with it. */
 static int int_vector_count(
         const void *words, const struct ncclComm *parent, const struct ncclComm *child)
 {
@@ -113,9 +113,9 @@ int gm_nccl_world(int *ret_rank)
 int gm_nccl_part_size(
         const ncclConfig_t *config, const struct ncclComm *parent, const struct ncclComm *child)
 {
-	/* Where it was found: there it is again. 2.9 asks for the ranks of a second part by the
-	 * places of the first (split_group shares one Options between them), so that they may be
-	 * any words; their count is right. */
+	/* Where it was found: it is there again. 2.9 passes the ranks of a second part in the same
+	 * place (split_group shares one Options between them), so they may be any words; their
+	 * count is right. */
 	static _Atomic int found;
 	int most = parent->ranks, key = child->key, rank = 0, world = gm_nccl_world(&rank);
 	if (!config || key < 0)

@@ -2,9 +2,9 @@
  * NCCL's arithmetic: all of its types, sum, product, minimum, maximum, average and pre-multiplied
  * sum.
  *
- * Values are widened, added up in the order of the ranks and rounded once. NCCL rounds 16- and
- * 8-bit types at each hop of its ring, so with more than two ranks the last bit of these may differ
- * from a GPU's.
+ * Values are widened, added in the order of the ranks and rounded once. NCCL rounds 16- and 8-bit
+ * types at each hop of its ring, so with more than two ranks the last bit of these may differ from
+ * a GPU's.
  */
 #include <math.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void fill_tables(void)
 	}
 }
 
-/* The class of a type's wide values. */
+/* The type of a type's widened values. */
 enum wide { FLOAT, DOUBLE, SIGNED, UNSIGNED };
 
 static enum wide class_of(ncclDataType_t type)
@@ -138,7 +138,7 @@ void gm_nccl_combine(
 	for (size_t n = 0; n < count; n++) \
 		x[n] = expression;         \
 	break
-/* A number that is not one stays so in a sum; a minimum or maximum passes it by, as NCCL's do. */
+/* NaN stays NaN in a sum; a minimum or maximum ignores it, as NCCL's do. */
 #define EACH(kind)                                                       \
 	{                                                                \
 		kind *x = wide;                                          \
@@ -230,7 +230,7 @@ void gm_nccl_narrow(ncclDataType_t type, ncclRedOp_t op, unsigned ranks, void *t
 	case ncclFloat16:
 		EACH(uint16_t, gm_sim_to_half(f[n]))
 	case ncclFloat8e4m3:
-		/* Beyond the largest stays the largest, as CUDA's conversion has it. */
+		/* Values beyond the largest become the largest, as in CUDA's conversion. */
 		EACH(uint8_t, f[n] != f[n] ? 0x7f : gm_sim_to_small(f[n], 4, 3, 0x7e, 0x7e))
 	case ncclFloat8e5m2:
 		EACH(uint8_t, f[n] != f[n] ? 0x7f : gm_sim_to_small(f[n], 5, 2, 0x7b, 0x7b))

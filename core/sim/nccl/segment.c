@@ -1,11 +1,11 @@
 /*
- * What the ranks of a communicator share: a memory file, found through the unique id, and waiting
- * on it.
+ * Memory that the ranks of a communicator share: a memory file, found through the unique id, and
+ * waiting on it.
  *
  * The id names a process and its file descriptor; the others open that through /proc. So there is
- * no name in the file system, no server and nothing to clean up; the process that made the id must
- * be there until all have joined, as with NCCL's own bootstrap. A rank that dies is seen by its
- * pidfd.
+ * no name in the file system, no server and nothing to clean up. The process that created the id
+ * must exist until all have joined, as with NCCL's own bootstrap. A pidfd shows whether a rank has
+ * died.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,10 +26,10 @@
 
 enum {
 	HEADER = 4096,
-	SLOT = 4096, /* a rank's, before its chunks */
+	SLOT = 4096, /* of a rank, before its chunks */
 	RANK = SLOT + GM_NCCL_CHUNKS * (int)sizeof(struct gm_nccl_chunk),
 	MAIL = GM_NCCL_RANKS * GM_NCCL_RANKS * (int)sizeof(struct gm_nccl_mail),
-	RANKS = HEADER + ((MAIL + 4095) & ~4095), /* where the ranks' parts begin */
+	RANKS = HEADER + ((MAIL + 4095) & ~4095), /* the offset of the ranks' parts */
 };
 
 _Static_assert(sizeof(struct gm_nccl_slot) <= SLOT, "a slot has its room");
@@ -57,7 +57,7 @@ ncclResult_t gm_nccl_id_make(struct gm_nccl_id *id)
 	strcpy(id->mark, "gpumem-sim-nccl");
 	id->inode = status.st_ino;
 	id->process = (uint32_t)getpid();
-	id->file = file; /* kept open: others come through it */
+	id->file = file; /* stays open: others open it through /proc */
 	gethostname(id->host, sizeof(id->host) - 1);
 	return ncclSuccess;
 }
@@ -112,11 +112,11 @@ bool gm_nccl_wait(struct ncclComm *comm, gm_nccl_condition *met, gm_nccl_needs *
 			return true;
 		if (atomic_load(&comm->aborted))
 			return false;
-		/* From the second round on, some 50 ms apart, the others are examined. */
+		/* From the second round on, some 50 ms apart, the others are checked. */
 		for (int rank = 0; tries && rank < segment->ranks; rank++) {
 			if (!needs(comm, rank, data) || !gone(segment, rank))
 				continue;
-			/* It may have done its part just before. */
+			/* It may have finished its part just before. */
 			if (met(comm, data))
 				return true;
 			if (atomic_load(&comm->error) == ncclSuccess) {
@@ -189,7 +189,7 @@ static bool all_joined(struct ncclComm *comm, void *data)
 	return true;
 }
 
-/* While ranks are missing, any that is there and dies is searched for too: its peers will not come
+/* While ranks are missing, any present rank that dies is noticed too: its peers will not come
  * either. */
 static bool anybody(struct ncclComm *comm, int rank, void *data)
 {
