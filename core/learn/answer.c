@@ -1,5 +1,5 @@
-/* The probe's text: "field NAME VALUE" and "missing NAME WHY", a line each. It comes from another
- * program: hostile. */
+/* The probe's text: "field NAME VALUE" and "missing NAME WHY", one on each line. It comes from
+ * another program: hostile input. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static struct gm_error *no_answer(const char *why)
 static struct gm_error *read_pid(const struct gm_probe *probe, const char *line)
 {
 	int pid;
-	/* what is read is what was started, or of its group where a script stands before the
+	/* the reading process was started directly, or is in its group if a script comes before the
 	 * interpreter */
 	if (sscanf(line, "pid %d", &pid) != 1 || pid <= 1 || getpgid(pid) != probe->pid)
 		return no_answer("its process is not the one that was started");
@@ -48,8 +48,8 @@ static struct gm_error *read_field(
 
 enum { REASON = 400 };
 
-/* Why a field is not there: of its own line; else what else was not found, which it may depend
- * on. */
+/* Why a field was not found: the reason from its own line, or another field that was not found and
+ * that it may depend on. */
 static const char *reason(const char *missing, const char *name, char text[REASON])
 {
 	size_t length = strlen(name), size = 0;

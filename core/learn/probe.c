@@ -27,15 +27,15 @@ enum {
 	MAX_SETTINGS = 64,
 };
 
-/* What a Python needs to find itself, its packages and libraries. All else may change what the
- * probe sees, or is a secret. */
+/* Variables that a Python needs to find itself, its packages and libraries. All others may change
+ * what the probe sees, or are secret. */
 static const char *const passed_on[] = {"PATH", "HOME", "USER", "LD_LIBRARY_PATH", "PYTHONPATH",
         "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONPLATLIBDIR", "VIRTUAL_ENV",
         "CONDA_PREFIX", "LANG", "LC_ALL", "TMPDIR"};
 static const char *const always[] = {"GPUMEM_SIM_QUIET=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1",
         "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore", "CUDA_MODULE_LOADING=LAZY"};
 
-/* --- what it is started with ------------------------------------------------------------------ */
+/* --- arguments and environment ---------------------------------------------------------------- */
 
 static char *probe_file(const struct gm_learn_options *options)
 {
@@ -76,8 +76,9 @@ static void settings_deinit(struct settings *settings)
 }
 
 /*
- * Of a list of folders only those whose path is full. An empty entry is the current folder, and
- * "PYTHONPATH=$PYTHONPATH:/x" has one: anybody may have put a torch.py there. NULL: no memory.
+ * A list of folders without relative ones. An empty entry is the current folder, and
+ * "PYTHONPATH=$PYTHONPATH:/x" can have one, in which anybody may have put a torch.py. NULL: out of
+ * memory.
  */
 static char *full_paths_only(const char *variable)
 {
@@ -98,7 +99,7 @@ static char *full_paths_only(const char *variable)
 	return kept;
 }
 
-/* Whether a folder that it names is another user's. */
+/* Whether a folder in it belongs to another user. */
 static bool is_of_another(const char *variable)
 {
 	struct stat about;
@@ -106,8 +107,7 @@ static bool is_of_another(const char *variable)
 	return folder && stat(folder, &about) == 0 && about.st_uid != geteuid();
 }
 
-/* As root nothing runs from the packages that another user keeps at home (`sudo` may leave HOME as
- * it is). */
+/* Root must not run packages from another user's home (`sudo` may keep HOME unchanged). */
 static bool add_user_packages(char *const *environment, struct settings *settings)
 {
 	if (geteuid() != 0 || !(is_of_another(variable_in(environment, "HOME")) ||
@@ -143,7 +143,7 @@ static struct gm_error *make_settings(
 
 /* --- the process ------------------------------------------------------------------------------ */
 
-/* Hands over a descriptor: what is left is closed already. */
+/* Moves a descriptor: afterwards the remaining ones are closed. */
 static int gm_take_fd(int *fd)
 {
 	int taken = *fd;
@@ -182,7 +182,7 @@ static struct gm_error *pipes_open(struct pipes *pipes)
 static void become(const struct pipes *pipes, int nothing, char *const *argv, char *const *settings)
 {
 	const struct rlimit no_core = {0, 0};
-	/* out of the way of the numbers that they are to have */
+	/* away from the numbers that they will get */
 	int hold = fcntl(pipes->hold[0], F_DUPFD, 10), text = fcntl(pipes->text[1], F_DUPFD, 10),
 	    errors = fcntl(pipes->errors[1], F_DUPFD, 10);
 	setpgid(0, 0);
@@ -192,7 +192,7 @@ static void become(const struct pipes *pipes, int nothing, char *const *argv, ch
 	        dup2(text, HANDOVER) < 0)
 		_exit(126);
 	close_range(HANDOVER + 1, ~0U, 0);
-	/* nothing may come in by the folder in which the question was asked */
+	/* nothing may be loaded from the folder in which the question was asked */
 	if (chdir("/") != 0)
 		_exit(126);
 	sigset_t none;
@@ -204,7 +204,7 @@ static void become(const struct pipes *pipes, int nothing, char *const *argv, ch
 
 static unsigned limit_seconds(void)
 {
-	const char *text = getenv("GPUMEM_LEARN_LIMIT"); /* for tests, and machines under load */
+	const char *text = getenv("GPUMEM_LEARN_LIMIT"); /* for tests, and for busy machines */
 	int limit = text ? atoi(text) : 0;
 	return limit > 0 ? (unsigned)limit : LIMIT_SECONDS;
 }
@@ -228,7 +228,7 @@ static bool ends_whole(const struct heard *heard)
 	return heard->size >= 5 && memcmp(heard->text + heard->size - 5, "\nend\n", 5) == 0;
 }
 
-/* Until all is there, both ends are closed, or the time is up (false). */
+/* Until everything is read, both ends are closed, or the time is over (false). */
 static bool listen_to(const struct pipes *pipes, struct heard *heard)
 {
 	int64_t end = now_ms() + (int64_t)limit_seconds() * 1000;
@@ -261,7 +261,7 @@ static bool listen_to(const struct pipes *pipes, struct heard *heard)
 	return true;
 }
 
-/* The last line that it wrote; no more of it, and nothing unprintable. */
+/* The last line of its output, truncated and with printable characters only. */
 static const char *last_line(struct heard *heard)
 {
 	char *line = gm_tail_last_line(&heard->errors);
@@ -298,7 +298,7 @@ static struct gm_error *explain(const char *python, bool in_time, int status, st
 	        python, *line ? ": " : "", line);
 }
 
-/* Left as it is, so that its number stays its own until gm_probe_end(). */
+/* Not waited for, so that its process number stays reserved until gm_probe_end(). */
 static bool has_ended(pid_t pid, int *ret_status)
 {
 	siginfo_t info = {0};
@@ -311,7 +311,7 @@ static bool has_ended(pid_t pid, int *ret_status)
 }
 
 /* It is started in another folder than ours. A name without a slash is searched for in PATH. Links
- * stay: one tells a virtual environment. */
+ * are not resolved: a link identifies a virtual environment. */
 static struct gm_error *full_name(const char *python, char **ret_name)
 {
 	_cleanup_free_ char *folder = NULL;
@@ -351,7 +351,7 @@ struct gm_error *gm_probe_start(const struct gm_learn_options *options, struct g
 	gm_try(full_name(options->python, &python));
 	char *torch[] = {python, (char[]){"-B"}, file, handover,
 	        options->site ? (char *)(uintptr_t)options->site : site, NULL};
-	/* the probe of CPython needs no packages, and none shall change what it sees */
+	/* the probe of CPython needs no packages, and none may change what it sees */
 	char *alone[] = {torch[0], (char[]){"-I"}, (char[]){"-S"}, torch[1], file, handover, NULL};
 	char **argv = options->probe ? alone : torch;
 	struct heard heard = {.text = malloc(MAX_TEXT + 1), .text_open = true, .errors_open = true};
@@ -368,7 +368,7 @@ struct gm_error *gm_probe_start(const struct gm_learn_options *options, struct g
 		pipes_close(&pipes);
 		return gm_error_os(GM_INTERNAL, code, "learn: the probe cannot be started");
 	}
-	(void)setpgid(pid, pid); /* whoever comes first */
+	(void)setpgid(pid, pid); /* whoever connects first */
 	int ends[] = {pipes.hold[0], pipes.text[1], pipes.errors[1]};
 	for (size_t i = 0; i < 3; i++)
 		close(ends[i]);
@@ -377,7 +377,7 @@ struct gm_error *gm_probe_start(const struct gm_learn_options *options, struct g
 	bool in_time = listen_to(&pipes, &heard);
 	pipes_close(&pipes);
 	if (!heard.whole) {
-		/* it may have closed what we listen to and continue: not for long */
+		/* it may have closed its end and continue: not for long */
 		int status = 0;
 		for (int i = 0; in_time && i < 200 && !has_ended(pid, &status); i++)
 			nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
@@ -388,8 +388,8 @@ struct gm_error *gm_probe_start(const struct gm_learn_options *options, struct g
 	probe.text = gm_take(text);
 	probe.size = heard.size;
 	probe.python = python_of(&probe);
-	/* A package may have a thread that never waits: then the proof says whether that matters.
-	 */
+	/* A package may have a thread that never waits: then the proof shows whether that matters.
+	 * */
 	(void)gm_wait_still(probe.python, STILL_MS);
 	*ret_probe = probe;
 	return NULL;

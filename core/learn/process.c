@@ -1,4 +1,4 @@
-/* The interpreter of a process that runs, and what it is started with. */
+/* The interpreter of a running process, its arguments and environment. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,10 +23,10 @@ static struct gm_error *refuse(int pid, const char *why)
 }
 
 /*
- * The process, held while it is examined. Its user, its program and its variables must be those of
- * one and the same program: a process can execute a setuid program, which is root's for a moment,
- * and then one of its own again. `memory` belongs to the program that ran when it was opened, and
- * to no later one.
+ * The process while it is examined. Its user, program and variables must belong to the same
+ * program: a process can execute a setuid program, which belongs to root for a moment, and then one
+ * of its own again. `memory` belongs to the program that ran when it was opened, and to no later
+ * one.
  */
 struct held {
 	int pid, folder, memory;
@@ -56,8 +56,8 @@ static struct gm_error *held_init(int pid, struct held *held)
 	return gm_error_os(GM_TARGET, errno, "learn: process %d", pid);
 }
 
-/* The address 0 is mapped nowhere, so this is an error; 0 bytes: nobody has that memory any
- * more. */
+/* Address 0 is never mapped, so this is an error; 0 bytes: the process does not have that memory
+ * any more. */
 static struct gm_error *check_same_program(const struct held *held)
 {
 	char byte;
@@ -66,7 +66,7 @@ static struct gm_error *check_same_program(const struct held *held)
 	               : NULL;
 }
 
-/* A file of /proc/PID, NUL after it; NULL: it cannot be read. */
+/* A file of /proc/PID, followed by NUL; NULL: it cannot be read. */
 static char *proc_file(const struct held *held, const char *name, size_t *ret_size)
 {
 	_cleanup_close_ int fd = openat(held->folder, name, O_RDONLY | O_CLOEXEC);
@@ -89,8 +89,8 @@ static bool same_link(const struct held *held, const char *name)
 	       readlink(ours, right, sizeof(right) - 1) > 0 && strcmp(left, right) == 0;
 }
 
-/* Real, effective, saved and that of files: a setuid program that another user has started has one
- * of that user's. */
+/* Real, effective, saved and file system user: a setuid program that another user started has one
+ * of that user. */
 static bool read_users(const struct held *held, unsigned ret_users[4])
 {
 	size_t size;
@@ -119,7 +119,8 @@ static struct gm_error *check_ours(const struct held *held)
 	return NULL;
 }
 
-/* The name that a program was called by is the caller's word: root follows no other user's link. */
+/* The name by which a program was called comes from the caller: root does not follow another user's
+ * link. */
 static bool is_foreign_link(const char *path)
 {
 	struct stat about;
@@ -127,8 +128,7 @@ static bool is_foreign_link(const char *path)
 	       about.st_uid != 0;
 }
 
-/* What it was called as, where that is its program: of a virtual environment that tells which one
- * it is. */
+/* The name by which it was called, if that is its program: it identifies a virtual environment. */
 static struct gm_error *find_python(const struct held *held, char **ret_python)
 {
 	char program[PATH_MAX];
@@ -168,7 +168,7 @@ static char *site_of(const char *c10_path)
 	return site;
 }
 
-/* Its interpreter and its variables, as the probe's; the variables point into `text`. */
+/* Its interpreter and its variables, for the probe; the variables point into `text`. */
 struct of_process {
 	char *python, *text;
 	char *environment[MAX_VARIABLES + 1];

@@ -1,7 +1,7 @@
 /*
- * The proof. The probe said what PyTorch says: a line each for tensors, nodes, blocks, sums,
- * entries of the trace, and for blocks that one variable keeps. Each line is compared with what
- * gpumem's own readers say of the live process.
+ * The proof. The probe printed PyTorch's own data: one line for each tensor, node, block, sum and
+ * entry of the trace, and for blocks that one variable holds. Each line is compared with the
+ * results of gpumem's own readers for the live process.
  */
 #include "learn/prove.h"
 
@@ -28,9 +28,9 @@ enum {
 struct proof {
 	struct gm_image *image;
 	struct gm_symbols *symbols;
-	struct gm_python *python; /* NULL: no CPython that is known */
+	struct gm_python *python; /* NULL: no known CPython */
 	struct gm_torch *torch;
-	struct gm_holders *holders; /* made when something is asked of it */
+	struct gm_holders *holders; /* created when first needed */
 	struct gm_block_record *blocks;
 	size_t block_count, mapped;
 	struct gm_trace_entry *trace[MAX_DEVICES];
@@ -53,7 +53,7 @@ static struct gm_error *half(const char *line)
 	        (int)strcspn(line, " \n"), line);
 }
 
-/* The numbers of a line, from `line` on; how many there were. */
+/* The numbers of a line, from `line` on; returns how many there were. */
 static size_t numbers(const char *line, int64_t *ret, size_t max)
 {
 	size_t count = 0;
@@ -234,8 +234,7 @@ static struct gm_error *prove_sums(struct proof *proof, const char *line)
 	return NULL;
 }
 
-/* The probe said the newest first ones of a ring; asking for them has added what it has to
- * itself. */
+/* The probe printed the newest entries of a ring first; printing them has added entries. */
 static struct gm_error *prove_trace(struct proof *proof, const char *line)
 {
 	enum { DEVICE, ACTION, AT, SIZE, STREAM, COUNT, SNAPSHOT = 7 };
@@ -257,7 +256,7 @@ static struct gm_error *prove_trace(struct proof *proof, const char *line)
 	const struct gm_trace_entry *entry = &entries[*next];
 	bool same = entry->action == said[ACTION] && entry->address == (uint64_t)said[AT] &&
 	            entry->size == (uint64_t)said[SIZE] && entry->stream == (uint64_t)said[STREAM];
-	/* the oldest ones made way */
+	/* the oldest ones were overwritten */
 	if (!same && *next == 0)
 		return NULL;
 	++*next;
@@ -265,7 +264,7 @@ static struct gm_error *prove_trace(struct proof *proof, const char *line)
 	return same ? NULL : differs("trace of device", device, "an entry");
 }
 
-/* --- what stands where a field is ------------------------------------------------------------- */
+/* --- the values of fields --------------------------------------------------------------------- */
 
 static struct gm_error *prove_number(
         struct proof *proof, const char *name, uint64_t address, unsigned bytes, uint64_t wanted)
@@ -285,7 +284,7 @@ static struct gm_error *prove_number(
 	return NULL;
 }
 
-/* An object whose field PyTorch tells. */
+/* An object for which PyTorch reports the value of a field. */
 static struct gm_error *prove_word(struct proof *proof, const char *line)
 {
 	char name[64];
@@ -300,7 +299,7 @@ static struct gm_error *prove_word(struct proof *proof, const char *line)
 	return prove_number(proof, name, object + at, bytes, wanted);
 }
 
-/* A number that PyTorch's own code has: how long an object is. */
+/* A number in PyTorch's own code: the size of an object. */
 static struct gm_error *prove_code(struct proof *proof, const char *line)
 {
 	char name[64];
@@ -362,7 +361,7 @@ static struct gm_error *prove_held(struct proof *proof, const char *line)
 	        found ? "not all references are found" : "the variable that keeps it is not found");
 }
 
-/* --- all of it -------------------------------------------------------------------------------- */
+/* --- the whole proof -------------------------------------------------------------------------- */
 
 static const struct {
 	const char *word;
@@ -405,7 +404,7 @@ struct gm_error *gm_answer_prove(const struct gm_probe *probe, struct gm_image *
         struct gm_symbols *symbols, const struct gm_torch_layout *layout)
 {
 	struct proof proof = {.image = image, .symbols = symbols};
-	/* a CPython that is not known: what needs no Python is proved all the same */
+	/* an unknown CPython: everything that does not need Python is proved all the same */
 	gm_error_destroy(gm_python_open(image, symbols, &proof.python));
 	struct gm_error *error =
 	        gm_torch_open_row(image, symbols, proof.python, layout, &proof.torch);

@@ -31,7 +31,7 @@ static struct gm_error *take_lines(
 	for (const char *next; *text; text = next) {
 		const size_t length = strcspn(text, "\n");
 		next = text + length + (text[length] == '\n');
-		/* what a probe says of itself may be longer, and is for the proof */
+		/* a probe's output about itself may be longer, and is for the proof */
 		if (strncmp(text, "field ", 6) != 0 && strncmp(text, "opcode ", 7) != 0 &&
 		        strncmp(text, "hexversion ", 11) != 0 && strncmp(text, "missing ", 8) != 0)
 			continue;
@@ -48,7 +48,7 @@ static struct gm_error *take_lines(
 	return NULL;
 }
 
-/* Why the probe itself left a field out: "; no offset fits all objects". */
+/* The probe's reason for a missing field: "; no offset fits all objects". */
 static const char *reason(const char *missing, const char *field, char *text, size_t size)
 {
 	*text = 0;

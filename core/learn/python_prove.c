@@ -1,6 +1,6 @@
 /*
- * The proof of a row: what the readers of core/cpython say of a probe that is stopped, against
- * what the probe says of itself (core/learn/python/of_self.py has the lines).
+ * The proof of a layout: the results of the readers of core/cpython for a stopped probe, compared
+ * with the probe's own data (core/learn/python/of_self.py has the lines).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ struct proof {
 	size_t compared; /* lines that were compared */
 };
 
-/* --- what the readers say --------------------------------------------------------------------- */
+/* --- the readers' results --------------------------------------------------------------------- */
 
 static bool note(struct addresses *addresses, uint64_t address)
 {
@@ -53,7 +53,7 @@ static bool note_module(void *context, const char *name, uint64_t module, uint64
 	return note(context, module) && note(context, dict);
 }
 
-/* Is it there? It is taken out, so that each counts once. */
+/* Is it among them? It is removed, so that each counts once. */
 static bool take_out(struct addresses *addresses, uint64_t address)
 {
 	for (size_t i = 0; i < addresses->all.count; i++) {
@@ -75,7 +75,7 @@ static const struct gm_python_frame *frame_of(struct proof *proof, long thread, 
 	return index >= 0 && (size_t)index < proof->frame_count ? &proof->frames[index] : NULL;
 }
 
-/* --- lines: each true where the readers say the same ------------------------------------------ */
+/* --- lines: each true if the readers give the same -------------------------------------------- */
 
 static bool same_thread(struct proof *proof, const char *line)
 {
@@ -106,7 +106,7 @@ static bool same_frame(struct proof *proof, const char *line)
 	return frame && file && frame->line == (uint32_t)at && frame->lasti == (uint32_t)lasti &&
 	       strcmp(frame->code->file, file + 1) == 0 &&
 	       strlen(frame->code->name) <= (size_t)(file - line - name) &&
-	       /* before 3.11 a code has no qualified name; the probe then tells the plain one */
+	       /* before 3.11 code has no qualified name; then the probe prints the plain one */
 	       strncmp(frame->code->name, line + name, (size_t)(file - line - name)) == 0;
 }
 
@@ -154,7 +154,7 @@ static bool same_object(struct proof *proof, const char *line)
 	       gm_python_size(proof->python, object, NULL) == size;
 }
 
-/* All that the collector meets from an object are among its references. */
+/* All objects that the collector reports for an object are among its references. */
 static bool same_references(struct proof *proof, const char *line)
 {
 	struct addresses edges = {0};
@@ -180,7 +180,7 @@ static bool same_count(struct proof *proof, const char *line)
 	       gm_python_refcount(proof->python, object, &found) && found == count;
 }
 
-/* Hexadecimal UTF-8, as the probe writes it; `string` is freed. */
+/* Hexadecimal UTF-8, as the probe writes it; frees `string`. */
 static bool is_text(char *string, const char *hex)
 {
 	const size_t length = string ? strlen(string) : 0;
@@ -244,7 +244,7 @@ static bool is_module(struct proof *proof, const char *line)
 	       take_out(&proof->modules, module) && take_out(&proof->modules, dict);
 }
 
-/* A word that must stand where the row says that a field is. */
+/* A word that must be at the offset of a field. */
 static bool is_there(struct proof *proof, const char *line)
 {
 	const struct gm_python_tables *tables = proof->tables;
@@ -269,7 +269,7 @@ static bool is_there(struct proof *proof, const char *line)
 	return true; /* a field that this gpumem does not know */
 }
 
-/* How large a struct is, as its type says or as it leads into itself; and other numbers that are no
+/* The size of a struct, from its type or from a pointer into itself; and other numbers that are not
  * offsets. */
 static bool same_size(struct proof *proof, const char *line)
 {
@@ -299,12 +299,12 @@ static bool is_tracked(struct proof *proof, const char *line)
 	return sscanf(line, "%" SCNu64, &object) == 1 && take_out(&proof->tracked, object);
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the whole proof -------------------------------------------------------------------------- */
 
 static const struct {
 	const char *kind;
 	bool (*same)(struct proof *proof, const char *line);
-	const char *of; /* what differs, for the error */
+	const char *of; /* the difference, for the error */
 } lines[] = {
         {"thread", same_thread, "its threads"},
         {"frame", same_frame, "the frames of its threads"},

@@ -1,7 +1,7 @@
 /*
- * A probe that has written its answer is not yet waiting: on a busy machine whoever reads the
- * answer may run before it does. Until it waits it releases objects, and what is read of lists
- * that change meanwhile does not fit together.
+ * Waits until a probe waits. A probe that has written its answer is not waiting yet: on a busy
+ * machine the reader of the answer may run before it does. Until it waits it releases objects, and
+ * lists that change meanwhile are inconsistent.
  */
 #include "learn/still.h"
 
@@ -14,9 +14,9 @@
 
 #include "base/cleanup.h"
 
-enum { LOOKS = 3 }; /* one after the other: a thread may wait a moment for another */
+enum { LOOKS = 3 }; /* consecutive looks: a thread may wait a moment for another one */
 
-/* proc(5): the state is what follows the name, which may have anything in it. */
+/* proc(5): the state follows the name, which may contain anything. */
 static bool thread_waits(int tasks, const char *thread)
 {
 	char path[300], text[512];

@@ -1,14 +1,15 @@
 /*
- * Past a breakpoint without the debugger's help.
+ * Continues after a breakpoint without the debugger's single step.
  *
- * A debugger resumes from a breakpoint by executing the instruction under it elsewhere, one step,
- * with a second stop of the thread: half the cost of a stop that is only recorded. A function's
- * first instruction is mostly a push, or the marker endbr64, and a library's call of another one is
- * a jump through a word. Their whole effect can be had by writing a register, a word of the stack
- * and the program counter; then the debugger finds the thread elsewhere and just lets it run.
+ * A debugger resumes from a breakpoint by executing the replaced instruction elsewhere, as one
+ * step, with a second stop of the thread: half the cost of a stop that is only recorded. A
+ * function's first instruction is usually a push, or the marker endbr64, and a library's call of
+ * another one is a jump through a word. Their complete effect is to write a register, a word of the
+ * stack and the program counter. If gpumem does that, the debugger finds the thread elsewhere and
+ * continues it directly.
  *
- * This is the only place where gpumem changes anything in the target, and what it does is what the
- * target's own instruction would have done.
+ * This is the only place where gpumem changes anything in the target, and the effect is that of the
+ * target's own instruction.
  */
 #include "record/advance.h"
 
@@ -46,7 +47,7 @@ static uint64_t encoded_register(const struct user_regs_struct *registers, unsig
 	return values[number & 15];
 }
 
-enum { DECODED_BYTES = 6 }; /* of the longest of these instructions */
+enum { DECODED_BYTES = 6 }; /* size of the longest of these instructions */
 
 static struct gm_site_instruction decode(const uint8_t bytes[DECODED_BYTES], uint64_t address)
 {
@@ -76,8 +77,8 @@ static bool read_word(pid_t thread, uint64_t address, uint64_t *ret_word)
 	return process_vm_readv(thread, &to, 1, &from, 1, 0) == sizeof(*ret_word);
 }
 
-/* Before a breakpoint is there: where one is already, its own byte is not known, and nothing is
- * done. */
+/* Called before a breakpoint is inserted: if one is there already, the original byte is not known,
+ * and nothing is done. */
 void gm_record_note_instruction(struct gm_recorder *recorder, size_t site)
 {
 	uint8_t bytes[DECODED_BYTES] = {0};

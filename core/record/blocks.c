@@ -1,12 +1,12 @@
 /*
  * Blocks: the events of the CUDA caching allocator and of CPU tensors.
  *
- * PyTorch's reports carry the rounded size and come at a free's request. What its own memory
- * history has besides, the requested size, the stream, and when a free that waits for a stream is
- * completed, is read from the allocator's Block records (c10/cuda/CUDACachingAllocator.cpp). The
- * order of events is that of its trace: free_requested, then free_completed at once, or, where
- * other streams use the block, later: the allocator looks for these (process_events) when it is
- * next asked for memory, before it serves.
+ * PyTorch's reports have the rounded size and come when a free is requested. The additional data of
+ * its own memory history (the requested size, the stream, and when a free that waits for a stream
+ * completes) are read from the allocator's Block records (c10/cuda/CUDACachingAllocator.cpp). The
+ * order of events is that of its trace: free_requested, then free_completed, either at once or, if
+ * other streams use the block, later: the allocator checks these (process_events) at the next
+ * request, before it serves it.
  */
 #include "record/blocks.h"
 
@@ -92,7 +92,7 @@ static int16_t device_index(uint64_t word)
 	return index < 0 ? 0 : index;
 }
 
-/* The allocator's counters, as this report has them. */
+/* The allocator's counters according to this report. */
 static void take_counters(
         struct gm_recorder *recorder, int16_t device, uint64_t allocated, uint64_t reserved)
 {
@@ -114,8 +114,8 @@ static void put_counters(const struct gm_recorder *recorder, struct gm_event *ev
 	}
 }
 
-/* Does the block still wait for a stream? Its record may be another block's by now, or no
- * record. */
+/* Does the block still wait for a stream? Its record may belong to another block by now, or may not
+ * be a record any more. */
 static bool still_pending(struct gm_recorder *recorder, const struct gm_live_block *block)
 {
 	struct gm_block_record record;
@@ -204,7 +204,7 @@ static void cuda_free(struct gm_recorder *recorder, struct gm_moment *moment, in
 	gm_record_release_held(recorder, moment->thread, NULL);
 	take_counters(recorder, device, registers[GM_RDX], registers[GM_RCX]);
 	if (!block) {
-		/* made before recording began, by an allocator that could not be read */
+		/* created before recording began, by an allocator that could not be read */
 		struct gm_live_block unknown = {.address = address,
 		        .size = size,
 		        .device_type = GM_DEVICE_CUDA,
@@ -271,8 +271,8 @@ void gm_record_cpu_new(struct gm_recorder *recorder, struct gm_moment *moment)
 
 void gm_record_cpu_delete(struct gm_recorder *recorder, struct gm_moment *moment)
 {
-	/* Delete is called for empty tensors and for memory from before recording too: only what
-	 * was seen to come is seen to go. */
+	/* Delete is called for empty tensors and for memory from before the recording too: only
+	 * releases of recorded allocations are recorded. */
 	struct gm_live_block *block = find_block(recorder, moment->registers.value[GM_RSI]);
 	if (!block || block->device_type != GM_DEVICE_CPU)
 		return;

@@ -39,8 +39,8 @@ uint64_t gm_record_event(struct gm_recorder *recorder, const struct gm_event *ev
 	uint64_t number = gm_log_writer_event(recorder->writer, event);
 	recorder->event_count = number + 1;
 	if (number % FLUSH_EVERY == FLUSH_EVERY - 1) {
-		/* A debugger that is killed loses no more than these; the writer remembers an
-		 * error. */
+		/* If a debugger is killed, it loses at most these; the writer remembers an error.
+		 * */
 		_cleanup_error_ struct gm_error *error = gm_log_writer_flush(recorder->writer);
 	}
 	gm_record_steps_feed(recorder, event);

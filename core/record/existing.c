@@ -1,6 +1,6 @@
 /*
- * What was alive before recording began: the allocator's own Block records tell it, without stacks.
- * So a log that starts late still adds up to the allocator's figures.
+ * Blocks that were live before recording began, from the allocator's own Block records, without
+ * stacks. So a log that starts late still adds up to the allocator's figures.
  */
 #include "record/existing.h"
 
@@ -47,8 +47,8 @@ static void write_event(struct gm_recorder *recorder, enum gm_action action,
 	gm_record_event(recorder, &event);
 }
 
-/* A segment's size: the sum of its blocks; 0 where part of it is not mapped (an expandable
- * segment). */
+/* A segment's size: the sum of its blocks; 0 if part of it is not mapped (an expandable segment).
+ * */
 static uint64_t segment_size(const struct by_record *index, const struct gm_block_record *first)
 {
 	uint64_t size = 0;

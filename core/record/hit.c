@@ -1,6 +1,6 @@
 /*
- * One breakpoint stop: which probe it is, which event that makes, and what the debugger does next.
- * The hot path of recording at breakpoints.
+ * One breakpoint stop: which probe it is, which event it becomes, and what the debugger does next.
+ * This is the hot path of recording at breakpoints.
  */
 #include "base/cleanup.h"
 #include "record/recorder.h"
@@ -87,7 +87,7 @@ struct gm_error *gm_recorder_hit(struct gm_recorder *recorder, uint64_t address,
 	const struct gm_probe_site *site = site_at(recorder, address);
 	*ret_verdict = GM_CONTINUE;
 	if (!site)
-		return NULL; /* a breakpoint that outlived its library */
+		return NULL; /* a breakpoint that still exists after its library was unloaded */
 	gm_image_invalidate(recorder->image);
 	if (site->probe == GM_PROBE_LIBRARIES)
 		return libraries_changed(recorder, ret_verdict);
@@ -105,7 +105,7 @@ struct gm_error *gm_recorder_hit(struct gm_recorder *recorder, uint64_t address,
 			return error;
 		}
 	}
-	/* The debugger may not have put the program counter back yet. */
+	/* The debugger may not have corrected the program counter yet. */
 	moment.registers.value[GM_RIP] = address;
 	moment.time_ns = gm_record_now();
 	if (site->probe == GM_PROBE_EMPTY || site->probe == GM_PROBE_EMPTY_STRIDED) {

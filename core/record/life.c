@@ -1,4 +1,4 @@
-/* A recorder's life: what it opens, what is asked of it, and how it ends. */
+/* The life of a recorder: opening, queries, and the end. */
 #include <stdlib.h>
 
 #include "record/recorder.h"
@@ -57,7 +57,7 @@ static void destroy(struct gm_recorder *recorder)
 	free(recorder);
 }
 
-/* A process that has torch already: its state is what recording starts from. */
+/* A process that has torch loaded already: recording starts from its state. */
 static struct gm_error *begin_late(struct gm_recorder *recorder)
 {
 	if (!gm_symbols_find_module(recorder->symbols, "libc10.so"))

@@ -1,7 +1,7 @@
 /*
- * Passes of loops as their iterators tell them: of the outermost few loops that the program's own
- * frames stand in, written when one is in another iteration than at the event before. Stacks alone
- * do not tell the iterations of a loop whose allocations all come from one line.
+ * Iterations of loops, by their iterators: for the outermost few loops of the program's own frames,
+ * written when one is in another iteration than at the previous event. Stacks alone do not show the
+ * iterations of a loop whose allocations all come from one line.
  */
 #include "record/loops.h"
 
@@ -14,7 +14,7 @@
 
 enum {
 	LOOPS_AT_ONCE = 3
-}; /* a training loop has epochs around it at most; each costs two small reads */
+}; /* a training loop is usually within a loop of epochs only; each costs two small reads */
 
 static struct gm_known_loop *known_loop(struct gm_recorder *recorder, uint32_t code, uint32_t loop)
 {
@@ -56,7 +56,8 @@ void gm_record_loops(struct gm_recorder *recorder, size_t count)
 {
 	if (count == 0)
 		return;
-	/* Of one thread only, the first that was seen: what others do is no step of the program. */
+	/* For one thread only, the first one: iterations of other threads are not steps of the
+	 * program. */
 	const struct gm_code *outermost = recorder->frames[count - 1].code;
 	if (!recorder->main_code)
 		recorder->main_code = outermost->id;

@@ -1,7 +1,7 @@
 /*
- * What makes a log readable on another day: the libraries that were loaded, and the names of the
- * native addresses in its stacks. Names are looked up in batches, when the log is flushed for a
- * reader; the files are enough for it, so it works when the process is gone.
+ * Data that make a log readable later: the loaded libraries, and the names of the native addresses
+ * in its stacks. Names are looked up in batches, when the log is flushed for a reader. Only the
+ * files are needed, so it works when the process has ended.
  */
 #include "record/naming.h"
 
@@ -54,7 +54,7 @@ static struct gm_native_address *find(const struct gm_recorder *recorder, uint64
 	return known;
 }
 
-/* The functions of those that have not been asked for. */
+/* The functions of the addresses that were not looked up yet. */
 static void name_functions(
         struct gm_recorder *recorder, const uint64_t *addresses, size_t count, bool is_return)
 {
@@ -125,8 +125,8 @@ void gm_record_names(struct gm_recorder *recorder)
 	recorder->unnamed.count = 0;
 }
 
-/* What the simulated CUDA device says of the run, where there is one: read each time, the last
- * value wins. */
+/* The simulated CUDA device's counters for the run, if there is one: read each time, and the last
+ * value counts. */
 void gm_record_counters(struct gm_recorder *recorder)
 {
 	uint64_t address;

@@ -1,8 +1,8 @@
 /*
- * An out-of-memory error, as the allocator reports it just before it raises it:
+ * An out-of-memory error, as the allocator reports it just before raising it:
  * c10::reportOutOfMemoryToProfiler(int64_t size, size_t allocated, size_t reserved, Device). The
- * size is the block's, rounded. With it go the device's own figures, which no event tells: how much
- * it has, and how much of that was free.
+ * size is the block's, rounded. The device's own figures are added, because no event has them: its
+ * total memory, and how much of it was free.
  */
 #include "record/oom.h"
 
@@ -24,8 +24,7 @@ static void count(struct gm_recorder *recorder, const char *what, uint64_t numbe
 	gm_log_writer_counter(recorder->writer, name, value);
 }
 
-/* What is free can be asked of a simulated device only: a real one answers nobody but the program
- * itself. */
+/* Free memory is known only for a simulated device: a real one answers only the program itself. */
 static void device_figures(struct gm_recorder *recorder, int device, uint64_t event)
 {
 	struct gm_allocator_device own;

@@ -1,7 +1,7 @@
 /*
- * Where breakpoints go. The debugger need not read any symbol table for them: they are found in the
- * libraries' dynamic symbols, and looked for again each time that the dynamic linker tells of new
- * libraries.
+ * The addresses of breakpoints. The debugger need not read any symbol table for them: they are
+ * found in the libraries' dynamic symbols, and looked up again whenever the dynamic linker reports
+ * new libraries.
  */
 #include "record/probes.h"
 
@@ -19,7 +19,7 @@ enum {
 	R_STATE_OFFSET = 24,
 };
 
-/* Probes that stand at the entry of one function of one library. */
+/* Probes at the entry of one function of one library. */
 static const struct {
 	enum gm_record_probe probe;
 	bool for_cuda, for_cpu;
@@ -44,7 +44,7 @@ static const struct {
         {GM_PROBE_EXIT, true, true, "libc.so", "_exit", "_exit", NULL},
 };
 
-/* The CUDA runtime's functions, of whichever library answers them. */
+/* The CUDA runtime's functions, in the library that provides them. */
 static const struct {
 	enum gm_record_probe probe;
 	const char *symbol;
@@ -55,7 +55,7 @@ static const struct {
                 "cudaDeviceGetDefaultMemPool"}, /* the same allocator's first call */
 };
 
-/* The functions that make tensors. */
+/* The functions that create tensors. */
 static const struct {
 	enum gm_record_probe probe;
 	const char *symbol, *name;
@@ -107,8 +107,8 @@ static const struct gm_module *module_with_bias(struct gm_symbols *symbols, uint
 
 /*
  * The library whose cudaMalloc PyTorch calls: the first in load order that defines it, as the
- * dynamic linker decides (a preloaded stand-in comes before the real one). torch's own large
- * libraries are not searched: they import it.
+ * dynamic linker decides (a preloaded library comes before the real one). torch's own large
+ * libraries are not searched, because they import it.
  */
 static const struct gm_module *find_runtime(struct gm_recorder *recorder)
 {
@@ -153,8 +153,8 @@ static void find_runtime_probes(struct gm_recorder *recorder)
 	}
 }
 
-/* Where only CUDA's tensors are recorded, at libtorch_cuda's calls: a tensor of the CPU costs no
- * stop then. */
+/* If only CUDA tensors are recorded: at libtorch_cuda's calls, so that a tensor of the CPU costs no
+ * stop. */
 static bool find_tensor_probe(
         struct gm_recorder *recorder, const char *symbol, uint64_t *ret_address)
 {

@@ -1,5 +1,5 @@
-/* The tensor that a storage is resized for (torch/filling_tensor.h), at a breakpoint.
- * agent/resized.c does the same in the program. */
+/* The tensor for which a storage is resized (torch/filling_tensor.h), at a breakpoint.
+ * agent/resized.c does the same within the program. */
 #include "record/resized.h"
 
 #include "record/tensors.h"

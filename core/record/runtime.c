@@ -1,9 +1,9 @@
 /*
- * What the caching allocator gets from CUDA and releases.
+ * Memory that the caching allocator gets from CUDA and releases.
  *
- * cudaMalloc is seen at its entry (where the result goes, how much) and at its return (whether it
- * came, and where). Calls from elsewhere than the allocator's library are not the allocator's
- * segments.
+ * cudaMalloc has a breakpoint at its entry (where the result goes, the size) and one at its return
+ * (whether it succeeded, the address). Calls from outside the allocator's library are not the
+ * allocator's segments.
  */
 #include "record/runtime.h"
 
@@ -38,7 +38,7 @@ bool gm_record_cuda_malloc(struct gm_recorder *recorder, struct gm_moment *momen
 	};
 	for (size_t i = 0; i < recorder->calls.count; i++) {
 		if (recorder->calls.items[i].thread ==
-		        moment->thread) { /* one that never returned */
+		        moment->thread) { /* a call that never returned */
 			recorder->calls.items[i] = call;
 			return gm_record_add_site(recorder, GM_PROBE_CUDA_MALLOC_RETURN,
 			        return_address, "return of cudaMalloc");

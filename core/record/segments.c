@@ -1,6 +1,6 @@
 /*
- * Segments: what the caching allocator has got from CUDA. One that has just come is held until a
- * block tells its device and stream.
+ * Segments: memory that the caching allocator has got from CUDA. A new one is held until a block
+ * shows its device and stream.
  */
 #include "record/segments.h"
 

@@ -2,8 +2,8 @@
  * Call stacks of a stop, interned: a frame that was seen before costs one look-up.
  *
  * Backward of CUDA tensors runs on the autograd engine's own threads, which have no Python frames:
- * such an event borrows the stack of the one thread that waits in backward(), and is marked so.
- * Where several wait, nothing tells them apart and none is borrowed.
+ * such an event gets the stack of the one thread that waits in backward(), and is marked as
+ * borrowed. If several wait, they cannot be distinguished and none is borrowed.
  */
 #include "record/stacks.h"
 
@@ -157,7 +157,7 @@ void gm_record_stacks(struct gm_recorder *recorder, struct gm_moment *moment)
 		        gm_log_writer_native_stack(recorder->writer, recorder->addresses, count);
 		recorder->fed_addresses = recorder->addresses;
 		recorder->fed_address_count = count;
-		/* ids are given in order: a greater one is a stack not seen before */
+		/* ids are assigned in order: a greater one is a new stack */
 		if (moment->native_stack > recorder->last_native_stack) {
 			recorder->last_native_stack = moment->native_stack;
 			gm_record_see_addresses(recorder, recorder->addresses, count);

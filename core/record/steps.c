@@ -1,7 +1,7 @@
 /*
- * Which pass of the training loop an event belongs to, while it is recorded: the model's own
- * detector is fed with the frames that were just read, so that `gpumem until step=N` stops where
- * the model will say that pass N begins.
+ * The iteration of the training loop to which an event belongs, during the recording: the model's
+ * own detector gets the frames that were just read, so that `gpumem until step=N` stops where the
+ * model will say that iteration N begins.
  */
 #include "record/steps.h"
 
@@ -14,8 +14,7 @@
 _Static_assert(
         (int)GM_LOG_OP_FOR_ITER == (int)GM_OP_FOR_ITER, "the numbers are part of the format");
 
-/* Called by the detector for a stack it sees for the first time: the one of the event that is fed
- * now. */
+/* The detector calls this for a new stack, which is that of the current event. */
 static size_t current_frames(
         void *context, uint32_t stack, struct gm_step_frame *frames, size_t max)
 {

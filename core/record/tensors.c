@@ -1,10 +1,10 @@
 /*
- * Dtype, sizes and strides of the tensor that a block is allocated for: the arguments of the two
- * functions that make nearly every tensor with memory of its own (ATen/EmptyTensor.h). A breakpoint
+ * Dtype, sizes and strides of the tensor for which a block is allocated: the arguments of the two
+ * functions that create nearly every tensor with its own memory (ATen/EmptyTensor.h). A breakpoint
  * at the entry of each notes them for its thread. The allocator's report takes the note if that
- * call is still in progress and if the bytes that follow from its arguments are those that were
- * asked for. A storage that is resized has a note by resized.c; others (workspaces) stay unknown.
- * agent/tensors.c does the same in the program.
+ * call is still in progress and if the bytes that follow from its arguments are the requested ones.
+ * A resized storage has a note by resized.c; others (workspaces) stay unknown. agent/tensors.c does
+ * the same within the program.
  */
 #include "record/tensors.h"
 
@@ -40,12 +40,12 @@ static bool read_words(
 
 /*
  * TensorBase empty_generic(IntArrayRef size, Allocator *, DispatchKeySet, ScalarType,
- * optional<MemoryFormat>): the result is returned in memory, so its place comes first; an ArrayRef
- * is two words. The last argument, a byte and whether it is there, stands on the stack behind the
- * return address.
+ * optional<MemoryFormat>): the result is returned in memory, so its address is the first argument;
+ * an ArrayRef is two words. The last argument, a byte and a flag, is on the stack after the return
+ * address.
  *
  * TensorBase empty_strided_generic(IntArrayRef size, IntArrayRef stride, Allocator *,
- * DispatchKeySet, ScalarType): the last two stand on the stack.
+ * DispatchKeySet, ScalarType): the last two are on the stack.
  */
 void gm_record_note_tensor(
         struct gm_recorder *recorder, const struct gm_moment *moment, bool strided)
@@ -96,7 +96,7 @@ uint32_t gm_record_take_tensor(
 	        .strides = tensor->strided ? tensor->strides : NULL,
 	};
 	uint32_t id = gm_log_writer_tensor(recorder->writer, &made);
-	if (id == recorder->tensors.count + 1) /* ids are given in order */
+	if (id == recorder->tensors.count + 1) /* ids are assigned in order */
 		gm_array_push(&recorder->tensors, *tensor);
 	return id;
 }

@@ -22,7 +22,7 @@ static const struct gm_live_block *find_freed(
 	return block;
 }
 
-/* Of the tensor that the event's block is or was allocated for. */
+/* For the tensor for which the event's block is or was allocated. */
 static enum gm_truth judge_tensor(const struct subject *subject, const struct gm_clause *clause)
 {
 	const struct gm_live_block *block = subject->freed;
@@ -47,7 +47,7 @@ static bool python_frame(const void *context, size_t i, struct gm_condition_fram
 
 static const char *native_function(const void *context, size_t i)
 {
-	/* names are kept as they are asked for */
+	/* names are stored as they are looked up */
 	struct gm_recorder *recorder = (struct gm_recorder *)(uintptr_t)context;
 	if (i >= recorder->fed_address_count)
 		return NULL;
@@ -76,7 +76,7 @@ static enum gm_truth judge(const void *context, const struct gm_clause *clause)
 	case GM_FACT_NODE:
 	case GM_FACT_COLLECTIVE:
 		return judge_stacks(subject->recorder, clause);
-	default: /* what only a whole recording tells is refused as the condition is read */
+	default: /* conditions that need a whole recording are rejected when they are parsed */
 		return gm_compare_event(&subject->watched, clause);
 	}
 }

@@ -37,7 +37,7 @@ static void put_site(const struct gm_log *log, uint32_t stack, const char *befor
 	}
 }
 
-/* What tells whether an optimizer stepped. */
+/* The evidence for whether an optimizer stepped. */
 static const char *evidence_text(enum gm_scaled_evidence evidence)
 {
 	switch (evidence) {
@@ -204,7 +204,7 @@ static void put_gradient(
 	fputc(')', out);
 }
 
-/* In which parameter it came first, or why that is not known. */
+/* The parameter in which it was first, or why that is not known. */
 static void put_first(const struct gm_amp *amp, const struct gm_scaled_step *call, FILE *out)
 {
 	enum { GRADIENTS_SHOWN = 4 };
@@ -380,7 +380,7 @@ static void put_gradients(const struct gm_amp *amp, FILE *out)
 		        amp->gradient_count - LINES_SHOWN);
 }
 
-/* ---- the release of gradients ---- */
+/* --- the release of gradients ----------------------------------------------------------------- */
 
 static const struct gm_amp_step *step_at(const struct gm_amp *amp, uint32_t step)
 {

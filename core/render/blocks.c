@@ -122,7 +122,7 @@ static size_t index_of(const struct gm_model *model, const struct gm_block *bloc
 	return (size_t)(block - gm_model_block(model, 0));
 }
 
-/* tensors: with a column for what the recording tells of them; one for names where it has them. */
+/* `tensors`: with a column for the recording's tensors; and one for names if there are any. */
 static void put_block_cells(struct gm_table *table, const struct gm_model *model,
         const struct gm_driven *driven, const struct gm_block *block, bool tensors,
         const char *note)
@@ -174,7 +174,7 @@ static size_t shown(const struct gm_blocks *blocks, size_t count)
 	return blocks->top && blocks->top < count ? blocks->top : count;
 }
 
-/* What is not in the list, and why. */
+/* Blocks that are not in the list, and why. */
 static void put_rest(const struct gm_blocks *blocks, size_t first, FILE *out)
 {
 	char size[GM_SIZE_TEXT];
@@ -338,7 +338,7 @@ static void put_category(json_t *value, const struct gm_blocks *blocks, uint32_t
 	                gm_category_reason_text(gm_categories_reason(blocks->categories, block))));
 }
 
-/* What was allocated before the record is unknown too: the sums add up to `allocated`. */
+/* Blocks allocated before the recording are unknown too: the sums add up to `allocated`. */
 static json_t *category_sums(const struct gm_blocks *blocks)
 {
 	json_t *sums = json_object();

@@ -1,7 +1,7 @@
 /*
- * What changed between two moments of a process, by the sums of `blocks --by`: those of now beside
- * those of an earlier answer in a file. A file is hostile input: it may be of anything, and cut
- * anywhere.
+ * The changes between two moments of a process, by the sums of `blocks --by`: the current ones
+ * beside those of an earlier answer in a file. The file is hostile input: it may contain anything,
+ * and may be truncated anywhere.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static struct gm_error *read_groups(struct changes *changes, json_t *answer, con
 	return NULL;
 }
 
-/* Both sides' groups, equal keys put together, the greatest change first. */
+/* The groups of both sides, merged by key, with the greatest change first. */
 static struct gm_error *compare(struct changes *changes, const struct gm_target_blocks *blocks,
         json_t *answer, const char *path)
 {

@@ -1,5 +1,4 @@
-/* The sentences of `why`: who made a block, by what it was released, and what kept it until then.
- */
+/* The sentences of `why`: what created a block, what released it, and what held it until then. */
 #include "render/cause.h"
 
 #include <stdio.h>
@@ -65,7 +64,7 @@ static void put_autograd(const struct gm_why *why, FILE *out)
 		fputs(" during the backward pass", out);
 }
 
-/* By what it was released: "`outputs` was rebound". */
+/* What released it: "`outputs` was rebound". */
 static void put_cause(const struct gm_why *why, FILE *out)
 {
 	const struct gm_cause *cause = &why->cause;
@@ -151,12 +150,12 @@ static void put_cause(const struct gm_why *why, FILE *out)
 	}
 }
 
-/* What had been made before it went. */
+/* The allocations before its release. */
 static void put_late(const struct gm_why *why, FILE *out)
 {
 	char size[GM_SIZE_TEXT];
-	/* What the graph kept went with something else: that one's successor is what it waited for.
-	 */
+	/* A tensor that the graph saved was released with another one: the successor of that one
+	 * replaces it. */
 	if (why->cause.kind == GM_CAUSE_AUTOGRAD_RELEASE) {
 		if (why->replacement_block == GM_NO_BLOCK)
 			return;
@@ -172,7 +171,7 @@ static void put_late(const struct gm_why *why, FILE *out)
 	}
 }
 
-/* By what it was released, and where. */
+/* What released it, and where. */
 static void put_release(const struct gm_why *why, FILE *out)
 {
 	if (why->cause.kind == GM_CAUSE_TEMPORARY)

@@ -23,7 +23,7 @@ static void put_named(const char *what, const struct gm_holder_step *step, FILE 
 	fprintf(out, "%s '%s' of %s", what, known(step->name, "?"), known(step->type, "object"));
 }
 
-/* `count`: of neighbours that are one line. */
+/* `count`: adjacent items that are one line. */
 static void put_item(const struct gm_holder_step *step, size_t count, FILE *out)
 {
 	if (step->index < 0)
@@ -110,7 +110,7 @@ static void put_variable(const struct gm_holder_step *step, FILE *out)
 	}
 }
 
-/* Parts of an object that something else is called by than by a name in quotes. */
+/* Parts of an object that are not shown as a name in quotes. */
 static void put_part(const struct gm_holder_step *step, FILE *out)
 {
 	const char *type = known(step->type, "object"), *of = known(step->of, "tensor");
@@ -236,8 +236,7 @@ char *gm_chain_text(const struct gm_holder *holder)
 	for (size_t i = holder->step_count; i-- > 0;) {
 		const struct gm_holder_step *step = &holder->steps[i];
 		bool in_graph = step->form == GM_STEP_GRAPH;
-		/* the graph is one thing, however many of its nodes are Python objects of their
-		 * own */
+		/* the graph is shown as one step, however many of its nodes are Python objects */
 		if (!gm_step_speaks(step) || (in_graph && before && before->form == step->form))
 			continue;
 		fputs(in_graph ? ", " : before ? ": " : "", out);

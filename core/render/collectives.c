@@ -14,7 +14,7 @@ static const char *dtype_name(uint32_t dtype)
 	return name ? name : "unknown";
 }
 
-/* What moves: the larger side of the call. */
+/* The size of the transfer: the larger side of the call. */
 static uint64_t bytes_of(const struct gm_log_collective *call)
 {
 	return call->send_bytes > call->receive_bytes ? call->send_bytes : call->receive_bytes;
@@ -260,7 +260,7 @@ struct gm_error *gm_render_collective_groups_json(
 	return gm_json_write(value, true, out);
 }
 
-/* Calls of one kind in one phase of a step, whatever their dtypes and groups. */
+/* Calls of one kind in one phase of a step, of any dtype and group. */
 static bool is_first_of_kind(const struct gm_collectives *collectives, size_t index)
 {
 	const struct gm_collective_group *group = &collectives->groups[index];

@@ -85,7 +85,7 @@ static struct gm_error *put_files(
 	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
 }
 
-/* The row that makes most of the odd file's distance. */
+/* The row with most of the outlier's difference. */
 static const struct gm_compared_row *odd_row(const struct gm_compare *compare)
 {
 	const struct gm_compared_table *table = &compare->tables[compare->table_count - 1];
@@ -126,7 +126,7 @@ static void put_odd(const struct gm_compare *compare, FILE *out)
 
 /* --- groups ----------------------------------------------------------------------------------- */
 
-/* The name of the file that has most; "several": more than one has. */
+/* The name of the file that has the most; "several" if more than one has it. */
 static const char *most_in(const struct gm_compare *compare, const struct gm_compared_row *row)
 {
 	const char *found = NULL;
@@ -217,7 +217,7 @@ static bool same_step(const struct gm_compared_step *a, const struct gm_compared
 	return a->peak == b->peak && a->kept == b->kept;
 }
 
-/* Steps of two files that differ; a stretch in which both repeat themselves is one line. */
+/* Steps of two files that differ; a range in which both repeat themselves is one line. */
 static struct gm_error *put_steps(
         const struct gm_compare *compare, const struct gm_style *style, FILE *out)
 {

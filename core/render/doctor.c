@@ -42,7 +42,7 @@ static char *libraries_text(const struct gm_doctor_check *check)
 	return NULL;
 }
 
-/* What was found of the machine. */
+/* The findings about the machine. */
 static char *machine_text(const struct gm_doctor_fact *fact)
 {
 	const char *text = fact->text ? fact->text : "";
@@ -89,7 +89,7 @@ static char *machine_text(const struct gm_doctor_fact *fact)
 	}
 }
 
-/* What was found of a process or core. */
+/* The findings about a process or core. */
 static char *process_text(const struct gm_doctor_fact *fact)
 {
 	const char *text = fact->text ? fact->text : "";

@@ -55,7 +55,7 @@ static void put_settings(const struct gm_estimate *estimate, FILE *out)
 	gm_put(out, "\n");
 }
 
-/* When it is there. */
+/* When it is live. */
 static const char *when(enum gm_estimate_term_kind kind, const struct gm_estimate *estimate)
 {
 	if (estimate->settings.inference)

@@ -130,7 +130,7 @@ static json_t *hooked_json(const struct gm_estimate_answer *answer)
 	        number(found->bytes));
 }
 
-/* Of the method that was asked for. */
+/* Of the requested method. */
 static enum gm_estimate_peak peak_of(const struct gm_estimate_answer *answer)
 {
 	const struct gm_estimate_simulated *found = &answer->simulated;

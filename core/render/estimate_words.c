@@ -1,4 +1,4 @@
-/* The formulas written out, and the names of everything in an estimate. */
+/* The formulas as text, and the names of everything in an estimate. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ const struct gm_estimate_formula_text *gm_estimate_formula_text(enum gm_estimate
 	return &formulas[formula];
 }
 
-/* A letter that is an operand, and no part of a word or number. */
+/* A letter that is an operand, not part of a word or number. */
 static const char *operand_at(const char *text, size_t at, const char *operands)
 {
 	const char *found = strchr(operands, text[at]);

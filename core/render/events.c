@@ -7,7 +7,7 @@
 #include "render/text.h"
 #include "ask/recording/place.h"
 
-/* Written as they come, not through a table: there may be millions. */
+/* Written one by one, not through a table: there may be millions. */
 struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t from, uint32_t to,
         bool stacks, const struct gm_style *style, FILE *out)
 {

@@ -1,7 +1,7 @@
 /*
- * Events as JSON, one a line. Millions of events have some thousand stacks: the text of a stack is
- * made once and kept. What an event is next to them comes from render/json.c, as where one event
- * alone is told.
+ * Events as JSON, one on each line. Millions of events have some thousand stacks, so the text of
+ * each stack is created once and cached. The rest of an event is written by render/json.c, as for a
+ * single event.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +10,13 @@
 #include "render/answers.h"
 #include "render/json.h"
 
-/* Of a recording whose stacks are all different no more than this is kept. */
+/* The most that is cached, for a recording whose stacks are all different. */
 enum { SLOTS = 1 << 14, MOST_BYTES = 64 << 20 };
 
 typedef json_t *stack_json(const struct gm_log *log, uint32_t stack);
 
-/* The texts of one kind of stacks, each in the slot that its number names; another one's makes
- * way. */
+/* The cached texts of one kind of stacks, each in the slot of its number; a new text replaces the
+ * old one. */
 struct texts {
 	stack_json *make;
 	size_t bytes;
@@ -35,7 +35,7 @@ static void forget(struct texts *texts)
 	texts->bytes = 0;
 }
 
-/* *ret_text: until the next call. */
+/* *ret_text is valid until the next call. */
 static struct gm_error *text_of(
         struct texts *texts, const struct gm_log *log, uint32_t stack, const char **ret_text)
 {
@@ -69,7 +69,7 @@ static void destroy(struct writer **writer)
 	free(*writer);
 }
 
-/* The same text as that of gm_json_event(); nothing where memory ends before it is whole. */
+/* The same text as that of gm_json_event(); nothing if memory runs out. */
 static struct gm_error *write_event(
         struct writer *writer, const struct gm_model *model, uint32_t number, FILE *out)
 {
@@ -82,7 +82,7 @@ static struct gm_error *write_event(
 	gm_try(text_of(&writer->python, log, event.python_stack, &python));
 	gm_try(gm_json_text(gm_json_forward_stack(model, number), JSON_COMPACT, &forward));
 	gm_try(text_of(&writer->native, log, event.native_stack, &native));
-	/* without the brace at its end */
+	/* without the closing brace */
 	fwrite(head, 1, strlen(head) - 1, out);
 	fprintf(out, ",\"python\":%s", python);
 	if (strcmp(forward, "[]") != 0)

@@ -77,8 +77,8 @@ static void put_device(
 		gm_put(out, "    out of memory    %12" PRIu64 " times\n", device->ooms);
 }
 
-/* What the simulated device computed, and what it did not. A launch that is not counted came from
- * an older recorder. */
+/* The launches that the simulated device computed and did not compute. Launches that are not
+ * counted are from an older recorder. */
 static void put_simulated(FILE *out, const struct gm_info *info)
 {
 	uint64_t without = info->kernels_not_computed;

@@ -95,7 +95,7 @@ const char *gm_json_device_type(uint8_t type)
 	                                        : "other";
 }
 
-/* The ranges that the program has named, outermost first. */
+/* The program's named ranges, outermost first. */
 static json_t *ranges(const struct gm_model *model, uint32_t number)
 {
 	enum { MOST = 64 };
@@ -107,7 +107,7 @@ static json_t *ranges(const struct gm_model *model, uint32_t number)
 	return array;
 }
 
-/* Where the forward pass was, of an event of backward: known in anomaly mode alone. */
+/* The forward stack of a backward event: known only in anomaly mode. */
 json_t *gm_json_forward_stack(const struct gm_model *model, uint32_t number)
 {
 	struct gm_forward_frame frame;
@@ -134,7 +134,7 @@ void gm_json_set_operator(json_t *value, const struct gm_log *log, uint32_t nati
 		json_object_set_new(value, "node", gm_json_string(name));
 }
 
-/* "name": of the event's block, the first one; null: it has none. */
+/* "name": that of the event's block, the first if it has several; null: it has none. */
 static void set_name(json_t *value, const struct gm_model *model, uint32_t block)
 {
 	struct gm_block_name first;
@@ -217,7 +217,7 @@ struct gm_error *gm_json_text(json_t *value, size_t flags, char **ret_text)
 {
 	char *text = NULL;
 	if (value && !gm_allocation_failed())
-		text = json_dumps(value, flags); /* whole: half of a value is none */
+		text = json_dumps(value, flags); /* complete: half a value is no value */
 	json_decref(value);
 	if (!text)
 		return &gm_error_no_memory;

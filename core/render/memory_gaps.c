@@ -1,4 +1,4 @@
-/* Where the blocks of a process or core do not add up to what its allocator counts. */
+/* The difference between the blocks of a process or core and its allocator's counters. */
 #include <inttypes.h>
 
 #include "base/put.h"

@@ -7,7 +7,7 @@
 #include "ask/recording/place.h"
 #include "render/json.h"
 
-enum { MAX_PARTS = 64 }; /* of an owner that is read from a file */
+enum { MAX_PARTS = 64 }; /* for an owner that is read from a file */
 
 static void put_static(const struct gm_native_part *part, FILE *out)
 {
@@ -26,7 +26,7 @@ static void put_bucket(const struct gm_native_part *part, FILE *out)
 	fprintf(out, " of DDP's bucket %" PRIu64, part->number);
 }
 
-/* The parts of stacks. */
+/* The parts of an owner on a stack. */
 static void put_stack(const struct gm_native_part *part, FILE *out)
 {
 	switch (part->form) {
@@ -145,7 +145,7 @@ char *gm_native_owner_text(const struct gm_native_owner *owner)
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-/* Operands of 0 are left out; numbers may be addresses, but a JSON integer has 64 bits here. */
+/* Operands of 0 are omitted; numbers may be addresses, but a JSON integer has 64 bits here. */
 json_t *gm_native_owner_json(const struct gm_native_owner *owner)
 {
 	json_t *parts = json_array();

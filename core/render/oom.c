@@ -18,7 +18,7 @@
 #include "ask/oom.h"
 #include "ask/oom/oom_facts.h"
 
-/* --- what all forms share --------------------------------------------------------------------- */
+/* --- common to all forms ---------------------------------------------------------------------- */
 
 static struct gm_error *put_lines(
         const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement, FILE *out)
@@ -67,7 +67,7 @@ static struct gm_error *put_verdict(
 	return put_lines(facts, judgement, out);
 }
 
-/* PyTorch's text names the segment, which is larger than a small request. */
+/* PyTorch's text has the size of the segment, which is larger than a small request. */
 static const char *segment_note(const struct gm_oom_facts *facts)
 {
 	if (!facts->rounded || strcmp(facts->platform, "MPS") == 0)
@@ -112,7 +112,7 @@ static json_t *remedies_json(
 	return remedies;
 }
 
-/* The contract's fields, of whatever the facts came from. */
+/* The documented fields, from any source of facts. */
 static json_t *facts_json(
         const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement)
 {
@@ -152,7 +152,7 @@ static json_t *facts_json(
 	return value;
 }
 
-/* --- messages of a text ----------------------------------------------------------------------- */
+/* --- messages in a text ----------------------------------------------------------------------- */
 
 struct gm_error *gm_render_oom_messages_text(const struct gm_oom_message *messages,
         const struct gm_oom_judgement *judgements, size_t count, const struct gm_style *style,
@@ -191,7 +191,7 @@ struct gm_error *gm_render_oom_messages_json(const struct gm_oom_message *messag
 	return gm_json_write(json_pack("{s:o}", "messages", all), true, out);
 }
 
-/* --- of a process, a core, a recording -------------------------------------------------------- */
+/* --- a process, a core, a recording ----------------------------------------------------------- */
 
 static const char *state_text(enum gm_oom_found found)
 {
@@ -251,7 +251,7 @@ static void put_counts(const struct gm_oom *oom, FILE *out)
 			        oom->ooms);
 		return;
 	}
-	/* a report that is in progress is counted already */
+	/* a report in progress is already counted */
 	uint64_t shown = oom->exceptions                      ? oom->exceptions
 	                 : oom->found == GM_OOM_FOUND_NOWHERE ? 0
 	                                                      : 1;
@@ -265,7 +265,7 @@ static void put_counts(const struct gm_oom *oom, FILE *out)
 	fputc('\n', out);
 }
 
-/* "global 'model' .blocks: parameters"; NULL: no memory. */
+/* "global 'model' .blocks: parameters"; NULL: out of memory. */
 static char *holder_text(const struct gm_oom_holder *holder)
 {
 	if (holder->smaller)
@@ -302,7 +302,7 @@ static struct gm_error *put_top(const struct gm_oom *oom, const struct gm_style 
 	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
 }
 
-/* The segments with most free bytes: what fragmentation looks like. */
+/* The segments with the most free bytes, which show fragmentation. */
 static void put_fragments(const struct gm_oom *oom, FILE *out)
 {
 	const struct gm_memory *memory = &oom->memory;

@@ -1,4 +1,4 @@
-/* What would have been enough at an out-of-memory error, in words. */
+/* The remedies of an out-of-memory error, in words. */
 #include "render/oom_verdict.h"
 #include "render/say.h"
 #include "ask/oom/oom_facts.h"

@@ -1,4 +1,4 @@
-/* The sentence of a verdict on an out-of-memory error, and of the arithmetic below it. */
+/* The sentence of a verdict on an out-of-memory error, and its arithmetic. */
 #include "render/oom_verdict.h"
 
 #include <inttypes.h>
@@ -47,8 +47,8 @@ static char *say_not_pytorch(const struct gm_oom_facts *facts, const struct gm_o
 static char *say_tensors(const struct gm_oom_facts *facts, const struct gm_oom_sums *sums)
 {
 	struct gm_said_sizes w = {0};
-	/* PyTorch's text counts what private pools keep among what is allocated, and does not tell
-	 * what of it is free */
+	/* PyTorch's text counts the memory of private pools as allocated, and does not say how much
+	 * of it is free */
 	char kept[96] = "";
 	if (!facts->rounded && gm_oom_or_zero(facts->private_pools) >= facts->needed / 2)
 		snprintf(kept, sizeof(kept), ", %s is free but kept for private pools",

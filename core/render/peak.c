@@ -40,7 +40,7 @@ static const char *category_name(int category)
 	return gm_category_name((enum gm_category)category);
 }
 
-/* "by phase: forward 1.20 GiB, init 300.00 MiB", biggest first. */
+/* "by phase: forward 1.20 GiB, init 300.00 MiB", largest first. */
 static void put_sums(
         const char *what, const uint64_t *sums, int count, const char *(*name)(int), FILE *out)
 {
@@ -62,8 +62,8 @@ static void put_sums(
 	fputc('\n', out);
 }
 
-/* "the peak of the optimizer's step: 315.2 MiB at #202 in step 3 (optimizer), 92.8 MiB lower" and
- * what a larger batch does to both */
+/* "the peak of the optimizer's step: 315.2 MiB at #202 in step 3 (optimizer), 92.8 MiB lower", and
+ * the effect of a larger batch on both */
 static void put_secondary_peak(
         const struct gm_blocks *blocks, const struct gm_secondary_peak *secondary, FILE *out)
 {

@@ -11,7 +11,7 @@
 #include "render/svg.h"
 #include "render/text.h"
 
-/* In pixels; of texts the most characters. */
+/* In pixels; for text, the maximum number of characters. */
 enum { MARGIN = 16, LINE = 20, SWATCH = 12, NAME = 80, FULL = 1024, GAP = 140 };
 
 /* Entries of a legend, row by row. */
@@ -28,7 +28,7 @@ static void put_text(double x, double y, const char *more, FILE *out)
 	gm_put(out, "%s>", more);
 }
 
-/* A swatch so high and its words; ours alone. */
+/* The height of a colour sample and its text; for our own legend only. */
 static void put_entry(struct legend *legend, const char *colour, int height, const char *words)
 {
 	double width = SWATCH + 5 + (double)strlen(words) * GM_PICTURE_CHARACTER + 10;
@@ -61,7 +61,7 @@ static bool is_drawn(const struct gm_picture *picture, int sum)
 	return false;
 }
 
-/* What the peak is made of, and the colours. */
+/* The parts of the peak, with their colours. */
 static void put_categories(const struct gm_picture *picture, struct legend *legend)
 {
 	put_begin_of_legend(legend, "legend", "at the peak");
@@ -113,11 +113,11 @@ static void put_facts(const struct gm_picture *picture, double y, FILE *out)
 	fputs("</text>\n", out);
 }
 
-/* The same as the page's banner, in one line. */
+/* The same as the page's banner, on one line. */
 static bool put_gaps(const struct gm_picture *picture, double y, FILE *out)
 {
 	const struct gm_info *info = &picture->info;
-	/* of a recording that is not closed the recorder mostly says why */
+	/* for a recording that is not closed, the recorder has usually reported why */
 	size_t more = info->gap_count ? info->gap_count : !info->closed;
 	if (!more)
 		return false;
@@ -142,7 +142,7 @@ static void put_name(const struct gm_picture *picture, FILE *out)
 	fputs("</text>\n", out);
 }
 
-/* Everything but the first and the last line, which need to know how high it became. */
+/* Everything except the first and the last line, which need the final height. */
 static double put_inside(const struct gm_picture *picture, FILE *out)
 {
 	double y = 26;

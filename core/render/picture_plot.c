@@ -25,7 +25,7 @@ const int gm_picture_order[GM_BUCKET_SUMS] = {
         GM_BUCKET_REST,
 };
 
-/* view/page/style.css has the same, and why they are these. */
+/* view/page/style.css has the same colours, with the reasons. */
 static const struct {
 	const char *words, *colour;
 } sums[GM_BUCKET_SUMS] = {
@@ -82,14 +82,14 @@ static double y_of(const struct gm_picture_plot *plot, uint64_t bytes)
 	return plot->top + BOTTOM * (1 - (double)bytes / (double)plot->bytes);
 }
 
-/* Where a column begins; that after the last one is the end of the recording. */
+/* The beginning of a column; that after the last one is the end of the recording. */
 static double column_x(const struct gm_picture_plot *plot, size_t column)
 {
 	uint64_t first = (uint64_t)column * plot->picture->columns.each;
 	return x_of(plot, (double)(first < plot->picture->events ? first : plot->picture->events));
 }
 
-/* The least round number of 1, 2 or 5 and zeros that is no less. */
+/* The smallest number of 1, 2 or 5 and zeros that is not smaller. */
 static double round_step(double least)
 {
 	double power = pow(10, floor(log10(least)));
@@ -151,7 +151,7 @@ static void draw_events(const struct gm_picture_plot *plot)
 
 /* --- areas ------------------------------------------------------------------------------------ */
 
-/* Along the columns' heights from left to right, from where the pen is. */
+/* Along the heights of the columns from left to right, from the current point. */
 static void trace(const struct gm_picture_plot *plot, const uint64_t *heights)
 {
 	size_t count = plot->picture->columns.count;
@@ -167,7 +167,7 @@ static void trace(const struct gm_picture_plot *plot, const uint64_t *heights)
 	gm_svg_number(column_x(plot, count), plot->out);
 }
 
-/* Along the lower edge, back to where the area began. */
+/* Along the lower edge, back to the beginning of the area. */
 static void trace_back(const struct gm_picture_plot *plot, const uint64_t *heights)
 {
 	size_t i = plot->picture->columns.count - 1;
@@ -202,7 +202,7 @@ static void put_sum_title(const struct gm_picture_plot *plot, int sum)
 	        gm_text_size(bytes, size), gm_text_grouped(bytes, exact));
 }
 
-/* `floor` and `below` have room for the columns; `below` is raised to the upper edge. */
+/* `floor` and `below` have one entry for each column; `below` is raised to the upper edge. */
 static void draw_area(const struct gm_picture_plot *plot, int sum, uint64_t *floor, uint64_t *below)
 {
 	const struct gm_buckets *columns = &plot->picture->columns;
@@ -228,7 +228,8 @@ static void draw_area(const struct gm_picture_plot *plot, int sum, uint64_t *flo
 static void draw_areas(const struct gm_picture_plot *plot)
 {
 	size_t count = plot->picture->columns.count;
-	uint64_t *heights = calloc(2 * count, sizeof(*heights)); /* NULL: noted, and said */
+	uint64_t *heights =
+	        calloc(2 * count, sizeof(*heights)); /* NULL: this was recorded, and is reported */
 	fputs("<g id=\"categories\">\n", plot->out);
 	for (int i = 0; heights && i < GM_BUCKET_SUMS; i++)
 		draw_area(plot, gm_picture_order[i], heights, heights + count);
@@ -253,7 +254,7 @@ static void draw_reserved(const struct gm_picture_plot *plot)
 
 /* --- steps and phases ------------------------------------------------------------------------- */
 
-/* Of the steps whose numbers have room beside each other the numbers and lines. */
+/* The lines and numbers of steps, for numbers that do not overlap. */
 static void draw_steps(const struct gm_picture_plot *plot)
 {
 	const struct gm_model *model = plot->picture->model;
@@ -292,7 +293,7 @@ static void put_phase(
 	        phase_colours[phase], gm_phase_name(phase));
 }
 
-/* The phase of each column's greatest moment. */
+/* The phase of each column's maximum. */
 static void draw_phases(struct gm_picture_plot *plot)
 {
 	const struct gm_buckets *columns = &plot->picture->columns;
@@ -316,7 +317,7 @@ static void draw_phases(struct gm_picture_plot *plot)
 
 /* --- marks ------------------------------------------------------------------------------------ */
 
-/* A text beside a line at x, on a ground of its own; left of it where there is no room. */
+/* A text at a line at x, on a background; on the left side if there is no space on the right. */
 static void put_label(const struct gm_picture_plot *plot, double x, double y, const char *colour,
         const char *text)
 {
@@ -333,7 +334,7 @@ static void put_label(const struct gm_picture_plot *plot, double x, double y, co
 	gm_put(plot->out, " fill=\"%s\" stroke=\"none\">%s</text>\n", colour, text);
 }
 
-/* One line for those of a column. */
+/* One line for all marks of a column. */
 static void draw_ooms(const struct gm_picture_plot *plot)
 {
 	const struct gm_buckets *columns = &plot->picture->columns;

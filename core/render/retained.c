@@ -13,7 +13,7 @@
 
 enum {
 	DEFAULT_DEPTH = 3,
-	DEFAULT_SHARE = 200, /* what is smaller than this part of all is shown as one */
+	DEFAULT_SHARE = 200, /* nodes smaller than this fraction are shown as one */
 	MOST_ROWS = 24,      /* of one group */
 	MAX_INDENT = 40,
 	MAX_ALSO = 2,
@@ -87,7 +87,8 @@ static void put_nodes(
 		bool always = level == 1 && (nodes[i].kind == GM_RETAINED_UNKNOWN ||
 		                                    nodes[i].kind == GM_RETAINED_GARBAGE);
 		if (nodes[i].kind == GM_RETAINED_UNKNOWN && rest > 0) {
-			put_rest(writing, rest, bytes, blocks, level); /* the unknown come last */
+			put_rest(writing, rest, bytes, blocks,
+			        level); /* the unknown ones come last */
 			rest = bytes = blocks = 0;
 		}
 		if (!always && i > 0 && (nodes[i].bytes < writing->min || i - rest >= MOST_ROWS)) {
@@ -223,7 +224,7 @@ static json_t *node_json(
 	return made;
 }
 
-/* Those of one kind, or (`not`) all but it; kind 0 is of variables, which no child is. */
+/* Those of one kind, or (`not`) all others; kind 0 is for variables, which are never children. */
 static json_t *nodes_json(const struct gm_retained_node *nodes, size_t count,
         const struct gm_retained_view *view, uint32_t level, enum gm_retained_kind only, bool not )
 {

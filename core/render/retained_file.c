@@ -1,6 +1,6 @@
 /*
- * An answer of `retained` in a file: its JSON, read back. A file is hostile input: it may be of
- * anything, and cut anywhere.
+ * Reads an answer of `retained` from a file with its JSON. The file is hostile input: it may
+ * contain anything, and may be truncated anywhere.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static char *read_text(struct reading *reading, json_t *object, const char *name
 	return copy;
 }
 
-/* What C++ holds: its name is a sentence about it, and not compared. */
+/* Holders in C++: the name is a description and is not compared. */
 static void read_native(struct reading *reading, json_t *from, struct gm_retained_name *name)
 {
 	json_t *native = json_object_get(from, "native");

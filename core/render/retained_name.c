@@ -108,7 +108,7 @@ static void put_name(const struct gm_retained_name *name, FILE *out)
 	case GM_NAME_NATIVE:
 		if (name->native)
 			gm_put_native_owner(name->native, out);
-		else /* of an answer that was saved without it */
+		else /* for an answer that was saved without it */
 			fprintf(out, "%s", own);
 		break;
 	case GM_NAME_PART:
@@ -118,7 +118,7 @@ static void put_name(const struct gm_retained_name *name, FILE *out)
 	}
 }
 
-/* What stands between two names that are shown as one. */
+/* The separator of two names that are shown as one. */
 static const char *between(enum gm_retained_form upper, enum gm_retained_form lower)
 {
 	switch (lower) {

@@ -68,7 +68,7 @@ void gm_put_steps_head(const struct gm_model *model, size_t index, const char *w
 		        plan->other_tasks == 1 ? "s" : "");
 }
 
-/* What the steps are iterations around: "a module's call, backward and the optimizer" */
+/* The definition of a step: "a module's call, backward and the optimizer" */
 static void put_work(unsigned work, FILE *out)
 {
 	static const struct {
@@ -98,7 +98,7 @@ static const char *rule_name(const struct gm_model *model)
 	return are_marked(model) ? "marked" : names[gm_model_step_plan(model)->rule];
 }
 
-/* How it was told what the steps are, as a sentence. */
+/* How the steps were recognized, as a sentence. */
 void gm_put_steps_reason(const struct gm_model *model, FILE *out)
 {
 	const struct gm_step_plan *plan = gm_model_step_plan(model);
@@ -169,7 +169,7 @@ static json_t *loop_json(const struct gm_model *model, const struct gm_step_loop
 	        "line", (int)loop->line, "function", gm_json_string(gm_log_string(log, code.name)));
 }
 
-/* All loops that have steps, those around them, and how they were told. */
+/* All loops with steps, the loops around them, and how they were recognized. */
 static void put_how(json_t *value, const struct gm_model *model)
 {
 	enum { AROUND_MAX = 16 };

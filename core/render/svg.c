@@ -29,7 +29,7 @@ void gm_svg_set(const char *name, double number, FILE *out)
 	fputc('"', out);
 }
 
-/* XML knows no such characters, not even as entities (XML 1.0, 2.2): U+FFFE and U+FFFF. */
+/* XML does not allow these characters, not even as entities (XML 1.0, 2.2): U+FFFE and U+FFFF. */
 static bool is_no_character(const char *bytes, size_t size)
 {
 	return size == 3 &&
@@ -66,7 +66,7 @@ size_t gm_svg_text(size_t most, FILE *out, const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
-	/* shown already: nothing in it acts */
+	/* printed as visible text already: it contains no control characters */
 	_cleanup_free_ char *text = gm_vput_string(format, args);
 	va_end(args);
 	size_t length = text ? strlen(text) : 0, written = 0;

@@ -46,7 +46,7 @@ const char *gm_text_device(uint8_t type, int16_t index, char buffer[GM_SIZE_TEXT
 }
 
 struct gm_table {
-	const char *heads[GM_TABLE_COLUMNS]; /* texts that stay */
+	const char *heads[GM_TABLE_COLUMNS]; /* texts that remain */
 	char alignment[GM_TABLE_COLUMNS];
 	bool headed;
 	size_t columns;
@@ -81,7 +81,7 @@ void gm_table_cell(struct gm_table *table, const char *format, ...)
 	}
 }
 
-/* Columns that a UTF-8 string takes: its bytes that are no continuation. */
+/* Columns that a UTF-8 string takes: its bytes without continuation bytes. */
 static int width_of(const char *text)
 {
 	int width = 0;

@@ -13,8 +13,8 @@
 
 enum { ROWS = 12, DEFAULT_WIDTH = 100 };
 
-/* One letter a phase, for the row below the plot, and its colour in the terminal's basic palette.
- */
+/* One letter for each phase, for the row below the plot, and its colour in the terminal's basic
+ * palette. */
 static const struct {
 	char letter;
 	int colour;
@@ -164,14 +164,15 @@ static void put_ratio(const struct gm_shape *shape, FILE *out)
 		gm_put(out, ", %.1f times the parameters", ratio);
 }
 
-/* An embedding is told by its operator; the output head, by standing first behind logits. */
+/* An embedding is recognized by its operator; the output head by being the first after the logits.
+ * */
 static const char *gradient_name(const struct gm_shapes *shapes, const struct gm_shape *shape)
 {
 	bool logits = false;
 	if (strncmp(shape->note, "embedding", 9) == 0)
 		return "embedding's gradient";
-	/* torch/csrc/autograd/input_buffer.cpp: what several users of a weight give back is added
-	 * up */
+	/* torch/csrc/autograd/input_buffer.cpp: gradients from several users of a weight are added
+	 * */
 	if (strncmp(shape->note, "add_", 4) == 0)
 		return "gradient of weights used twice (tied)";
 	for (size_t i = 0; i < shapes->count; i++)

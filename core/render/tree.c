@@ -8,7 +8,7 @@
 #include "ask/recording/driven.h"
 #include "ask/recording/place.h"
 
-/* Calls with less than this part of all bytes are shown as one. */
+/* Calls with less than this fraction of all bytes are shown as one. */
 enum { PART = 200, INDENT_MAX = 48 };
 
 static const char *kind_name(enum gm_tree_kind kind)
@@ -53,8 +53,8 @@ static void put_node_text(struct gm_table *table, const struct gm_tree_node *nod
 }
 
 /*
- * A call that passes all its bytes on to one other is shown with no figures of its own, and what it
- * calls is not indented: only where bytes part the tree grows to the right.
+ * A call that passes all its bytes to a single callee is shown without figures, and its callee is
+ * not indented: the tree grows to the right only where bytes divide.
  */
 static void put_children(const struct gm_tree *tree, uint32_t parent, unsigned depth, uint64_t all,
         struct gm_table *table)

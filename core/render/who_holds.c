@@ -81,7 +81,7 @@ static void free_texts(char **texts, size_t count)
 	free(texts);
 }
 
-/* By holder. NULL: no memory. */
+/* For each holder. NULL: out of memory. */
 static char **make_texts(const struct gm_holders_answer *answer)
 {
 	char **texts = calloc(answer->holder_count + 1, sizeof(*texts));
@@ -94,7 +94,7 @@ static char **make_texts(const struct gm_holders_answer *answer)
 	return texts;
 }
 
-/* How many holders read like this one; 0: one before it does. */
+/* The number of holders with the same text; 0: an earlier one counts. */
 static size_t alike(const struct gm_holders_answer *answer, char *const *texts, size_t index)
 {
 	size_t times = 0;
@@ -109,7 +109,7 @@ static size_t alike(const struct gm_holders_answer *answer, char *const *texts, 
 	return times;
 }
 
-/* Ways from this holder's root that no line tells. */
+/* Paths from this holder's root that no line shows. */
 static size_t other_ways(const struct gm_holders_answer *answer, const struct gm_holder *holder)
 {
 	size_t shown = 0;
@@ -192,7 +192,7 @@ struct gm_error *gm_render_who_holds(const struct gm_who_holds *result, bool all
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-/* Strings of the target may hold bytes that are no UTF-8: those become '?'. */
+/* Strings of the target may contain bytes that are not UTF-8: these become '?'. */
 static json_t *text(const char *string)
 {
 	if (!string)

@@ -163,8 +163,8 @@ static bool put_parameters(
 	return written;
 }
 
-/* "2 + 2 + 4/2 + 8/2 (parameters, gradients, masters, optimizer state)"; nothing where elements
- * differ in what they take. */
+/* "2 + 2 + 4/2 + 8/2 (parameters, gradients, masters, optimizer state)"; nothing if elements take
+ * different sizes. */
 static void put_paper(const struct gm_zero_sharding *sharding, FILE *out)
 {
 	const struct gm_zero_parameter *first = sharding->parameters;

@@ -13,7 +13,7 @@ struct side_by_side {
 	const struct gm_zero_model *model;
 	size_t processes, shown;
 	struct gm_table *table;
-	/* what the table uses until it is written */
+	/* memory that the table refers to until it is written */
 	char names[SHOWN][NAME_SIZE];
 	const char *heads[SHOWN + 2];
 	char alignment[SHOWN + 2];
@@ -80,7 +80,7 @@ static bool put_terms(struct side_by_side *side, const struct gm_style *style, F
 	return gm_table_finish(side->table, style, out);
 }
 
-/* The table of the causes begins with the first one. */
+/* The table of causes begins with the first one. */
 static bool differ(
         struct side_by_side *side, gm_zero_figure figure, enum gm_zero_part part, int number)
 {

@@ -3,7 +3,7 @@
 #include "render/zero_json.h"
 #include "render/zero_ranks.h"
 
-/* Of each process; null: it does not have the model. */
+/* For each process; null: it does not have the model. */
 static json_t *figures(const struct gm_zero_model *model, size_t processes, gm_zero_figure figure,
         enum gm_zero_part part, int number)
 {

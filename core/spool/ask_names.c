@@ -1,6 +1,6 @@
 /*
  * The reader's side of names (agent/format.h, enum gm_agent_names): waits until the program asks,
- * and writes what was read into extents of its own, as who packs does.
+ * reads the names, and writes them into new extents of the file, in the same way as packing does.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -136,7 +136,8 @@ static void begin(struct extent *extent, uint64_t sequence)
 	        (size_t)(gm_put_varint(payload, sequence) - payload));
 }
 
-/* What counts is written last: a reader finds the extent empty, or whole. */
+/* The size that makes it valid is written last: a reader finds the extent either empty or complete.
+ * */
 static struct gm_error *finish(struct gm_spool_asked *asked, struct extent *extent)
 {
 	uint32_t number = atomic_load(&asked->header->extents);
@@ -147,7 +148,7 @@ static struct gm_error *finish(struct gm_spool_asked *asked, struct extent *exte
 	        .kind = GM_AGENT_NAMES,
 	        .finished = 1};
 	off_t offset = GM_AGENT_HEADER_SIZE + (off_t)number * GM_AGENT_EXTENT_SIZE;
-	/* its last byte: the file is to have it as a whole */
+	/* its last byte: gives the file the full size */
 	if (pwrite(asked->fd, "", 1, offset + GM_AGENT_EXTENT_SIZE - 1) != 1 ||
 	        pwrite(asked->fd, extent->bytes + GM_AGENT_EXTENT_HEADER, extent->used,
 	                offset + GM_AGENT_EXTENT_HEADER) != (ssize_t)extent->used ||

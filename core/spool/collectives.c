@@ -1,5 +1,5 @@
-/* Collectives: what the agent noted of a call of NCCL. A call goes into the log when it is read, as
- * its time says where it belongs. */
+/* Collectives: the agent's records of NCCL calls. A call is added to the log when it is read; its
+ * time shows its position. */
 #include "spool/internal.h"
 #include "spool/replay_state.h"
 

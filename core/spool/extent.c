@@ -1,5 +1,5 @@
-/* An extent's records: as they are in the file, or unpacked from the chunk that the extent leads
- * to. */
+/* The records of an extent: directly from the file, or unpacked from the chunk that the extent
+ * refers to. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ struct gm_error *gm_spool_extent_size(
 	const struct gm_agent_extent_header *extent = gm_spool_extent_header(file, number);
 	uint32_t committed = atomic_load_explicit(&extent->committed, memory_order_acquire);
 	*ret_size = 0;
-	/* handed out and not begun; ring.c's; or read by way of others */
+	/* allocated but not begun; used by ring.c; or read through other extents */
 	if ((extent->magic == 0 && committed == 0) || extent->kind == GM_AGENT_CARRIED ||
 	        extent->kind == GM_AGENT_PACKED)
 		return NULL;
@@ -48,7 +48,8 @@ struct gm_error *gm_spool_extent_size(
 	return NULL;
 }
 
-/* Reads what an extent's packed_in leads to: room for GM_AGENT_EXTENT_SIZE. */
+/* Reads the chunk that an extent's packed_in refers to; the buffer has GM_AGENT_EXTENT_SIZE bytes.
+ * */
 static struct gm_error *read_chunk(const struct gm_spool_file *file, uint32_t number,
         uint32_t packed_in, struct gm_agent_packed *ret_chunk, uint8_t *ret_bytes)
 {
@@ -65,7 +66,7 @@ static struct gm_error *read_chunk(const struct gm_spool_file *file, uint32_t nu
 	return NULL;
 }
 
-/* Unpacks the records of an extent into `to`; there must be `size` of them. */
+/* Unpacks the records of an extent into `to`; their size must be `size`. */
 static struct gm_error *unpack(const struct gm_spool_file *file, uint32_t number,
         uint32_t packed_in, uint32_t size, uint8_t *to)
 {
@@ -101,8 +102,8 @@ struct gm_error *gm_spool_extent_read_on(const struct gm_spool_file *file, uint3
 	bool may = gm_spool_may_be_packed(file);
 	uint32_t packed_in =
 	        may ? atomic_load_explicit(&extent->packed_in, memory_order_acquire) : 0;
-	if (!packed_in) { /* else the pages are not there: on a tmpfs reading them would make some
-		           */
+	if (!packed_in) { /* otherwise the pages do not exist: on a tmpfs reading them would
+		             allocate some */
 		memcpy(memory + *size, records + *size, committed - *size);
 		atomic_thread_fence(memory_order_acquire);
 		packed_in = may ? atomic_load(&extent->packed_in) : 0;

@@ -1,9 +1,9 @@
 /*
- * Memory that PyTorch's allocator knows nothing of: what NCCL, cuBLAS and others get from CUDA,
- * pinned host memory. In the log it is blocks of devices of their own ("beside PyTorch", "pinned"),
- * so that PyTorch's sums stay PyTorch's; in a program without PyTorch it is the device's. Each
- * block has the library that asked for it: the innermost one of the native stack that is not CUDA's
- * own.
+ * Memory outside PyTorch's allocator: what NCCL, cuBLAS and others get from CUDA, and pinned host
+ * memory. In the log these are blocks of separate devices ("beside PyTorch", "pinned"), so that
+ * PyTorch's sums do not contain them; in a program without PyTorch they are blocks of the device.
+ * Each block has the library that requested it: the innermost one of the native stack that is not
+ * CUDA's own.
  */
 #include <stdio.h>
 #include <string.h>
@@ -62,7 +62,7 @@ void gm_spool_external_destroy(struct gm_spool_external *external)
 	free(external);
 }
 
-/* ---- who asked ------------------------------------------------------------------------------- */
+/* --- the requesting library ------------------------------------------------------------------- */
 
 static bool is_cudas(const char *name)
 {
@@ -181,7 +181,7 @@ unsigned gm_spool_external_event(struct gm_spool_external *external,
 	        from->action != GM_AGENT_ALLOC)
 		return 0;
 	unsigned written = 0;
-	if (block) { /* its release was not seen */
+	if (block) { /* its release was not recorded */
 		release(external, block, &event);
 		event = *given;
 		written += 2;

@@ -85,8 +85,8 @@ bool gm_spool_is_final(const char *path)
 }
 
 /*
- * What was packed leaves holes. On a tmpfs to read one through a mapping takes a page, and where
- * the disk is full the reader gets SIGBUS: zeros of our own are put there.
+ * Packing leaves holes. On a tmpfs, reading a hole through a mapping allocates a page, and if the
+ * disk is full the reader gets SIGBUS. So zero pages of our own are mapped there.
  */
 static void fill_holes(uint8_t *bytes, off_t size, int fd)
 {
@@ -97,13 +97,13 @@ static void fill_holes(uint8_t *bytes, off_t size, int fd)
 		off_t hole = lseek(fd, at, SEEK_HOLE);
 		if (hole < 0 || hole >= size)
 			return;
-		off_t data = lseek(fd, hole, SEEK_DATA); /* -1: there is no more */
+		off_t data = lseek(fd, hole, SEEK_DATA); /* -1: no more */
 		at = data < 0 || data > size ? size : data;
 		off_t from = (hole + GM_AGENT_PAGE - 1) / GM_AGENT_PAGE * GM_AGENT_PAGE;
 		if (from < at && mmap(bytes + from, (size_t)(at - from), PROT_READ,
 		                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
 		                         -1, 0) == MAP_FAILED)
-			return; /* then it is as the file system has it */
+			return; /* then the file system decides */
 	}
 }
 

@@ -7,7 +7,7 @@
 #include "base/size.h"
 #include "spool/internal.h"
 
-/* Why the file ends where it does, where that is worth telling. */
+/* The reason for the end of the file, if it should be reported. */
 static void note_end(const struct gm_spool_file *file, const struct gm_spool_options *options,
         struct gm_log_writer *log, uint64_t lost)
 {
@@ -65,7 +65,7 @@ static void note_end(const struct gm_spool_file *file, const struct gm_spool_opt
 		gm_log_writer_gap(log, text);
 }
 
-/* That the beginning was dropped, where it was. */
+/* Reports that the beginning was dropped, if it was. */
 static void note_beginning(const struct gm_spool_file *file, struct gm_log_writer *log)
 {
 	char text[320], number[GM_SIZE_GROUPED];

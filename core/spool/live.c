@@ -1,11 +1,11 @@
 /*
- * A file that grows, read on from where the last look ended: what came since is appended to a log
- * in memory. Each extent has two places, one up to which what is interned was taken in, and one up
- * to which events were replayed. What is read is a copy, until its extent is finished: the extent
- * may be packed under us.
+ * A growing file, read from the point that the last read reached: new records are appended to a log
+ * in memory. Each extent has two positions: one up to which interned records were read, and one up
+ * to which events were replayed. What is read is a copy until the extent is finished, because the
+ * extent may be packed meanwhile.
  *
- * Threads write at once, so an event's number may be there before a smaller one is: such are waited
- * for until the next look, and are taken as lost only if they are not there then.
+ * Threads write at the same time, so an event may exist before one with a smaller number does. The
+ * smaller one is waited for until the next read, and is taken as lost only if it is not there then.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,14 +19,14 @@
 #include "base/regular_file.h"
 #include "spool/replay_state.h"
 
-/* Address space for what comes; nothing of it is used before the file has grown there. */
+/* Reserved address space; none of it is used before the file has grown that far. */
 enum { GROWTH_SHIFT = 36 };
 
 struct live_extent {
 	struct gm_spool_cursor tables, events;
 	uint32_t number;
 	uint8_t *memory; /* its records; owned */
-	uint32_t size;   /* bytes of them that are there */
+	uint32_t size;   /* the number of bytes read */
 	bool finished;   /* no thread will write it any more */
 	bool decoded;    /* events.event is to be replayed */
 };
@@ -39,11 +39,11 @@ struct gm_spool_live {
 	struct gm_log_writer *writer;
 	struct gm_spool_tables tables;
 	struct gm_spool_replay *replay;
-	uint32_t seen; /* extents of the file that were begun, or are among those waited for */
-	GM_ARRAY(struct live_extent) extents; /* from which something may come yet */
-	uint64_t waited_for; /* the number of an event that was not there yet; 0: none */
+	uint32_t seen; /* extents of the file that were begun, or are waited for */
+	GM_ARRAY(struct live_extent) extents; /* from which records may still come */
+	uint64_t waited_for;                  /* the number of a missing event; 0: none */
 	bool nameless;
-	uint64_t sought, from, to; /* the number of an event, and which it is in the log */
+	uint64_t sought, from, to; /* the number of an event, and its number in the log */
 	bool found;
 };
 
@@ -88,7 +88,7 @@ bool gm_spool_live_found(const struct gm_spool_live *live, uint64_t *ret_from, u
 	return true;
 }
 
-/* ---- what came since ------------------------------------------------------------------------- */
+/* --- new records ------------------------------------------------------------------------------ */
 
 static struct gm_error *see_extents(struct gm_spool_live *live)
 {
@@ -104,7 +104,7 @@ static struct gm_error *see_extents(struct gm_spool_live *live)
 	return NULL;
 }
 
-/* Reads on in an extent. The copy stays where it is, as cursors stand in it. */
+/* Continues reading an extent. The copy stays at its address, because cursors point into it. */
 static struct gm_error *see_extent(struct gm_spool_live *live, struct live_extent *extent)
 {
 	const struct gm_agent_extent_header *header =
@@ -124,8 +124,8 @@ static struct gm_error *see_extent(struct gm_spool_live *live, struct live_exten
 	        &live->file, extent->number, extent->memory, &extent->size, &extent->finished);
 }
 
-/* How far each extent has come. What is interned may have come further: it is examined after the
- * events. */
+/* How far each extent was written. Interned records may have been written further: they are read
+ * after the events. */
 static struct gm_error *see_events(struct gm_spool_live *live)
 {
 	for (size_t i = 0; i < live->extents.count; i++) {
@@ -139,7 +139,7 @@ static struct gm_error *see_events(struct gm_spool_live *live)
 
 static struct gm_error *see_tables(struct gm_spool_live *live)
 {
-	/* those that were handed out meanwhile, too */
+	/* including those allocated meanwhile */
 	gm_try(see_extents(live));
 	for (size_t i = 0; i < live->extents.count; i++) {
 		struct live_extent *extent = &live->extents.items[i];
@@ -153,7 +153,7 @@ static struct gm_error *see_tables(struct gm_spool_live *live)
 	return NULL;
 }
 
-/* Those from which nothing will come any more. */
+/* Extents from which nothing will come any more. */
 static void forget_extents(struct gm_spool_live *live)
 {
 	size_t kept = 0;
@@ -170,7 +170,7 @@ static void forget_extents(struct gm_spool_live *live)
 	live->extents.count = kept;
 }
 
-/* The extent's next event, decoded; false: it has none yet. */
+/* The extent's next event, decoded; false: there is none yet. */
 static bool next_event(struct gm_spool_live *live, struct live_extent *extent)
 {
 	struct gm_spool_record record;
@@ -238,7 +238,7 @@ struct gm_error *gm_spool_live_update(struct gm_spool_live *live, bool *ret_ende
 	*ret_ended = false;
 	gm_try(see_extents(live));
 	if (!gm_spool_runs(&live->file.header)) {
-		*ret_ended = true; /* then it is read as a whole, with what its end tells */
+		*ret_ended = true; /* then it is read completely, with the data at its end */
 		return NULL;
 	}
 	gm_try(see_events(live));

@@ -1,6 +1,7 @@
 /*
- * Native addresses into names, from the files that the modules were loaded from; a file that is
- * another build by now, or gone, leaves its addresses without. The modules go into the log as well.
+ * Names for native addresses, from the files that the modules were loaded from. If a file is
+ * missing or is another build, its addresses have no names. The modules are added to the log as
+ * well.
  */
 #include <string.h>
 
@@ -51,7 +52,7 @@ static int by_address(const void *a, const void *b)
 	return ((*x)->address > (*y)->address) - ((*x)->address < (*y)->address);
 }
 
-/* Names the addresses of one module: `natives` lie in it. */
+/* Names the addresses of one module: `natives` are within it. */
 static struct gm_error *name_module(struct gm_spool_tables *tables, const struct module *module,
         struct gm_spool_native **natives, size_t count)
 {
@@ -65,7 +66,7 @@ static struct gm_error *name_module(struct gm_spool_tables *tables, const struct
 	struct gm_error *error = gm_symbols_name_in_file(module->path, module->record.build_id,
 	        module->record.build_id_size, offsets, count, names);
 	if (error) {
-		/* another build, or no file: addresses stay */
+		/* another build, or no file: addresses stay without names */
 		gm_error_destroy(error);
 		return NULL;
 	}

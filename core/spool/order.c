@@ -1,7 +1,7 @@
 /*
- * The one order of all threads' events. Within an extent numbers ascend; so the extents are merged,
- * each taken in when the order has come to its first event, so that only those of threads that ran
- * at once are open.
+ * Merges the events of all threads into one sequence. Within an extent numbers ascend. So the
+ * extents are merged, and each is opened when the sequence reaches its first event: only extents of
+ * threads that ran at the same time are open.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 struct open_extent {
 	struct gm_spool_extent extent;
-	struct gm_spool_cursor cursor; /* stands behind its next event, which is cursor.event */
+	struct gm_spool_cursor cursor; /* positioned after its next event, which is cursor.event */
 };
 
 struct first_event {
@@ -80,8 +80,8 @@ struct gm_error *gm_spool_read_tables(
 	return NULL;
 }
 
-/* Goes on to the next event from `beginning` on; passes and marks before it are handed on. False:
- * the extent's end. */
+/* Moves to the next event from `beginning` on, and passes on the iterations and marks before it.
+ * False: the end of the extent. */
 static bool advance(struct open_extent *extent, uint64_t beginning, struct gm_spool_replay *replay)
 {
 	struct gm_spool_record record;
@@ -137,7 +137,7 @@ struct open_extents {
 	size_t count, capacity;
 };
 
-/* The order has come to an extent's first event. */
+/* The sequence has reached an extent's first event. */
 static struct gm_error *begin(const struct gm_spool_file *file, uint32_t number,
         struct gm_spool_replay *replay, struct open_extents *open)
 {

@@ -1,10 +1,10 @@
 /*
- * Packs extents that no thread writes any more, in the file in which they are. Killed at any moment
- * nothing is lost: a chunk is written where nothing was, on the disk before the extent leads to it,
- * and the extent's own pages are released after that. No page that the program has mapped is
- * touched, but the extents' first ones, in words that are ours.
+ * Packs extents that no thread writes any more, within their file. If the process is killed at any
+ * moment, nothing is lost: a chunk is written where nothing was, and is on the disk before the
+ * extent refers to it; only then are the extent's own pages released. Of the pages that the program
+ * has mapped, only the first of each extent is changed, in words that belong to the reader.
  *
- * Readers need not know when: see gm_spool_extent.
+ * Readers need not know when this happens: see gm_spool_extent.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +18,8 @@
 #include "log/pack.h"
 #include "spool/internal.h"
 
-/* Where no recording has anything, to ask the file system whether it can: within what all of them
- * take. */
+/* An offset without data of any recording, to test whether the file system can do it; within the
+ * size of every file. */
 enum { BEYOND_SHIFT = 39 };
 
 struct gm_spool_packer {
@@ -29,10 +29,10 @@ struct gm_spool_packer {
 	struct gm_packer *zstd;
 	uint8_t *records;        /* of one extent */
 	GM_ARRAY(bool) done;     /* by extent: packed, or there is nothing to pack */
-	size_t from;             /* all before are done */
-	uint32_t into;           /* number of the extent that chunks go into, plus 1; 0: none yet */
+	size_t from;             /* all extents before are done */
+	uint32_t into;           /* number of the extent for chunks, plus 1; 0: none yet */
 	uint32_t used;           /* bytes of it */
-	uint64_t packed, gained; /* extents; bytes of the disk */
+	uint64_t packed, gained; /* counts: extents; bytes of the disk */
 };
 
 static off_t offset_of(uint32_t number)
@@ -60,8 +60,8 @@ void gm_spool_packer_close(struct gm_spool_packer *packer)
 	free(packer);
 }
 
-/* Whether there is something to do: the file is of this format, whole, no other process packs it,
- * its file system can. */
+/* Whether there is something to do: the file has this format and is complete, no other process
+ * packs it, and its file system can punch holes. */
 static bool fits(struct gm_spool_packer *packer)
 {
 	struct stat status;
@@ -106,8 +106,8 @@ struct gm_error *gm_spool_packer_open(const char *path, struct gm_spool_packer *
 	return error;
 }
 
-/* An extent of the file for chunks. What its bytes are nobody has touched: they take no room before
- * they are written. */
+/* Allocates an extent of the file for chunks. Nobody has touched its bytes, so they take no space
+ * before they are written. */
 static bool take_extent(struct gm_spool_packer *packer)
 {
 	uint32_t number = atomic_load(&packer->header->extents);
@@ -116,7 +116,7 @@ static bool take_extent(struct gm_spool_packer *packer)
 	const struct gm_agent_extent_header header = {
 	        .magic = GM_AGENT_EXTENT_MAGIC, .kind = GM_AGENT_PACKED, .finished = 1};
 	off_t offset = offset_of(number);
-	/* its last byte: the file is to have it as a whole */
+	/* its last byte: gives the file the full size */
 	if (pwrite(packer->fd, "", 1, offset + GM_AGENT_EXTENT_SIZE - 1) != 1 ||
 	        pwrite(packer->fd, &header, sizeof(header), offset) != (ssize_t)sizeof(header))
 		return false;
@@ -125,7 +125,7 @@ static bool take_extent(struct gm_spool_packer *packer)
 	return true;
 }
 
-/* The chunk, on the disk. False: the disk is full, most likely. */
+/* Writes the chunk to the disk. False: probably the disk is full. */
 static bool write_chunk(struct gm_spool_packer *packer, uint32_t number, uint32_t size,
         const uint8_t *packed, size_t packed_size)
 {
@@ -150,15 +150,15 @@ static void give_back(struct gm_spool_packer *packer, uint32_t number)
 		packer->gained += GM_AGENT_EXTENT_SIZE - GM_AGENT_PAGE;
 }
 
-/* Packs one extent; *ret_done: there is nothing left to do with it. False: no chunk can be
- * written. */
+/* Packs one extent; *ret_done: nothing is left to do with it. False: no chunk can be written. */
 static bool pack(struct gm_spool_packer *packer, uint32_t number,
         struct gm_agent_extent_header *extent, bool *ret_done)
 {
 	uint32_t size = atomic_load_explicit(&extent->committed, memory_order_acquire);
 	size_t packed_size;
 	*ret_done = true;
-	if (atomic_load(&extent->packed_in)) { /* who did it may have been killed before this */
+	if (atomic_load(&extent->packed_in)) { /* the process that did it may have been killed
+		                                  before this */
 		give_back(packer, number);
 		return true;
 	}
@@ -181,7 +181,7 @@ static bool pack(struct gm_spool_packer *packer, uint32_t number,
 	return true;
 }
 
-/* False: as above. */
+/* False: the same. */
 static bool look_at(struct gm_spool_packer *packer, uint32_t number, bool *ret_done)
 {
 	struct stat status;

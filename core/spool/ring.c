@@ -1,7 +1,7 @@
 /*
- * A recording that keeps the newest (agent/ring.h): its extents are used again while it is read, so
- * it is read from a copy that is one moment's, and what was alive at its beginning is worked out
- * from what was carried over and what is still there of the time before.
+ * A recording of limited size (agent/ring.h). Its extents are reused while it is read, so it is
+ * copied at one moment and read from the copy. The live blocks at its beginning are derived from
+ * the carried-over records and the remaining older extents.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct moment {
 	uint32_t turn, committed;
 };
 
-/* One extent as far as `most`; nothing where it was used again meanwhile. */
+/* Copies one extent up to `most`; nothing if it was reused meanwhile. */
 static void copy_extent(
         const struct gm_spool_file *file, uint8_t *to, uint32_t number, const struct moment *moment)
 {
@@ -41,7 +41,7 @@ static void copy_extent(
 		atomic_store(&copy->committed, committed);
 }
 
-/* Which one is carried over now: its extent and that one's turn, as extents are used again. */
+/* The current carried-over records: their extent and its turn, since extents are reused. */
 static uint64_t carried_now(const struct gm_spool_file *file)
 {
 	const struct gm_agent_file_header *header = (const void *)file->bytes;
@@ -52,7 +52,7 @@ static uint64_t carried_now(const struct gm_spool_file *file)
 	return (uint64_t)atomic_load(&extent_of(file->bytes, first - 1)->turn) << 32 | first;
 }
 
-/* What is carried over. */
+/* Reads the carried-over records. */
 static void copy_carried(const struct gm_spool_file *file, uint8_t *to)
 {
 	uint32_t count = 0;
@@ -63,8 +63,8 @@ static void copy_carried(const struct gm_spool_file *file, uint8_t *to)
 	}
 }
 
-/* False: the beginning went on meanwhile, and what is carried over now knows more than the extents
- * that were copied. */
+/* False: the beginning moved meanwhile, and the carried-over records are newer than the copied
+ * extents. */
 static bool copy_all(struct gm_spool_file *file, uint8_t *to, struct moment *moments)
 {
 	const uint64_t carried = carried_now(file);
@@ -79,7 +79,7 @@ static bool copy_all(struct gm_spool_file *file, uint8_t *to, struct moment *mom
 	for (uint32_t i = 0; i < file->extents; i++)
 		if (extent_of(file->bytes, i)->kind == GM_AGENT_EVENTS)
 			copy_extent(file, to, i, &moments[i]);
-	/* after those whose records came to them meanwhile */
+	/* after those whose records were added meanwhile */
 	for (uint32_t i = 0; i < file->extents; i++)
 		if (extent_of(file->bytes, i)->kind == GM_AGENT_KEPT)
 			copy_extent(file, to, i, NULL);
@@ -111,10 +111,10 @@ struct gm_error *gm_spool_ring_copy(struct gm_spool_file *file)
 	return NULL;
 }
 
-/* ---- what was alive at the beginning --------------------------------------------------------- */
+/* --- live blocks at the beginning ------------------------------------------------------------- */
 
 struct last_event {
-	uint64_t key[2]; /* address; what kind of memory */
+	uint64_t key[2]; /* address; kind of memory */
 	struct gm_spool_event event;
 	UT_hash_handle hh;
 };
@@ -140,7 +140,7 @@ static struct gm_error *put(struct last_event **all, const struct gm_spool_event
 		memcpy(known->key, key, sizeof(key));
 		HASH_ADD(hh, *all, key, sizeof(known->key), known);
 	}
-	/* the same event again may know more: the device of a segment */
+	/* the same event in another record may have more data: the device of a segment */
 	if (known->event.sequence <= event->sequence)
 		known->event = *event;
 	return NULL;
@@ -159,7 +159,7 @@ static struct gm_error *add_extent(
 			continue;
 		if (event->sequence >= beginning)
 			break;
-		/* whose a segment is its first block tells */
+		/* the owner of a segment follows from its first block */
 		if (segment.size && event->action == GM_AGENT_ALLOC &&
 		        event->address - segment.address < segment.size) {
 			segment.device = event->device;

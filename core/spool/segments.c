@@ -1,17 +1,17 @@
 /*
- * What PyTorch's allocator gets from CUDA and releases. The agent sees neither the device nor the
- * stream of a segment: both are those of the block for which it was got, which is the thread's next
- * event.
+ * Memory that PyTorch's allocator gets from CUDA and releases. The agent sees neither the device
+ * nor the stream of a segment: both are those of the block for which it was allocated, which is the
+ * thread's next event.
  *
- * An expandable segment is mapped in parts, one call a part (20 MiB; 2 MiB in the small pool) and
- * unmapped so. The allocator does that for one stretch at a time, and its own record has one event
- * for all of it: so has the log.
+ * An expandable segment is mapped in parts, with one call for each (20 MiB; 2 MiB in the small
+ * pool), and unmapped in the same way. The allocator does that for one range at a time, and its own
+ * trace has one event for the whole range. The log does the same.
  */
 #include "spool/segments.h"
 
 #include <stdlib.h>
 
-enum { CUT_MAX = 4096 }; /* segments, among which one is sought that holds an address */
+enum { CUT_MAX = 4096 }; /* the segments that are searched for an address */
 
 static struct live_segment *find(const struct gm_spool_replay *replay, uint64_t address)
 {
@@ -43,8 +43,8 @@ void gm_spool_write_held(
 	if (!thread->holds)
 		return;
 	thread->holds = false;
-	/* a block of an expandable segment may begin in what had been mapped before, and reach into
-	 * what was mapped for it */
+	/* a block of an expandable segment may begin in memory that was mapped before, and extend
+	 * into the memory mapped for it */
 	if (next && next->device_type == CUDA && next->action == GM_ALLOC &&
 	        next->address < event->address + event->size &&
 	        event->address < next->address + next->size) {
@@ -82,7 +82,7 @@ void gm_spool_segment_alloc(
 	gm_spool_write_held(replay, thread, NULL);
 	*held = *event;
 	thread->holds = true;
-	if (from->device >= 0) { /* it is known already */
+	if (from->device >= 0) { /* it is already known */
 		held->device = from->device;
 		gm_spool_write_held(replay, thread, NULL);
 	}
@@ -92,7 +92,7 @@ void gm_spool_segment_free(struct gm_spool_replay *replay, struct gm_event *even
 {
 	struct live_segment *segment = find(replay, event->address);
 	if (!segment)
-		return; /* not one of the allocator's */
+		return; /* not a segment of the allocator */
 	struct counters *counters = &replay->counters[segment->device];
 	uint64_t size = event->action == GM_SEGMENT_UNMAP ? event->size : segment->size;
 	counters->reserved -= counters->reserved >= size ? size : counters->reserved;
@@ -111,8 +111,8 @@ void gm_spool_segment_free(struct gm_spool_replay *replay, struct gm_event *even
 	gm_spool_write(replay, event);
 }
 
-/* A stretch that was there when recording began is one; what is released of it becomes a part of
- * its own. */
+/* A range that existed when recording began is one segment; when part of it is released, that part
+ * becomes a separate segment. */
 static struct live_segment *split_off(struct gm_spool_replay *replay, const struct gm_event *event)
 {
 	struct live_segment *whole = find(replay, event->address), *next;

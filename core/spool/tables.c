@@ -1,7 +1,7 @@
 /*
- * What is interned in the agent's file, and its way into the log: each thing is written there when
- * the first event needs it. A stack of the file is its innermost frame and the stack below; the log
- * has whole ones.
+ * Interned records of the agent's file, and their translation into the log: each is written there
+ * when the first event needs it. A stack of the file is its innermost frame and the stack below;
+ * the log has complete stacks.
  */
 #include "cpython/decode/recorded.h"
 #include "spool/internal.h"
@@ -37,7 +37,7 @@ static bool reserve(struct gm_spool_tables *tables, unsigned kind, uint32_t id)
 	return true;
 }
 
-/* A copy that stays while the tables do; NULL: no memory. */
+/* A copy that is valid as long as the tables; NULL: out of memory. */
 static const uint8_t *keep(struct gm_spool_tables *tables, struct gm_bytes bytes)
 {
 	enum { AREA = 1 << 16 };
@@ -60,7 +60,7 @@ static const uint8_t *keep(struct gm_spool_tables *tables, struct gm_bytes bytes
 bool gm_spool_tables_add(
         struct gm_spool_tables *tables, const struct gm_spool_record *record, size_t file_size)
 {
-	/* No id is greater than the number of records there can be. */
+	/* An id cannot be greater than the possible number of records. */
 	if (record->id == 0 || record->id > file_size / 3 || record->id > UINT32_MAX / 4 ||
 	        !reserve(tables, KIND(record->kind), record->id))
 		return false;
@@ -130,7 +130,7 @@ static struct gm_error *decode_code(
         struct gm_spool_tables *tables, struct gm_cursor *in, const struct gm_code **ret)
 {
 	size_t size = (size_t)(in->end - in->at);
-	/* A string takes at least a byte of the payload, which becomes one of the NUL. */
+	/* Each string takes at least one byte of the payload, which is where its NUL goes. */
 	_cleanup_free_ char *text = malloc(2 * size + 16);
 	_cleanup_free_ const char **strings = calloc(2 * size + 16, sizeof(*strings));
 	_cleanup_free_ uint8_t *kinds = malloc(size + 16);
@@ -221,7 +221,7 @@ bool gm_spool_python_node(
 	ret->parent = gm_get_u32(&in);
 	ret->code = gm_get_u32(&in);
 	ret->offset = gm_get_u32(&in);
-	/* a stack is made after the one below it: no ring */
+	/* a stack is written after the one below it, so there is no cycle */
 	return !in.bad && ret->parent < id;
 }
 
@@ -294,8 +294,8 @@ uint32_t gm_spool_native_stack(struct gm_spool_tables *tables, uint32_t id)
 	size_t count = 0;
 	do {
 		addresses[count++] = node.pc;
-		/* Hooks see the address to which the reported function returns: all are return
-		 * addresses. */
+		/* Hooks see the return address of the reported function: all are return addresses.
+		 * */
 		see_address(tables, node.pc, true);
 	} while (count < GM_LOG_STACK_MAX && native_node(tables, node.parent, &node));
 	*written = gm_log_writer_native_stack(tables->log, addresses, count) + 1;
@@ -351,7 +351,8 @@ uint32_t gm_spool_tensor(struct gm_spool_tables *tables, uint32_t id)
 			return 0;
 		uint32_t parent = gm_get_u32(&in);
 		values[count++] = gm_get_varint(&in);
-		if (in.bad || parent >= at) /* what is below was made before: no ring */
+		if (in.bad ||
+		        parent >= at) /* the stack below was written before, so there is no cycle */
 			return 0;
 		at = parent;
 	}

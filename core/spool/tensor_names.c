@@ -1,4 +1,4 @@
-/* What tensors were called, from extents of names into the log. */
+/* Names of tensors, from extents of names into the log. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 
 enum { NAMES_MAX = 1 << 20 };
 
-/* Readings are few, and mostly in their order already. */
+/* There are few readings, and they are usually in order already. */
 static bool insert(struct gm_spool_named_list *list, const struct gm_spool_named *named)
 {
 	if (!gm_array_push(&list->items, *named))

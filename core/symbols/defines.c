@@ -1,9 +1,10 @@
 /*
  * Whether a file defines a function, by the name that a user types to a debugger. Such names are
- * less than linkage names: without arguments and template arguments, and maybe without namespaces.
+ * shorter than linkage names: without arguments and template arguments, and perhaps without
+ * namespaces.
  *
- * A C++ linkage name has each identifier with its length before it ("10all_reduce"). So only the
- * few names with that text in them are demangled: the tables of PyTorch have half a million.
+ * A C++ linkage name has each identifier after its length ("10all_reduce"). So only the few names
+ * that contain this text are demangled: PyTorch's tables have half a million.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 
 enum { NAME_MAX_LENGTH = 1000 };
 
-/* A name without template arguments, up to the arguments. `to` has room for all of `from`. */
+/* A name without template arguments, up to the arguments. `to` is as large as `from`. */
 static void plain_name(const char *from, char *to)
 {
 	int depth = 0;
@@ -41,8 +42,8 @@ static void plain_name(const char *from, char *to)
 	*to = '\0';
 }
 
-/* A demangled function "ns::(anonymous namespace)::Class<int>::name<float>(int)", of a template
- * with its result before it, against "Class::name". */
+/* Compares a demangled function "ns::(anonymous namespace)::Class<int>::name<float>(int)", which
+ * begins with its result type if it is a template, with "Class::name". */
 static bool is_called(const char *demangled, const char *wanted)
 {
 	_cleanup_free_ char *plain = malloc(strlen(demangled) + 1);

@@ -103,8 +103,8 @@ static struct gm_error *open_elf(Elf *elf, const char *path, struct gm_elf *file
 	return NULL;
 }
 
-/* Not by libelf's own mapping: the file may become shorter at any moment, and is then no end of
- * ours. No descriptor stays open for it in the debugger. */
+/* Not with libelf's own mapping: the file may become shorter at any moment, which must not end this
+ * process. No descriptor stays open for it in the debugger. */
 static struct gm_error *map_file(struct gm_elf *file)
 {
 	_cleanup_close_ int fd = gm_regular_file_open(file->path);
@@ -131,7 +131,7 @@ struct gm_error *gm_elf_open(const char *path, struct gm_elf **ret_file)
 	struct gm_error *error = map_file(file);
 	if (!error) {
 		gm_allocation_watch();
-		/* it is only read: libelf takes what it maps by itself in the same way */
+		/* it is only read: libelf uses its own mappings in the same way */
 		Elf *elf = elf_memory((char *)(uintptr_t)file->mapped, file->mapped_size);
 		error = open_elf(elf, path, file);
 		gm_allocation_watched();

@@ -136,7 +136,7 @@ static bool run(struct machine *machine, const Dwarf_Op *op)
 	case DW_OP_const4s:
 	case DW_OP_const8s:
 	case DW_OP_consts:
-		return push(machine, op->number); /* libdw has extended the sign */
+		return push(machine, op->number); /* libdw has sign-extended it */
 	case DW_OP_nop:
 		return true;
 	default:

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* How rare a byte is in mangled names, roughly: capitals and the end of a string, then digits. */
+/* Roughly how rare a byte is in mangled names: capitals and the end of a string, then digits. */
 static unsigned rarity(char byte)
 {
 	if (byte >= 'A' && byte <= 'Z')
@@ -15,7 +15,7 @@ static unsigned rarity(char byte)
 	return byte == 0 || strchr("jqxz", byte) ? 3 : 0;
 }
 
-/* The rarest byte, but not the one at `other`. */
+/* The rarest byte except the one at `other`. */
 static size_t rarest(const char *wanted, size_t length, size_t other)
 {
 	size_t best = other == 0 && length > 1 ? 1 : 0;

@@ -1,8 +1,8 @@
 /*
- * Where a library calls a function of another one: the entry of its procedure linkage table
- * (System V ABI, AMD64 supplement, "Procedure Linkage Table"). An entry jumps to the address in a
- * word of the library's data, which a relocation names; so it is found by that relocation, and is
- * believed only where its instruction jumps through that word.
+ * Where a library calls a function of another one: the entry of its procedure linkage table (System
+ * V ABI, AMD64 supplement, "Procedure Linkage Table"). An entry jumps to the address in a word of
+ * the library's data, for which there is a relocation. The entry is found by that relocation, and
+ * accepted only if its instruction jumps through that word.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 enum { ENTRY_STEP = 8 }; /* .plt.got has entries of 8 bytes, the others of 16 */
 
-/* The word of a jump `jmp *offset(%rip)` at an address in the file; UINT64_MAX: it is none. */
+/* The word of a jump `jmp *offset(%rip)` at an address in the file; UINT64_MAX: it is not one. */
 static uint64_t word_of_jump(const uint8_t *code, size_t size, uint64_t address)
 {
 	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};

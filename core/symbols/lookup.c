@@ -1,8 +1,8 @@
 /*
- * From a symbol's name to its address. .dynsym is asked through the GNU hash table, as the dynamic
- * linker does it; .symtab, which is not sorted and has hundreds of thousands of entries in torch's
- * libraries, is never indexed: the name is searched in its strings first, then the entries for the
- * offsets found.
+ * From a symbol's name to its address. .dynsym is searched through the GNU hash table, as the
+ * dynamic linker does it. .symtab, which is not sorted and has hundreds of thousands of entries in
+ * torch's libraries, is never indexed: the name is searched in its strings first, then the entries
+ * for the offsets that were found.
  */
 #include <string.h>
 
@@ -31,7 +31,7 @@ static bool name_is(const struct gm_symbol_table *table, uint32_t offset, const 
 	return offset < table->strings_size && strcmp(table->strings + offset, name) == 0;
 }
 
-/* Not the default of its versions ("memcpy@GLIBC_2.2.5"): taken only where there is no other. */
+/* Not the default version ("memcpy@GLIBC_2.2.5"): used only if there is no other. */
 static bool is_hidden_version(const struct gm_symbol_table *table, size_t index)
 {
 	if (!table->versions)
@@ -42,8 +42,8 @@ static bool is_hidden_version(const struct gm_symbol_table *table, size_t index)
 }
 
 /* Layout: glibc elf/dl-lookup.c and https://flapenguin.me/elf-dt-gnu-hash: four words, the Bloom
- * filter, the buckets, then one word a symbol with the hash in its upper 31 bits and the chain's
- * end in bit 0. */
+ * filter, the buckets, then one word for each symbol, with the hash in its upper 31 bits and the
+ * end of the chain in bit 0. */
 static bool lookup_hashed(const struct gm_elf *file, const char *name, Elf64_Sym *ret_symbol)
 {
 	const uint8_t *table = file->gnu_hash;
@@ -84,7 +84,7 @@ static bool lookup_hashed(const struct gm_elf *file, const char *name, Elf64_Sym
 	return found;
 }
 
-/* Where the name stands next, with its NUL, from an offset on; SIZE_MAX: nowhere. */
+/* The next occurrence of the name, with its NUL, from an offset on; SIZE_MAX: none. */
 static size_t find_string(const struct gm_symbol_table *table, const char *name, size_t from)
 {
 	size_t length = strlen(name) + 1;
@@ -110,7 +110,7 @@ static bool lookup_offset(const struct gm_symbol_table *table, size_t offset, El
 	return false;
 }
 
-/* Linkers let a name be the tail of another, so it may stand at several offsets. */
+/* Linkers let a name be the end of another, so it may be at several offsets. */
 static bool lookup_linear(
         const struct gm_symbol_table *table, const char *name, Elf64_Sym *ret_symbol)
 {
@@ -163,7 +163,7 @@ bool gm_symbols_lookup(struct gm_symbols *symbols, const struct gm_module *modul
 bool gm_symbols_lookup_any(struct gm_symbols *symbols, const char *linkage_name,
         uint64_t *ret_address, const struct gm_module **ret_module)
 {
-	/* All the cheap tables first. */
+	/* All the fast tables first. */
 	for (int full = 0; full <= 1; full++) {
 		for (size_t i = 0; i < symbols->count; i++) {
 			const struct gm_module *module = &symbols->modules[i];

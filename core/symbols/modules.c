@@ -1,7 +1,7 @@
 /*
  * The modules of an image: which ELF files are mapped and where. Found from the mappings and the
- * ELF header in the image's own memory, so that no file is opened for it: a process has hundreds of
- * libraries and a question needs a handful.
+ * ELF header in the image's own memory, so that no file must be opened: a process has hundreds of
+ * libraries, and a question needs a few.
  */
 #include <limits.h>
 #include <string.h>
@@ -14,12 +14,12 @@
 #include "symbols/internal.h"
 
 enum {
-	HEADER_SIZE = 4096, /* ELF header, program headers and most often the build-id note */
+	HEADER_SIZE = 4096, /* ELF header, program headers and usually the build-id note */
 	NOTES_MAX = 4096,
 };
 static const uint64_t SPAN_MAX = UINT64_C(64) << 30;
 
-/* A mapping that may begin a module, and the first bytes there. */
+/* A mapping that may begin a module, and its first bytes. */
 struct candidate {
 	size_t mapping;
 	uint8_t header[HEADER_SIZE];
@@ -54,7 +54,7 @@ static void read_notes(struct gm_image *image, const uint8_t *header, const Elf6
 		find_build_id(notes, size, module);
 }
 
-/* Bias, extent and build-id from the ELF header in memory; false: no module begins there. */
+/* Bias, extent and build-id from the ELF header in memory; false: no module begins here. */
 static bool read_header(
         struct gm_image *image, const uint8_t *header, uint64_t start, struct gm_module *module)
 {
@@ -99,7 +99,7 @@ static bool read_header(
 	return true;
 }
 
-/* Code of the same file must be mapped within: a library that a program only looks at as data has
+/* Code of the same file must be mapped within it: a library that a program only reads as data has
  * none. */
 static bool has_code(const struct gm_mapping *mappings, size_t count, size_t first, uint64_t end)
 {
@@ -112,8 +112,8 @@ static bool has_code(const struct gm_mapping *mappings, size_t count, size_t fir
 	return false;
 }
 
-/* "libc10.so", also of one that was deleted or replaced on disk while it is mapped. The path says
- * so: the file's bytes are then had by the kernel's link alone (image/live.c). */
+/* "libc10.so", also for a file that was deleted or replaced while it is mapped. The path shows
+ * that; then the file's bytes are available only through the kernel's link (image/live.c). */
 static const char *base_name(struct gm_symbols *symbols, const char *path)
 {
 	static const char mark[] = " (deleted)";
@@ -127,7 +127,7 @@ static const char *base_name(struct gm_symbols *symbols, const char *path)
 	return gm_names_string(&symbols->names, name);
 }
 
-/* The module's slot: the one it had before, or a new one. False: no memory or no slot. */
+/* The module's slot: its previous one, or a new one. False: out of memory or slots. */
 static bool place_module(struct gm_symbols *symbols, struct gm_module *found,
         const struct gm_mapping *mapping, bool *ret_changed)
 {
@@ -343,7 +343,7 @@ struct gm_elf *gm_symbols_file(struct gm_symbols *symbols, const struct gm_modul
 	gm_error_destroy(gm_image_file_path(symbols->image, module->path, &path));
 	if (path)
 		gm_error_destroy(gm_elf_open(path, &file));
-	/* Replaced on disk since it was mapped: its tables would name wrong things. */
+	/* Replaced on disk since it was mapped: its tables would give wrong names. */
 	if (file && module->build_id_size > 0 &&
 	        (file->build_id_size != module->build_id_size ||
 	                memcmp(file->build_id, module->build_id, module->build_id_size) != 0)) {
@@ -361,10 +361,10 @@ struct gm_elf *gm_symbols_debug_file(struct gm_symbols *symbols, const struct gm
 		return state->debug;
 	state->debug_opened = true;
 	struct gm_elf *file = gm_symbols_file(symbols, module);
-	/* With the full table and DWARF in the file itself there is nothing more to be had. */
+	/* If the file itself has the full table and DWARF, a debug file adds nothing. */
 	if (!file || !file->path || (file->full.count > 0 && file->has_dwarf))
 		return NULL;
-	/* "/" as the target sees it: where the module's own path was found under it. */
+	/* "/" as the target sees it: the root under which the module's own path was found. */
 	_cleanup_free_ char *root = NULL;
 	gm_error_destroy(gm_image_file_path(symbols->image, "/", &root));
 	if (!root)

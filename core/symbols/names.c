@@ -10,7 +10,7 @@ char *__cxa_demangle(const char *name, char *buffer, size_t *length, int *status
 
 enum {
 	MANGLED_MAX = 64 << 10
-}; /* its recursion goes with the length; a damaged table must not end us */
+}; /* the depth of its recursion grows with the length; a damaged table must not end this process */
 
 char *gm_demangle(const char *linkage_name)
 {
@@ -43,8 +43,7 @@ const char *gm_names_string(struct gm_names *names, const char *text)
 bool gm_names_symbol(struct gm_names *names, const char *linkage_name,
         const char **ret_linkage_name, const char **ret_function)
 {
-	/* A separate debug file writes a symbol's version behind its name
-	 * ("qsort@@GLIBC_2.2.5"). */
+	/* A separate debug file has a symbol's version after its name ("qsort@@GLIBC_2.2.5"). */
 	char plain[256];
 	size_t length = strcspn(linkage_name, "@");
 	if (linkage_name[length] && length > 0 && length < sizeof(plain)) {

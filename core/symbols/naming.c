@@ -1,8 +1,7 @@
 /*
  * From addresses to names, many at once: the addresses are sorted, and each module's symbol table
- * is gone through once, comparing every symbol with the few addresses asked for. Nothing is
- * indexed: for the tables of torch's libraries that would cost more than all questions of a
- * session.
+ * is read once, comparing every symbol with the few addresses. Nothing is indexed: for the tables
+ * of torch's libraries an index would cost more than all questions of a session.
  */
 #include <string.h>
 
@@ -13,7 +12,7 @@
 #include "symbols/lines.h"
 #include "symbols/naming.h"
 
-/* Symbols without a size (assembly) reach to the next one, but no further than this. */
+/* Symbols without a size (assembly) extend to the next one, but no further than this. */
 enum { UNSIZED_MAX = 64 << 10 };
 
 /* --- one table -------------------------------------------------------------------------------- */
@@ -30,7 +29,8 @@ static size_t lower_bound(const struct gm_naming *requests, size_t count, uint64
 	return gm_partition_point(count, middle, requests[middle].address < address);
 }
 
-/* Of several symbols at one place a function before a label, a public name before a local one. */
+/* Of several symbols at one address, a function is preferred to a label, and a public name to a
+ * local one. */
 static int rank(const Elf64_Sym *symbol)
 {
 	unsigned type = ELF64_ST_TYPE(symbol->st_info), binding = ELF64_ST_BIND(symbol->st_info);
@@ -82,7 +82,7 @@ void gm_naming_in_file(const struct gm_elf *file, const struct gm_elf *debug,
 		return;
 	qsort(requests, count, sizeof(*requests), compare_addresses);
 	if (file && file->full.count > 0) {
-		name_in_table(&file->full, requests, count); /* has what .dynsym has, and more */
+		name_in_table(&file->full, requests, count); /* contains .dynsym, and more */
 		return;
 	}
 	if (debug && debug->full.count > 0)
@@ -93,7 +93,7 @@ void gm_naming_in_file(const struct gm_elf *file, const struct gm_elf *debug,
 
 /* --- an image's addresses --------------------------------------------------------------------- */
 
-/* A request of gm_symbols_name() and where its answer goes. */
+/* An address of gm_symbols_name(), and the index of its result. */
 struct place {
 	const struct gm_module *module;
 	size_t index;

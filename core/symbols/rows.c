@@ -10,7 +10,8 @@
 enum {
 	ROWS_FIRST = 4096,
 	ROWS_MAX =
-	        1 << 20, /* then the table starts again: a hostile stack must not eat the memory */
+	        1
+	        << 20, /* then the table starts again: a hostile stack must not use up the memory */
 	OPS_MAX = 256,
 };
 
@@ -75,8 +76,8 @@ static bool reserve(struct gm_rows *rows)
 
 /* --- from libdw's answers --------------------------------------------------------------------- */
 
-/* libdw gives a rule as a location: nothing (undefined, or same where ops is NULL), a register, or
- * an expression for an address, which ends in DW_OP_stack_value where it is the value itself. */
+/* libdw gives a rule as a location: nothing (undefined, or unchanged if ops is NULL), a register,
+ * or an expression for an address, which ends in DW_OP_stack_value if it is the value itself. */
 static bool take_rule(const Dwarf_Op *ops, size_t count, struct gm_rule *ret_rule)
 {
 	struct gm_rule rule = {.kind = ops ? GM_RULE_UNDEFINED : GM_RULE_SAME};
@@ -105,7 +106,7 @@ static bool take_rule(const Dwarf_Op *ops, size_t count, struct gm_rule *ret_rul
 	return true;
 }
 
-/* "CFA + offset" in memory, as nearly every register is saved. */
+/* "CFA + offset" in memory, which is how nearly every register is saved. */
 static bool plain_offset(const Dwarf_Op *ops, size_t count, int64_t *ret_offset)
 {
 	if (count == 0 || count > 2 || ops[0].atom != DW_OP_call_frame_cfa)
@@ -124,8 +125,7 @@ static bool plain_saved(Dwarf_Frame *frame, unsigned saved, int16_t *ret_saved)
 	if (dwarf_frame_register(frame, saved_registers[saved], memory, &ops, &count) != 0)
 		return false;
 	if (count == 0 && saved != GM_SAVED_RIP) {
-		*ret_saved =
-		        GM_SAVED_SAME; /* undefined ones too: their value is of no use to anyone */
+		*ret_saved = GM_SAVED_SAME; /* undefined ones too: nobody needs their value */
 		return true;
 	}
 	if (!plain_offset(ops, count, &offset) || offset <= INT16_MIN || offset > INT16_MAX)
@@ -134,7 +134,7 @@ static bool plain_saved(Dwarf_Frame *frame, unsigned saved, int16_t *ret_saved)
 	return true;
 }
 
-/* The stack pointer of the caller is the CFA, unless said otherwise. */
+/* The stack pointer of the caller is the CFA, unless a rule says otherwise. */
 static bool plain_stack_pointer(Dwarf_Frame *frame)
 {
 	Dwarf_Op memory[3], *ops;
@@ -188,7 +188,7 @@ static bool take_full(struct gm_rows *rows, Dwarf_Frame *frame, bool signal, str
 	        !take_rule(ops, count, &full.cfa) || full.cfa.kind < GM_RULE_MEMORY)
 		goto failed;
 	full.cfa.kind =
-	        GM_RULE_VALUE; /* the CFA is what the expression gives, not what lies there */
+	        GM_RULE_VALUE; /* the CFA is the result of the expression, not the memory at it */
 	for (int i = 0; i < GM_REGISTER_COUNT; i++) {
 		if (dwarf_frame_register(frame, i, memory, &ops, &count) != 0 ||
 		        !take_rule(ops, count, &full.rules[i]))

@@ -1,9 +1,9 @@
 /*
- * Native call stacks by call frame information, in the target's memory read from outside.
+ * Native call stacks by call frame information, with the target's memory read from outside.
  *
- * The hot path of a recorder: per frame one look-up in the table of rows and a few loads from a
- * window of the stack that was read in one system call. Frames whose code has no call frame
- * information (code made at run time) end the walk.
+ * This is the hot path of a recorder: for each frame one look-up in the table of rows and a few
+ * loads from a window of the stack that was read in one system call. Frames whose code has no call
+ * frame information (code generated at run time) end the walk.
  */
 #include <string.h>
 
@@ -42,8 +42,8 @@ static bool step_plain(
 	static const uint8_t saved_registers[GM_SAVED_COUNT] = {
 	        GM_RIP, GM_RBX, GM_RBP, GM_R12, GM_R13, GM_R14, GM_R15};
 	uint64_t cfa = registers->value[row->cfa_register] + (uint64_t)(int64_t)row->offset;
-	/* A caller's frame is above: anything else is a damaged stack and could go round for
-	 * ever. */
+	/* A caller's frame is above: otherwise the stack is damaged and the walk could be endless.
+	 * */
 	if (cfa <= registers->value[GM_RSP])
 		return false;
 	for (unsigned i = 0; i < GM_SAVED_COUNT; i++) {
@@ -86,7 +86,7 @@ static bool step_full(
 	if (!gm_expression_evaluate(
 	            row->cfa.ops, row->cfa.op_count, &before, 0, load, window, &cfa))
 		return false;
-	/* A signal's frame may lie on another stack than what it interrupted. */
+	/* A signal's frame may be on another stack than the frame that it interrupted. */
 	if (!row->signal && cfa <= before.value[GM_RSP])
 		return false;
 	for (unsigned i = 0; i < GM_REGISTER_COUNT; i++) {
@@ -107,15 +107,15 @@ static const struct gm_row *add_row(struct gm_symbols *symbols, uint64_t address
 	        &symbols->rows, address, file ? gm_elf_cfi(file) : NULL, module ? module->bias : 0);
 }
 
-/* What call frame information says of an address; NULL: no memory. */
+/* The call frame information of an address; NULL: out of memory. */
 static const struct gm_row *find_row(struct gm_symbols *symbols, uint64_t address)
 {
 	const struct gm_row *row = gm_rows_find(&symbols->rows, address);
 	return row ? row : add_row(symbols, address);
 }
 
-/* From a frame to its caller. `ret_exact`: the caller was interrupted, its address is no return
- * address. */
+/* From a frame to its caller. `ret_exact`: the caller was interrupted, so its address is not a
+ * return address. */
 static bool step(struct gm_symbols *symbols, const struct gm_row *row,
         struct gm_registers *registers, struct window *window, bool *ret_exact)
 {
@@ -134,8 +134,8 @@ size_t gm_symbols_unwind_frames(struct gm_symbols *symbols, const struct gm_regi
 	struct window window;
 	window.image = symbols->image;
 	window.size = window.start = 0;
-	/* The innermost address is where the thread stands. Return addresses are looked up one byte
-	 * before: after a call that never returns, they lie in the next function. */
+	/* The innermost address is the current instruction. Return addresses are looked up one byte
+	 * before: after a call that never returns, they are in the next function. */
 	bool exact = true;
 	size_t count = 0;
 	bool whole = false;

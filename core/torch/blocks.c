@@ -1,11 +1,11 @@
 /*
  * The CUDA caching allocator's Block records.
  *
- * One Block describes a piece of a segment, handed out or free; the pieces of a segment are a list
- * by prev and next. All of them are reached from the allocator object: per device a table of active
- * blocks, two pools with two sets each (free, and not mapped), and the private pools of CUDA graphs
- * and MemPools. The target may be running or its memory damaged: every record is checked, every
- * walk bounded.
+ * One Block describes a part of a segment, used or free; the blocks of a segment form a list by
+ * prev and next. All of them are reached from the allocator object: for each device a table of
+ * active blocks, two pools with two sets each (free, and not mapped), and the private pools of CUDA
+ * graphs and MemPools. The target may be running or its memory damaged: every record is checked,
+ * and every walk has a bound.
  */
 #include "torch/internal.h"
 #include "torch/readers.h"
@@ -18,7 +18,7 @@ enum {
 	MAX_BLOCKS = 1 << 23,
 	MAX_REMEMBERED = 1 << 20,
 	MAX_STREAMS = 1 << 12,
-	STACK_WORDS = 256, /* how far from the report the frame that holds the Block may reach */
+	STACK_WORDS = 256, /* maximum distance from the report to the frame that holds the Block */
 	REGISTERS = 16,
 };
 
@@ -28,10 +28,9 @@ static bool is_block_or_none(uint64_t address)
 }
 
 /*
- * While a CUDA graph is captured or a MemPool is in use, the allocator puts a free of a block that
- * other streams used off altogether: no event is recorded for it yet, and the block keeps the set
- * of its streams (needs_events_deferred_until_no_capture). At other times that set is emptied by
- * the free.
+ * While a CUDA graph is captured or a MemPool is in use, the allocator postpones a free of a block
+ * that other streams used: no event is recorded for it yet, and the block keeps the set of its
+ * streams (needs_events_deferred_until_no_capture). At other times the free empties that set.
  */
 static int32_t streams_put_off(const struct gm_torch_layout *layout, const unsigned char *object)
 {
@@ -70,8 +69,8 @@ bool gm_torch_block(struct gm_torch *torch, uint64_t record, struct gm_block_rec
 		return false;
 	if (!allocated && block.event_count == 0)
 		block.event_count = streams_put_off(layout, object);
-	/* Only a block in use has a size that was requested. The allocator leaves the old one where
-	 * it splits a block, and the free rest is then smaller than that (alloc_found_block,
+	/* Only a block in use has a requested size. When the allocator splits a block, the free
+	 * remainder keeps the old value, which may be larger than the block (alloc_found_block,
 	 * try_merge_blocks). */
 	if (!allocated && block.event_count == 0)
 		block.requested = 0;
@@ -87,8 +86,8 @@ bool gm_torch_block(struct gm_torch *torch, uint64_t record, struct gm_block_rec
 
 /* --- at the allocator's report ---------------------------------------------------------------- */
 
-/* Exact where the block was just handed out; a released block may have grown by its free
- * neighbours. */
+/* Exact if the block was just allocated; a released block may have merged with its free neighbours.
+ * */
 static bool describes(struct gm_torch *torch, uint64_t record, uint64_t address, uint64_t size,
         struct gm_block_record *block)
 {
@@ -101,7 +100,7 @@ static bool describes(struct gm_torch *torch, uint64_t record, uint64_t address,
 	       size <= block->size - (address - block->address);
 }
 
-/* A place is a register (0..15) or, from REGISTERS on, a stack word; words before STACK_WORDS lie
+/* A place is a register (0..15) or, from REGISTERS on, a stack word; words before STACK_WORDS are
  * below the frame pointer, the others above the stack pointer. */
 static bool place_read(struct gm_torch *torch, const struct gm_registers *registers, int place,
         uint64_t *ret_value)
@@ -319,7 +318,7 @@ struct gm_error *gm_torch_blocks(
 	for (size_t i = 0; i < device_count; i++)
 		if (gm_is_object_address(devices[i]))
 			add_device(&walk, devices[i]);
-	/* the neighbours of each, until no new one comes */
+	/* the neighbours of each, until there are no new ones */
 	for (size_t i = 0; i < walk.blocks.count; i++) {
 		struct gm_block_record block = walk.blocks.items[i];
 		add_block(&walk, block.previous);

@@ -7,7 +7,7 @@
 
 enum {
 	SHORT_NAME = 128,
-	MAX_NAME = 4096, /* of a mangled name; templates make long ones */
+	MAX_NAME = 4096, /* of a mangled name; those of templates are long */
 	MAX_DEPTH = 16,  /* of base classes */
 	MAX_BASES = 16,
 	MAX_CLASSES = 1 << 20,
@@ -22,7 +22,7 @@ static uint64_t vtable_of(struct gm_symbols *symbols, const char *linkage_name)
 	if (!module || !gm_symbols_lookup(symbols, module, linkage_name, &address, NULL))
 		if (!gm_symbols_lookup_any(symbols, linkage_name, &address, NULL))
 			return 0;
-	return address + 16; /* past offset-to-top and type_info */
+	return address + 16; /* after offset-to-top and type_info */
 }
 
 void gm_classes_init(struct gm_classes *classes, struct gm_image *image, struct gm_symbols *symbols)
@@ -47,7 +47,7 @@ void gm_classes_deinit(struct gm_classes *classes)
 	gm_map_deinit(&classes->traits);
 }
 
-/* vtables and type_info live in a file's data that is read-only after relocation. */
+/* vtables and type_info are in a file's data that is read-only after relocation. */
 static bool in_read_only_data(struct gm_classes *classes, uint64_t address)
 {
 	if (address & 7)
@@ -81,12 +81,12 @@ static bool read_name(struct gm_classes *classes, uint64_t type_info, char *buff
 		got = gm_image_read_some(classes->image, address, buffer, MAX_NAME);
 	if (got == 0 || !memchr(buffer, 0, got))
 		return false;
-	if (buffer[0] == '*') /* a name that is compared by address only */
+	if (buffer[0] == '*') /* a name that is compared only by its address */
 		memmove(buffer, buffer + 1, strlen(buffer));
 	return buffer[0] != 0;
 }
 
-/* What a class is known as, by itself or by its bases, in one word: its kind and these. */
+/* What is known of a class, directly or by its bases, in one word: its kind and its parts. */
 enum {
 	TRAIT_KIND = 0xff,
 	TRAIT_VIEW_META = 0x100,
@@ -154,7 +154,7 @@ static uint32_t traits_with_bases(
 	return traits;
 }
 
-/* A base is one of many classes: it is examined once. `buffer` is for names. */
+/* Many classes have the same base: it is examined once. `buffer` is for names. */
 static uint32_t traits_of(
         struct gm_classes *classes, uint64_t type_info, char *buffer, unsigned depth)
 {
@@ -167,15 +167,15 @@ static uint32_t traits_of(
 	uint64_t *slot = gm_map_put(&classes->traits, type_info, NULL);
 	if (!slot)
 		return GM_CLASS_OTHER;
-	*slot = GM_CLASS_OTHER; /* of a base that has itself as a base: damaged */
+	*slot = GM_CLASS_OTHER; /* a base that has itself as a base: damaged */
 	uint32_t traits = traits_with_bases(classes, type_info, buffer, depth);
 	slot = gm_map_find(&classes->traits, type_info);
 	*slot = traits;
 	return traits;
 }
 
-/* "torch::autograd::generated::AddmmBackward0" -> "AddmmBackward0"; template arguments are kept
- * whole. */
+/* "torch::autograd::generated::AddmmBackward0" -> "AddmmBackward0"; template arguments stay
+ * complete. */
 static char *last_component(char *name)
 {
 	unsigned depth = 0;

@@ -3,9 +3,9 @@
 #include <string.h>
 
 enum {
-	OBJECT = 512,        /* objects.c reads them whole (MAX_OBJECT) */
+	OBJECT = 512,        /* objects.c reads them completely (MAX_OBJECT) */
 	BLOCK = 256,         /* blocks.c (MAX_BLOCK) */
-	FAR = 1 << 14,       /* a word in an object that is read by itself */
+	FAR = 1 << 14,       /* a word in an object that is read separately */
 	ALLOCATOR = 1 << 20, /* the allocator's own objects */
 	ENTRY = 64,          /* blocks.c: of a table */
 	TRACE = 1 << 10,     /* an entry of the trace */
@@ -207,8 +207,8 @@ const struct gm_torch_field *gm_torch_layout_unsound(
 		else if (field->size_at && value &&
 		         value + field->bytes > number_at(layout, field->size_at, 2))
 			*ret_why = "lies beyond the object's end";
-		/* the first word of what is read whole is a vtable or a number; of Block the
-		 * device */
+		/* the first word of an object that is read completely is a vtable or a number; of
+		 * Block the device */
 		else if (!value && !field->optional)
 			*ret_why = "is missing";
 		if (*ret_why)

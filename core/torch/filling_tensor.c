@@ -6,7 +6,7 @@
 
 enum {
 	STACK_WORDS = 64,
-	STACK_NEAR = 1 << 20, /* addresses of the stack itself are no objects */
+	STACK_NEAR = 1 << 20, /* addresses of the stack itself are not objects */
 };
 
 static bool read_fields(
@@ -16,7 +16,7 @@ static bool read_fields(
 	        filled->layout, filled->read, filled->context, impl, ret_fields);
 }
 
-/* Has it all elements of the storage, from its first byte to its last? */
+/* Does it cover the storage, from its first byte to its last? */
 static bool fills(const struct gm_filled *filled, const struct gm_tensor_fields *fields)
 {
 	const uint64_t element = (uint64_t)gm_torch_dtype_bits(fields->shape.type) / 8;
@@ -57,7 +57,7 @@ void gm_filled_try_python(struct gm_filled *filled, uint64_t python_object)
 	struct gm_tensor_fields fields;
 	if (layout->python.tensor_maybe_owned)
 		at += sizeof(uint64_t);
-	/* up to 2.9 the low bit of the wrapper's address says who owns whom */
+	/* up to 2.9 the low bit of the wrapper's address shows which of them owns the other */
 	if (gm_is_object_address(python_object) &&
 	        filled->read(filled->context, at, &impl, sizeof(impl)) &&
 	        read_fields(filled, impl, &fields) &&

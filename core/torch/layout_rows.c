@@ -1,5 +1,5 @@
-/* The rows of all versions, from core/torch/tables: made by make_rows there. What several versions
- * share is written once, named by the first of them. */
+/* The layouts of all versions, from core/torch/tables, where make_rows generates them. A layout
+ * that several versions share appears once, under the name of the first of them. */
 /* clang-format off */
 #include "torch/layout_rows.h"
 

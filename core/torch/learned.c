@@ -73,7 +73,7 @@ static const char *read_field(struct reader *reader, const char *name, const cha
 	if (errno || end == number || *end || !isdigit((unsigned char)number[0]) ||
 	        value > UINT32_MAX)
 		return "a field's value is not a number";
-	if (!field) /* of a newer gpumem */
+	if (!field) /* written by a newer gpumem */
 		return NULL;
 	if (reader->has[field - gm_torch_fields])
 		return "a field occurs twice";
@@ -195,10 +195,10 @@ struct gm_error *gm_torch_learned_text(const struct gm_torch_learned *learned, c
 	return NULL;
 }
 
-/* --- what is kept ----------------------------------------------------------------------------- */
+/* --- stored rows ------------------------------------------------------------------------------ */
 
-/* The build-id of libtorch_python.so, which differs from Python to Python as well; all four are
- * compared before a row is used. */
+/* The build-id of libtorch_python.so, which also depends on the Python; all four are compared
+ * before a row is used. */
 static void file_name(const struct gm_torch_builds *builds, char name[FILE_NAME])
 {
 	char id[GM_BUILD_ID_TEXT];
@@ -222,7 +222,8 @@ struct gm_error *gm_torch_kept_find(
 		return NULL;
 	gm_try(gm_torch_learned_parse(path, text, size, &learned));
 	if (learned.fields != gm_torch_field_count)
-		return NULL; /* of a gpumem that looked for others: to be learned again */
+		return NULL; /* written by a gpumem that looked for other fields: must be learned
+		                again */
 	const char *other = gm_torch_builds_differ(&learned.builds, builds);
 	if (other)
 		return gm_error_create(GM_CORRUPT,

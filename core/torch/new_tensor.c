@@ -17,7 +17,7 @@ bool gm_new_tensor_init(struct gm_new_tensor *tensor, unsigned type, uint64_t di
 	return true;
 }
 
-/* Elements of a tensor that lies without holes; 0: none, or more than can be. */
+/* Elements of a contiguous tensor; 0: none, or an impossible number. */
 static uint64_t count_elements(const struct gm_new_tensor *tensor)
 {
 	uint64_t count = 1;
@@ -42,7 +42,7 @@ static uint64_t span_of_strides(const struct gm_new_tensor *tensor)
 	return last + 1;
 }
 
-/* Strides of a tensor without holes, its dimensions from the innermost to the outermost in this
+/* Strides of a contiguous tensor, with its dimensions from the innermost to the outermost in this
  * order. */
 static void put_strides(struct gm_new_tensor *tensor, const uint8_t *inside_out)
 {

@@ -9,7 +9,7 @@
 
 enum {
 	MAX_DIMENSIONS = 1024,
-	MAX_OBJECT = 512, /* the largest object read whole */
+	MAX_OBJECT = 512, /* the largest object that is read at once */
 	MAX_REFCOUNT =
 	        0x0FFFFFFF + 1024, /* c10: kImpracticallyHugeReferenceCount marks stack objects */
 };
@@ -23,7 +23,7 @@ static const struct gm_class *class_of(
 	return class && class->kind == kind ? class : NULL;
 }
 
-/* Splits the packed counts; false where they are not those of a live object. */
+/* Splits the packed counts; false if they cannot be those of a live object. */
 static bool read_counts(struct gm_torch *torch, uint64_t packed, uint32_t *ret_strong,
         uint32_t *ret_weak, bool *ret_python)
 {
@@ -39,8 +39,8 @@ static bool read_counts(struct gm_torch *torch, uint64_t packed, uint32_t *ret_s
 	return true;
 }
 
-/* Until 2.9 the low bit of the wrapper's pointer says that the C++ object owns the wrapper; else,
- * and from 2.10 on always, the wrapper owns the C++ object. */
+/* Until 2.9 the low bit of the wrapper's pointer says that the C++ object owns the wrapper;
+ * otherwise, and from 2.10 on always, the wrapper owns the C++ object. */
 static uint64_t wrapper(struct gm_torch *torch, uint64_t word, bool has_python, uint32_t strong,
         bool *ret_python_holds, bool *ret_holds_python)
 {
@@ -76,7 +76,7 @@ bool gm_torch_storage(struct gm_torch *torch, uint64_t address, struct gm_storag
 		return false;
 	storage.data = gm_word(object, layout->storage.data);
 	storage.size = gm_word(object, layout->storage.size_bytes);
-	/* a c10::SymInt whose top bits say that it is symbolic: no number (c10/core/SymInt.h,
+	/* a c10::SymInt whose top bits say that it is symbolic, not a number (c10/core/SymInt.h,
 	 * MAX_UNREPRESENTABLE_INT) */
 	if (storage.size >> 62 == 2)
 		storage.size = 0;
@@ -90,7 +90,7 @@ bool gm_torch_storage(struct gm_torch *torch, uint64_t address, struct gm_storag
 	return true;
 }
 
-/* Shape: five dimensions lie inline, more in an array of their own (sizes, then strides). */
+/* Shape: five dimensions are inline, more are in a separate array (sizes, then strides). */
 static bool read_shape(struct gm_torch *torch, const void *object, struct gm_tensor *tensor)
 {
 	const struct gm_torch_layout *layout = torch->layout;
@@ -183,7 +183,7 @@ bool gm_torch_is_undefined(struct gm_torch *torch, uint64_t tensor)
 	return class && class->undefined;
 }
 
-/* A wrapper and its tensor point at each other: no type must be known. */
+/* A wrapper and its tensor point at each other: the type need not be known. */
 uint64_t gm_torch_unwrap(struct gm_torch *torch, uint64_t python_object)
 {
 	uint64_t address;
@@ -214,7 +214,7 @@ static bool keep_untyped(
 	return false;
 }
 
-/* Of a torch.storage.TypedStorage, which is a Python class: attributes may be in a dict of their
+/* For a torch.storage.TypedStorage, which is a Python class: attributes may be in a dict of their
  * own. */
 static uint64_t untyped_of(struct gm_python *python, uint64_t object)
 {
@@ -242,7 +242,7 @@ bool gm_torch_unwrap_storage(
 	       gm_torch_unwrap_storage(torch, untyped, ret_storage);
 }
 
-/* Until 2.12 a node is owned by std::shared_ptr, and knows its control block. */
+/* Until 2.12 a std::shared_ptr owns a node, and the node has a pointer to its control block. */
 static bool read_shared_counts(struct gm_torch *torch, const void *object, struct gm_node *node)
 {
 	const struct gm_torch_layout *layout = torch->layout;
@@ -259,7 +259,7 @@ static bool read_shared_counts(struct gm_torch *torch, const void *object, struc
 	       read_counts(torch, control[1], &node->refcount, &weak, &python) && !python;
 }
 
-/* From 2.13 on it is counted, and owned by its Python object, as a tensor is. */
+/* From 2.13 on it has its own count, and its Python object owns it, as for a tensor. */
 static bool read_own_counts(struct gm_torch *torch, const void *object, struct gm_node *node)
 {
 	const struct gm_torch_layout *layout = torch->layout;
@@ -307,7 +307,7 @@ bool gm_torch_node_name(struct gm_torch *torch, uint64_t address, const char **r
 	struct gm_node node;
 	if (!gm_torch_node(torch, address, &node))
 		return false;
-	/* a Python autograd.Function: its context object's type has the name */
+	/* a Python autograd.Function: the type of its context object has the name */
 	if (node.python_object != 0 && torch->python &&
 	        gm_python_type_name(torch->python, node.python_object, ret_name))
 		return true;

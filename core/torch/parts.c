@@ -6,7 +6,7 @@
 
 #include "torch/members.h"
 
-/* Members behind TensorImpl's, by their word there (2.4 to 2.15: aten/src/ATen/SparseTensorImpl.h,
+/* Members after those of TensorImpl, by their word (2.4 to 2.15: aten/src/ATen/SparseTensorImpl.h,
  * SparseCsrTensorImpl.h, NestedTensorImpl.h, functorch/BatchedTensorImpl.h,
  * functorch/TensorWrapper.h, quantized/Quantizer.h). */
 static const struct part {

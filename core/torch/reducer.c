@@ -2,10 +2,10 @@
  * The buckets of DistributedDataParallel, from its Reducer alone.
  *
  * c10d::Reducer (torch/csrc/distributed/c10d/reducer.hpp) has no vtable. Its Python object, a
- * pybind11 instance, points to it. Its `std::vector<at::Tensor> params_` stands at a known place
- * and shows that the object is one; `std::vector<Bucket> buckets_` stands somewhere behind. A
- * vector is taken for it if its length is a multiple of a Bucket's and each item has a tensor and a
- * vector of tensors where a Bucket has them. core/holders finds the same with its graph
+ * pybind11 instance, points to it. Its `std::vector<at::Tensor> params_` has a known offset and
+ * confirms the type; `std::vector<Bucket> buckets_` is somewhere after it. A vector is accepted as
+ * this one if its length is a multiple of a Bucket's and each item has a tensor and a vector of
+ * tensors at the offsets of a Bucket. core/holders finds the same with its graph
  * (native/reducer.c); here no graph is needed.
  */
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "torch/members.h"
 
 enum {
-	REDUCER_WORDS = 512, /* in which buckets_ is sought */
+	REDUCER_WORDS = 512, /* bytes that are searched for buckets_ */
 	VARIABLES_MAX = 1 << 20,
 	BUCKETS_MAX = 1 << 16,
 	BUCKET_MAX = 1024, /* bytes of one */
@@ -39,7 +39,7 @@ struct found {
 	GM_ARRAY(struct gm_ddp_bucket) buckets;
 };
 
-/* Appends a vector's tensors. False: it has something else. */
+/* Appends a vector's tensors. False: it contains something else. */
 static bool take_tensors(
         struct gm_torch *torch, const uint64_t bounds[3], struct found *found, size_t *ret_count)
 {

@@ -1,12 +1,13 @@
 /*
- * PyTorch gives each generated node Python attributes for what it saved ("_saved_self"): a table
- * X_properties of PyGetSetDef (torch/csrc/autograd/generated/python_functions_*.cpp, made by
+ * The names of a node's saved variables. PyTorch gives each generated node Python attributes for
+ * them ("_saved_self"): a table X_properties of PyGetSetDef
+ * (torch/csrc/autograd/generated/python_functions_*.cpp, made by
  * tools/autograd/gen_python_functions.py; the same from 2.4 to 2.11). All getters come from one
- * template, `self->cdata.get()->self_.unpack(self->cdata)`, so that the offset of the saved
- * variable in its node stands in the getter's code: a load from the field `cdata`, then an addition
- * to what was loaded, or, for a vector, a load from it. That tells the names of every version
- * without a table of ours, and of hidden classes too. A saved tensor has a second attribute,
- * "_raw_saved_self"; what was saved otherwise, as a number, has none.
+ * template, `self->cdata.get()->self_.unpack(self->cdata)`, so the offset of the saved variable in
+ * its node is in the getter's code: a load from the field `cdata`, then an addition to the loaded
+ * value, or, for a vector, a load from it. This gives the names for every version without a table
+ * of ours, and for hidden classes too. A saved tensor has a second attribute, "_raw_saved_self";
+ * other saved values, such as numbers, do not.
  */
 #include "torch/slots.h"
 
@@ -35,7 +36,7 @@ struct slot {
 
 struct gm_slots {
 	size_t count;
-	bool whole; /* every saved variable of the class is among them */
+	bool whole; /* every saved variable of the class is in the list */
 	struct slot items[MAX_SLOTS];
 };
 
@@ -44,7 +45,7 @@ struct gm_slots {
 struct operation {
 	uint8_t opcode;
 	unsigned mode, reg, base; /* ModRM's fields with REX's bits */
-	size_t operand;           /* where the displacement or immediate begins */
+	size_t operand;           /* offset of the displacement or immediate */
 };
 
 static bool decode(const uint8_t *code, size_t size, size_t at, struct operation *ret)
@@ -69,7 +70,7 @@ static uint32_t operand32(const uint8_t *code, const struct operation *operation
 	return value;
 }
 
-/* The offset that is added to, or read from, what was loaded from [any register + cdata]. */
+/* The offset that is added to, or read from, the value loaded from [any register + cdata]. */
 static bool find_offset(const uint8_t *code, size_t size, uint8_t cdata, struct slot *slot)
 {
 	struct operation load, use;
@@ -97,7 +98,7 @@ static bool find_offset(const uint8_t *code, size_t size, uint8_t cdata, struct 
 	return false;
 }
 
-/* Getters with the same code are one function, to which the others jump. */
+/* Getters with the same code are merged into one function, to which the others jump. */
 static size_t read_code(struct gm_torch *torch, uint64_t address, uint8_t *code)
 {
 	for (unsigned jumps = 0;; jumps++) {
@@ -122,8 +123,8 @@ static bool agrees(const struct gm_slots *slots, const struct slot *slot)
 	return true;
 }
 
-/* False: the table has an attribute that cannot be read, or that the other one contradicts, or too
- * many. */
+/* False: the table has an attribute that cannot be read or that contradicts the other one, or too
+ * many attributes. */
 static bool read_slots(struct gm_torch *torch, uint64_t table, struct gm_slots *slots)
 {
 	static const char prefix[] = "_saved_", raw[] = "_raw_saved_";
@@ -207,7 +208,7 @@ const char *gm_torch_slot_name(
 		return NULL;
 	for (size_t i = 0; i < known->count; i++) {
 		const struct slot *slot = &known->items[i];
-		/* of a vector the begin or the end is read first */
+		/* for a vector the begin or the end is read first */
 		if (slot->vector == of_vector &&
 		        (slot->offset == offset || (of_vector && slot->offset == offset + 8)))
 			return slot->name;

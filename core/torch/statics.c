@@ -10,7 +10,7 @@ static const char *const cublas_names[MAX_NAMES] = {
         "_ZZN2at4cuda33cublas_handle_stream_to_workspaceEvE8instance",
         "_ZZN2at4cuda12_GLOBAL__N_133cublas_handle_stream_to_workspaceEvE8instance",
 };
-/* 2.9 to 2.11: before it the memory is asked for at each call */
+/* 2.9 to 2.11: before, the memory is requested at each call */
 static const char *const cublaslt_names[MAX_NAMES] = {
         "_ZZN2at4cuda35cublaslt_handle_stream_to_workspaceEvE8instance",
 };
@@ -26,7 +26,7 @@ static const char *const autocast_names[MAX_NAMES] = {
 };
 
 /* The first of these variables that the library has, at most MAX_NAMES; 0: none. They are local:
- * what stands in an anonymous namespace, and whether as static, differs between versions. */
+ * whether they are static or in an anonymous namespace depends on the version. */
 static uint64_t find(struct gm_torch *torch, const char *library, const char *const *names)
 {
 	const struct gm_module *module = gm_symbols_find_module(torch->symbols, library);
@@ -37,7 +37,7 @@ static uint64_t find(struct gm_torch *torch, const char *library, const char *co
 	for (size_t i = 0; module && i < MAX_NAMES && names[i]; i++) {
 		if (!gm_symbols_lookup(torch->symbols, module, names[i], &address, NULL))
 			continue;
-		/* half a million names are gone through for one */
+		/* half a million names are searched for one */
 		slot = gm_map_put(&torch->statics, (uintptr_t)names, NULL);
 		if (slot)
 			*slot = address;
@@ -48,9 +48,9 @@ static uint64_t find(struct gm_torch *torch, const char *library, const char *co
 
 /*
  * aten/src/ATen/cuda/CUDAContextLight.h (2.11): WorkspaceMapWithMutex begins with a std::map from
- * (handle, stream) to at::DataPtr; before it there was the map alone. Either is made by `static
- * auto& instance = *new ...` (CublasHandlePool.cpp). A node of libstdc++'s map: color, parent,
- * left, right, then the key (two words) and the DataPtr, whose first word is the memory.
+ * (handle, stream) to at::DataPtr; before, the variable was the map itself. Both are created by
+ * `static auto& instance = *new ...` (CublasHandlePool.cpp). A node of libstdc++'s map: color,
+ * parent, left, right, then the key (two words) and the DataPtr, whose first word is the memory.
  */
 static void visit_workspaces(struct gm_torch *torch, const char *const *names,
         enum gm_torch_static kind, gm_torch_static_visit visit, void *context)
@@ -60,7 +60,7 @@ static void visit_workspaces(struct gm_torch *torch, const char *const *names,
 	        !gm_is_object_address(map) || !gm_image_try_u64(torch->image, map + 16, &root) ||
 	        !gm_image_try_u64(torch->image, map + 40, &count) || count > MAX_ENTRIES)
 		return;
-	uint64_t stack[128]; /* the tree is balanced: deeper is damage */
+	uint64_t stack[128]; /* the tree is balanced: if it is deeper, it is damaged */
 	size_t depth = 0;
 	if (root)
 		stack[depth++] = root;
@@ -107,9 +107,9 @@ void gm_torch_autocast(struct gm_torch *torch, gm_torch_static_visit visit, void
 
 /*
  * torch/csrc/CudaIPCTypes.cpp: CudaIPCGlobalEntities has a mutex, a counter, a std::map and a
- * std::shared_ptr, then the limbo: a std::vector of CudaIPCSentData, memory whose tensors are gone
- * here while a receiver may have some. Each begins with a std::string, an offset and a pointer to
- * the shared counter, then the DataPtr (CudaIPCTypes.h; 2.4 to 2.11).
+ * std::shared_ptr, then the limbo: a std::vector of CudaIPCSentData, memory whose tensors do not
+ * exist any more here while a receiver may have some. Each begins with a std::string, an offset and
+ * a pointer to the shared counter, then the DataPtr (CudaIPCTypes.h; 2.4 to 2.11).
  */
 static void visit_sent(struct gm_torch *torch, gm_torch_static_visit visit, void *context)
 {

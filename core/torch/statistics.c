@@ -1,9 +1,9 @@
 /*
- * What the allocator counts and is set to, per device: its DeviceStats, its limit, the pools of its
- * blocks.
+ * The allocator's counters and settings for each device: its DeviceStats, its limit, the pools of
+ * its blocks.
  *
- * DeviceStats (c10/core/CachingDeviceAllocator.h) is public and has kept its order: behind the four
- * sums that a layout's row names come the two counters of failed requests.
+ * DeviceStats (c10/core/CachingDeviceAllocator.h) is public and has kept its order: the four sums
+ * that a layout names are followed by the two counters of failed requests.
  */
 #include "torch/internal.h"
 #include "torch/torch.h"

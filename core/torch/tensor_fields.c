@@ -11,7 +11,7 @@ struct object {
 	uint8_t bytes[OBJECT_MAX];
 };
 
-/* False: the layout has this field elsewhere. */
+/* False: the layout has this field at another offset. */
 static bool get(const struct object *object, size_t offset, void *ret_value, size_t size)
 {
 	if (offset > object->size || size > object->size - offset)
@@ -20,7 +20,8 @@ static bool get(const struct object *object, size_t offset, void *ret_value, siz
 	return true;
 }
 
-/* c10::impl::SizesAndStrides: few sizes, then as many strides, lie in it; more in an array. */
+/* c10::impl::SizesAndStrides: a few sizes, then as many strides, are inline; more are in an array.
+ * */
 static bool read_sizes(const struct gm_torch_layout *layout, gm_read_program read,
         const void *context, const struct object *object, struct gm_new_tensor *shape)
 {
@@ -35,7 +36,7 @@ static bool read_sizes(const struct gm_torch_layout *layout, gm_read_program rea
 	       read(context, array + bytes, shape->strides, bytes);
 }
 
-/* Do the sizes multiply to so many elements? */
+/* Is the product of the sizes this number of elements? */
 static bool has_elements(const struct gm_new_tensor *shape, uint64_t numel)
 {
 	uint64_t product = 1;

@@ -13,7 +13,7 @@
 
 enum { MAX_VERSION_FILE = 64 * 1024 };
 
-/* The module whose neighbour version.py is: libc10.so is in torch/lib/. */
+/* The module next to version.py: libc10.so is in torch/lib/. */
 static const struct gm_module *find_c10(struct gm_symbols *symbols)
 {
 	size_t count;
@@ -77,8 +77,8 @@ static struct gm_error *read_version(struct gm_torch *torch, const struct gm_mod
 	return NULL;
 }
 
-/* Which std::string it was built with: in the old ABI the string of c10::Error's constructor is
- * mangled "Ss". */
+/* Which std::string it was built with: with the old ABI the string parameter of c10::Error's
+ * constructor is mangled "Ss". */
 static bool has_old_strings(struct gm_symbols *symbols, const struct gm_module *c10)
 {
 	uint64_t address;
@@ -86,8 +86,7 @@ static bool has_old_strings(struct gm_symbols *symbols, const struct gm_module *
 	        symbols, c10, "_ZN3c105ErrorC1ENS_14SourceLocationESs", &address, NULL);
 }
 
-/* A row of the named file, one that is shipped, or one that was learned and kept. NULL layout:
- * there is none. */
+/* A layout from the named file, a shipped one, or a learned one. NULL layout: there is none. */
 static struct gm_error *find_row(struct gm_torch *torch, const char *layouts)
 {
 	struct gm_torch_builds builds = {.old_strings = torch->old_strings};
@@ -118,7 +117,7 @@ static struct gm_error *find_row(struct gm_torch *torch, const char *layouts)
 	return NULL;
 }
 
-/* What gm_torch_open() does before it knows a row. */
+/* The part of gm_torch_open() before it knows a layout. */
 static struct gm_error *begin(struct gm_image *image, struct gm_symbols *symbols,
         const char *layouts, struct gm_torch *torch)
 {
@@ -243,7 +242,7 @@ const struct gm_torch_layout *gm_torch_layout_of(const struct gm_torch *torch)
 	return torch->layout;
 }
 
-/* libc10_cuda.so may come after libc10.so: look until it is there. */
+/* libc10_cuda.so may be loaded after libc10.so: look again until it is found. */
 static uint64_t allocator_variable(struct gm_torch *torch)
 {
 	if (torch->allocator_variable == 0) {
@@ -278,8 +277,8 @@ const char *gm_torch_allocator_kind(struct gm_torch *torch)
 	for (const char *cursor; (cursor = strstr(last, "::"));)
 		last = cursor + 2;
 	if (strcmp(last, "NativeCachingAllocator") == 0) {
-		/* the object is there from the library's start; devices come with CUDA's
-		 * initialisation */
+		/* the object exists when the library is loaded; devices are added when CUDA is
+		 * initialized */
 		uint64_t bounds[2];
 		if (!gm_image_try_read(torch->image, object + torch->layout->allocator.devices,
 		            bounds, sizeof(bounds)) ||

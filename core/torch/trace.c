@@ -1,15 +1,15 @@
 /*
- * PyTorch's own trace: the ring of TraceEntry that torch.cuda.memory._record_memory_history() has
- * the allocator keep. Layouts: c10/core/CachingDeviceAllocator.h (TraceEntry),
- * torch/csrc/profiler/combined_traceback.h (frames_, the first member behind the vtable of
- * GatheredContext).
+ * PyTorch's own trace: the ring of TraceEntry that the allocator keeps after
+ * torch.cuda.memory._record_memory_history(). Layouts: c10/core/CachingDeviceAllocator.h
+ * (TraceEntry), torch/csrc/profiler/combined_traceback.h (frames_, the first member after the
+ * vtable of GatheredContext).
  */
 #include "torch/internal.h"
 #include "torch/torch.h"
 
 enum { MAX_ENTRIES = 1 << 22, FRAMES_AT = 8, FRAME_SIZE = 16, MAX_FRAMES = 4096 };
 
-/* As the ring has them: from the place where the next one would be written, all around. */
+/* In the order of the ring: from the next place to be written, all around. */
 static struct gm_error *read_ring(struct gm_torch *torch, uint64_t device,
         unsigned char **ret_bytes, size_t *ret_count, size_t *ret_first)
 {
