@@ -1,5 +1,5 @@
-/* Recording by the agent in gdb: what its plugin asks before it calls the agent in the process that
- * it debugs. */
+/* Recording by the agent in gdb: queries of gdb's plugin before it calls the agent in the debugged
+ * process. */
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -19,7 +19,7 @@ int gpumem_agent_library(char **ret_path, char **ret_err)
 	return error->status;
 }
 
-/* The parts of the session's process, as they are now. */
+/* The current parts of the session's process. */
 static struct gm_error *look(
         gpumem_session *session, struct gm_image **ret_image, struct gm_symbols **ret_symbols)
 {

@@ -1,10 +1,10 @@
-/* One function for each question: its options become the command's. */
+/* One function for each question: it converts its options to the command's. */
 #include <inttypes.h>
 
 #include "api/question.h"
 
-/* Copies the caller's options to `own`, whose names and defaults the rest of a function uses;
- * returns where that fails. */
+/* Copies the caller's options to `own`, which the rest of a function uses; returns if that fails.
+ * */
 #define TAKE(options, own)                                                                  \
 	do {                                                                                \
 		struct gm_error *taken = gm_api_take_options(options, own, sizeof(*(own))); \

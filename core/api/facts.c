@@ -1,4 +1,4 @@
-/* What a recording is, as structs: no JSON is made and none must be read. */
+/* Facts of a recording, as structs: no JSON is made or read. */
 #include "api/internal.h"
 #include "ask/info.h"
 #include "base/allocation.h"
@@ -108,8 +108,8 @@ static struct gm_error *event_info(
 	return gm_api_give_result(&own, sizeof(own), ret_info);
 }
 
-/* As gm_session_ask(): one at a time, and what was worked out while an allocation failed is no
- * answer. */
+/* As gm_session_ask() does: one at a time, and a result during which an allocation failed is
+ * discarded. */
 static void begin(void)
 {
 	gm_session_lock();

@@ -1,4 +1,4 @@
-/* Native frames for a debugger: callers and names where it has read no symbols. */
+/* Native frames for a debugger: callers and names for files whose symbols it has not read. */
 #include <string.h>
 
 #include "ask/target/frames.h"

@@ -5,11 +5,11 @@
 #include "base/cleanup.h"
 #include "cli/session.h"
 
-/* What a question can be about, and what it takes beside. */
+/* The possible subjects of a question, and its additional parameters. */
 enum {
 	RECORDING = 1,
 	TARGET = 2, /* a process or a core */
-	BOTH = 4,   /* of a recording and of a target together */
+	BOTH = 4,   /* a recording and a target together */
 	LOOP = 8,
 	THREAD = 16,
 };
@@ -82,7 +82,7 @@ struct gm_error *gm_api_check_word(const char *word, const char *what)
 	return NULL;
 }
 
-/* The streams' texts; both are owned by the caller also where it fails. */
+/* The texts of the streams; the caller owns both, even if this fails. */
 static struct gm_error *run(gpumem_session *session, const struct gm_api_words *words,
         char **ret_out, char **ret_err, int *ret_status)
 {
@@ -93,7 +93,7 @@ static struct gm_error *run(gpumem_session *session, const struct gm_api_words *
 	if (out && err)
 		error = gm_session_ask(session, (int)words->items.count,
 		        (const char *const *)words->items.items, out, err, ret_status);
-	/* a stream that could not grow has lost text: half an answer is none */
+	/* a stream that could not grow has lost text: the answer is incomplete and is discarded */
 	bool lost = out && fclose(out) != 0;
 	lost |= err && fclose(err) != 0;
 	return lost && !error ? &gm_error_no_memory : error;
@@ -106,7 +106,7 @@ int gm_api_question_ask(gpumem_session *session, struct gm_api_words *words, cha
 	int status = GM_OK;
 	if (ret_json)
 		gm_api_words_add(words, "--json");
-	/* The process has gone on since, and the recording has perhaps grown. */
+	/* The process has run since, and the recording may have grown. */
 	gpumem_session_invalidate(session);
 	struct gm_error *error =
 	        words->failed ? &gm_error_no_memory : run(session, words, &out, &err, &status);

@@ -1,4 +1,4 @@
-/* The public face of the breakpoint recorder: what gdb's plugin calls by ctypes. */
+/* The public interface of the breakpoint recorder, which gdb's plugin calls by ctypes. */
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -89,7 +89,7 @@ void gm_address_set_remove(struct gm_address_set *set, uint64_t address)
 	set->count--;
 }
 
-/* A chunk that the set has none of becomes its own. */
+/* A chunk of which the set has no address yet is moved as a whole. */
 static bool take_chunk(struct gm_address_set *set, struct gm_address_chunk *chunk)
 {
 	if ((set->chunk_count + 1) * 4 > set->capacity && !grow(set))

@@ -1,5 +1,5 @@
-/* The functions that allocate, as the linker puts them in the place of the C library's (`--wrap`):
- * see allocation.h. */
+/* The allocating functions that the linker puts in place of the C library's (`--wrap`): see
+ * allocation.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include "base/allocation.h"
 
-/* The C library's function, and ours, under the names that the linker gives them. */
+/* The C library's function and ours, under the linker's names. */
 #define REPLACE(type, name, ...)         \
 	type __real_##name(__VA_ARGS__); \
 	type __wrap_##name(__VA_ARGS__); \
@@ -22,7 +22,7 @@ static void *noted(void *memory)
 	return memory;
 }
 
-/* Of functions that fail for other reasons too. */
+/* For functions that can also fail for other reasons. */
 static void note_errno(bool failed)
 {
 	if (failed && errno == ENOMEM)
@@ -68,7 +68,7 @@ REPLACE(int, vasprintf, char **ret_text, const char *format, va_list arguments)
 {
 	int length = __real_vasprintf(ret_text, format, arguments);
 	if (length < 0) {
-		*ret_text = NULL; /* which the C library leaves open */
+		*ret_text = NULL; /* which the C library leaves undefined */
 		gm_allocation_note_failure();
 	}
 	return length;
@@ -84,7 +84,7 @@ REPLACE(int, asprintf, char **ret_text, const char *format, ...)
 	return length;
 }
 
-/* Lines that cannot be held look like the end of the file: getline() in the source. */
+/* A line without memory looks like the end of the file, as for getline(). */
 REPLACE(ssize_t, __getdelim, char **line, size_t *size, int delimiter, FILE *file)
 {
 	errno = 0;
@@ -107,8 +107,8 @@ REPLACE(FILE *, fmemopen, void *buffer, size_t size, const char *mode)
 	return file;
 }
 
-/* A stream into memory. The C library's own forgets that it could not grow: text is missing in the
- * midst of it. */
+/* A stream into memory. The C library's own does not report that it could not grow: text is missing
+ * in the middle. */
 struct text {
 	char **text;
 	size_t *size;

@@ -5,7 +5,7 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* Large arrays are filled from end to end: huge pages save the kernel hundreds of faults a
+/* Large arrays are filled from beginning to end: huge pages avoid hundreds of page faults for each
  * megabyte. */
 void gm_array_advise(void *items, size_t bytes)
 {

@@ -35,7 +35,7 @@ struct gm_error *gm_error_create(enum gm_status status, const char *format, ...)
 	return error;
 }
 
-/* Swaps the message for a printf of it; keeps the old one where there is no memory. */
+/* Replaces the message by a formatted one; keeps the old one without memory. */
 static void error_replace(struct gm_error *error, const char *left, const char *right)
 {
 	char *message;
@@ -45,7 +45,7 @@ static void error_replace(struct gm_error *error, const char *left, const char *
 	error->message = message;
 }
 
-/* Of what a disk or a limit refuses also what to do. */
+/* If a disk or a limit is the reason, adds what to do. */
 static const char *meaning(int os_error)
 {
 	switch (os_error) {

@@ -15,8 +15,8 @@ static pthread_once_t counted = PTHREAD_ONCE_INIT;
 static atomic_uint_fast64_t left; /* bytes */
 
 /*
- * Documentation/filesystems/proc.rst, buddyinfo: "Node 0, zone Normal 1 0 …", the number of free
- * pieces of 2^0, 2^1, … pages. Where it cannot be read, no huge page is known to be free.
+ * Documentation/filesystems/proc.rst, buddyinfo: "Node 0, zone Normal 1 0 …", the numbers of free
+ * blocks of 2^0, 2^1, … pages. If it cannot be read, no huge page counts as free.
  */
 static void count(void)
 {
@@ -35,7 +35,7 @@ static void count(void)
 				bytes += ((uint64_t)pieces * SMALL_PAGE) << order;
 		}
 	}
-	/* others want some, too */
+	/* leaves some for others */
 	atomic_store(&left, bytes / 2);
 }
 

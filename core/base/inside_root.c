@@ -35,7 +35,7 @@ bool gm_inside_root(const char *path, const char **ret_path)
 
 struct walk {
 	int root;
-	int folders[DEPTH_MAX]; /* below the root, each in the one before it */
+	int folders[DEPTH_MAX]; /* folders below the root, each within the previous one */
 	size_t depth;
 	char rest[2 * PATH_LENGTH]; /* of the path */
 	unsigned links;
@@ -52,7 +52,7 @@ static void up(struct walk *walk)
 		close(walk->folders[--walk->depth]);
 }
 
-/* Takes the first name off the path; false: there is none. */
+/* Removes the first name from the path; false if there is none. */
 static bool next_name(struct walk *walk, char *ret_name)
 {
 	size_t skip = strspn(walk->rest, "/"), length = strcspn(walk->rest + skip, "/");
@@ -64,12 +64,12 @@ static bool next_name(struct walk *walk, char *ret_name)
 	return true;
 }
 
-/* What a link says comes before the rest. */
+/* The target of a link precedes the rest. */
 static int follow(struct walk *walk, int link)
 {
 	char text[PATH_LENGTH];
 	struct statfs system;
-	/* the kernel's own: what they say is not where they lead */
+	/* the kernel's own links: their text is not where they lead */
 	if (++walk->links > LINKS_MAX ||
 	        (fstatfs(link, &system) == 0 && system.f_type == PROC_SUPER_MAGIC))
 		return ELOOP;
@@ -87,7 +87,7 @@ static int follow(struct walk *walk, int link)
 	return 0;
 }
 
-/* One name: 0, or an errno. */
+/* Opens one name: 0, or an errno. */
 static int step(struct walk *walk, const char *name)
 {
 	struct stat about;
@@ -111,8 +111,7 @@ static int step(struct walk *walk, const char *name)
 	return 0;
 }
 
-/* A descriptor of O_PATH is opened again by its link of the kernel, which leads to that very
- * file. */
+/* Reopens an O_PATH descriptor through the kernel's link to it, which leads to the same file. */
 static int open_again(int fd, int flags)
 {
 	char path[64];

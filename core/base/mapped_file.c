@@ -9,12 +9,12 @@
 #include "base/team.h"
 
 enum {
-	MOST = 4096, /* the libraries of a process are mapped at once */
+	MOST = 4096, /* all libraries of a process may be mapped at once */
 	PAGE = 4096,
-	AT_ONCE = 16 << 20, /* bytes that one thread releases */
+	AT_ONCE = 16 << 20, /* bytes that one thread releases at a time */
 };
 
-/* Read by the signal's handler: an entry counts while its size is not 0. */
+/* Read by the signal handler: an entry is valid if its size is not 0. */
 struct entry {
 	_Atomic(uintptr_t) start;
 	atomic_size_t size;
@@ -30,7 +30,7 @@ static void pass_on(int number, siginfo_t *info, void *context)
 		before.sa_sigaction(number, info, context);
 	} else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
 		before.sa_handler(number);
-	} else { /* it comes again at once, and ends the process */
+	} else { /* it is raised again at once, and ends the process */
 		struct sigaction ends = {.sa_handler = SIG_DFL};
 		sigaction(SIGBUS, &ends, NULL);
 	}
@@ -44,7 +44,7 @@ static void handle(int number, siginfo_t *info, void *context)
 		if (at < start || at - start >= atomic_load(&entries[i].size))
 			continue;
 		void *page = (void *)(at & ~(uintptr_t)(PAGE - 1));
-		/* a system call and nothing else: it may be made in a handler */
+		/* only one system call, which is allowed in a handler */
 		if (mmap(page, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
 		        page)
 			return;
@@ -60,7 +60,7 @@ static struct entry *take_entry(void)
 	return NULL;
 }
 
-/* The whole pages of the mapping, and one of zeros after it. */
+/* The whole pages of the mapping, and a page of zeros after them. */
 static size_t reserved_size(size_t size)
 {
 	return (size + PAGE - 1) / PAGE * PAGE + PAGE;
@@ -135,7 +135,7 @@ void gm_mapped_file_close(const uint8_t *bytes, size_t size)
 {
 	if (!bytes)
 		return;
-	/* the kernel releases each page by itself: of a core of gigabytes by several threads */
+	/* the kernel releases each page separately: for a core of gigabytes, use several threads */
 	struct releasing releasing = {bytes, size};
 	if (size > 4 * (size_t)AT_ONCE)
 		gm_team_run((size - 1) / AT_ONCE + 1, release, &releasing);

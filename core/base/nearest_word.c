@@ -5,7 +5,7 @@
 
 enum { WORD_MAX = 63 };
 
-/* Small letters and digits alone; SIZE_MAX: too many. */
+/* Only lower-case letters and digits; SIZE_MAX: too many. */
 static size_t letters(const char *word, char *ret)
 {
 	size_t length = 0;

@@ -10,7 +10,7 @@
 /* One conversion of a format: "%-*.3ld". */
 struct conversion {
 	const char *start, *end;
-	bool width_given, precision_given, left; /* by an argument each; "-" */
+	bool width_given, precision_given, left; /* given by an argument; "-" */
 	int width, precision;                    /* -1: none */
 	int longs;                               /* of an integer: 1 "l", 2 "ll", 'z', 'j', 't' */
 	char kind;
@@ -54,8 +54,8 @@ static struct conversion next(const char *format)
 	return one;
 }
 
-/* The arguments that a conversion takes: `va_list` within a struct, so that it is passed on by
- * reference everywhere. */
+/* The arguments of a conversion: `va_list` in a struct, so that it is passed by reference on every
+ * platform. */
 struct arguments {
 	va_list list;
 };
@@ -72,7 +72,7 @@ static void take_sizes(struct conversion *one, struct arguments *arguments)
 		one->precision = va_arg(arguments->list, int);
 }
 
-/* The width of an intmax_t in any case: what fprintf() gets for it. */
+/* The width of an intmax_t in every case: that is what fprintf() gets. */
 static intmax_t take_integer(const struct conversion *one, struct arguments *arguments)
 {
 	switch (one->longs) {
@@ -96,7 +96,7 @@ static size_t text_length(const struct conversion *one, const char *text)
 	return one->precision < 0 ? strlen(text) : strnlen(text, (size_t)one->precision);
 }
 
-/* Whether no text among the arguments acts. */
+/* Whether no text among the arguments contains characters that would act on a terminal. */
 static bool all_plain(const char *format, struct arguments *arguments)
 {
 	for (struct conversion one = next(format); one.kind; one = next(one.end)) {
@@ -116,13 +116,13 @@ static bool all_plain(const char *format, struct arguments *arguments)
 		} else if (one.kind == 'p') {
 			(void)va_arg(arguments->list, void *);
 		} else if (one.kind != '%') {
-			return false; /* put_one() then ends it */
+			return false; /* then put_one() ends it */
 		}
 	}
 	return true;
 }
 
-/* Columns that it takes, for one that is shown already. */
+/* The columns of a text that is made visible already. */
 static size_t width_of(const char *text, size_t length)
 {
 	size_t width = 0;
@@ -148,8 +148,8 @@ static void put_text(const struct conversion *one, const char *text, size_t leng
 	free(shown);
 }
 
-/* By fprintf(), from a format made of the conversion's own letters and the sizes that were taken.
- * False: it is none that is known. */
+/* Calls fprintf() with a format made of the conversion's own letters and sizes. False: an unknown
+ * conversion. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 static bool put_other(const struct conversion *one, struct arguments *arguments, FILE *out)

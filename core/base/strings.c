@@ -10,7 +10,7 @@ uint32_t gm_strings_add(struct gm_strings *strings, const char *text)
 	if (!text)
 		return 0;
 	uint64_t hash = gm_hash_bytes(text, strlen(text), 0) | 1;
-	for (;; hash += 2) { /* other strings of the same hash stand behind */
+	for (;; hash += 2) { /* other strings with the same hash come next */
 		bool is_new;
 		uint64_t *slot = gm_map_put(&strings->by_hash, hash, &is_new);
 		if (!slot)

@@ -5,8 +5,9 @@
 
 /* --- characters ------------------------------------------------------------------------------- */
 
-/* What acts or cannot be seen, in order: of Unicode 15 the categories Cc, Zl and Zp, and of Cf all
- * but the signs that Arabic, Syriac, Kaithi and Egyptian numbers and texts are written with. */
+/* Characters that act on a terminal or are invisible, in order: of Unicode 15 the categories Cc, Zl
+ * and Zp, and Cf without the signs used in Arabic, Syriac, Kaithi and Egyptian numbers and texts.
+ * */
 static const struct {
 	uint32_t first, last;
 } hidden[] = {
@@ -34,7 +35,7 @@ static bool is_hidden(uint32_t character)
 	return false;
 }
 
-/* For a whole one, as gm_utf8_length() knows them. */
+/* For a complete one, as gm_utf8_length() recognizes it. */
 static uint32_t decode(const unsigned char *bytes, size_t length)
 {
 	static const unsigned char first[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
@@ -105,7 +106,7 @@ static void put_escaped(const char *text, size_t length, FILE *out)
 	}
 }
 
-/* Whether a character has begun before this byte of it. */
+/* Whether a character begins before this byte and includes it. */
 static bool continues(const char *text, size_t at)
 {
 	return ((unsigned char)text[at] & 0xc0) == 0x80;
@@ -117,8 +118,8 @@ void gm_put_visible(const char *text, size_t length, FILE *out)
 		put_escaped(text, length, out);
 		return;
 	}
-	/* What a path or a sentence ends with matters most but for what it begins with. No
-	 * character is cut. */
+	/* Keeps the beginning and more of the end, which is the most significant part of a path or
+	 * a sentence. No character is split. */
 	size_t head = GM_VISIBLE_MOST / 2, tail = length - GM_VISIBLE_MOST / 4;
 	for (int i = 0; i < 3 && continues(text, head); i++)
 		head--;

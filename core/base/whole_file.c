@@ -17,7 +17,7 @@
 #define SUFFIX ".gpumem-part"
 
 enum {
-	NAME_KEPT = 200, /* bytes of the name in a temporary one: NAME_MAX is 255 */
+	NAME_KEPT = 200, /* bytes of the name that a temporary one contains: NAME_MAX is 255 */
 	RANDOM_DIGITS = 16,
 	TRIES = 16,
 };
@@ -27,7 +27,7 @@ static struct gm_error *error_write(const char *path, int os_error)
 	return gm_error_os(GM_TARGET, os_error, "%s: cannot be written", path);
 }
 
-/* ---- what bears the name --------------------------------------------------------------------- */
+/* --- the existing file ------------------------------------------------------------------------ */
 
 static struct gm_error *error_kind(const char *path)
 {
@@ -35,14 +35,13 @@ static struct gm_error *error_kind(const char *path)
 	        "%s: it is not a regular file: nothing is written: name another file", path);
 }
 
-/* Not what another user has put there for us. */
+/* Not a file that another user has put there for us. */
 static bool is_trusted(const struct stat *about)
 {
 	return about->st_uid == 0 || about->st_uid == geteuid();
 }
 
-/* It stays what it is. Looked at by O_PATH before it is opened, which does something with a
- * device. */
+/* It stays unchanged. Examined through O_PATH first, because opening a device has effects. */
 static struct gm_error *open_in_place(const char *path, bool link, struct gm_whole_file *file)
 {
 	char seen[64];
@@ -75,7 +74,7 @@ static struct gm_error *open_folder(const char *path, struct gm_whole_file *file
 
 /* ---- the temporary name ---------------------------------------------------------------------- */
 
-/* ".NAME." : what all temporary names for this one begin with. */
+/* ".NAME." : the beginning of all temporary names for this one. */
 static void put_prefix(const struct gm_whole_file *file, char *ret_text, size_t size)
 {
 	snprintf(ret_text, size, ".%.*s.", NAME_KEPT, file->name);
@@ -91,7 +90,7 @@ static char *new_name(const struct gm_whole_file *file)
 	return asprintf(&name, "%s%0*llx" SUFFIX, prefix, RANDOM_DIGITS, random) < 0 ? NULL : name;
 }
 
-/* One that nobody writes any more: its writer holds its lock. */
+/* One that nobody writes any more: a writer holds its lock. */
 static void remove_one(int folder, const char *name)
 {
 	struct stat about;
@@ -120,7 +119,7 @@ static void remove_left_over(const struct gm_whole_file *file)
 		closedir(listing);
 }
 
-/* Created and locked; another one of us may have taken it for a left-over in between. */
+/* Created and locked; another process of ours may have removed it as a leftover in between. */
 static bool create_named(struct gm_whole_file *file, mode_t mode)
 {
 	for (int i = 0; i < TRIES; i++) {
@@ -150,7 +149,7 @@ static bool create_named(struct gm_whole_file *file, mode_t mode)
 	return false;
 }
 
-/* ---- together -------------------------------------------------------------------------------- */
+/* --- both ------------------------------------------------------------------------------------- */
 
 static struct gm_error *open_new(
         const char *path, mode_t mode, enum gm_whole_file_how how, struct gm_whole_file *file)
@@ -212,7 +211,7 @@ char *gm_whole_file_temporary(const struct gm_whole_file *file)
 	return length < 0 ? NULL : path;
 }
 
-/* A nameless file gets its name, or, where that is taken, a temporary one that takes its place. */
+/* A nameless file gets its name or, if that exists, a temporary one that then replaces it. */
 static int give_name(struct gm_whole_file *file)
 {
 	char self[64];

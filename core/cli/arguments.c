@@ -18,7 +18,7 @@ struct parse {
 	int positional_max;
 	bool stop_at_positional;
 	struct gm_error *error; /* the first */
-	int failed_at;          /* index in argv behind the argument that argp itself refused */
+	int failed_at;          /* index in argv after the argument that argp rejected */
 };
 
 static error_t parse_one(int key, char *argument, struct argp_state *state)
@@ -62,7 +62,7 @@ static error_t parse_one(int key, char *argument, struct argp_state *state)
 	default:
 		if (!parse->handler)
 			return ARGP_ERR_UNKNOWN;
-		/* The handler cannot be given our own keys: argp's special ones are 0x1000000 and
+		/* The handler must not get our own keys: argp's special ones are 0x1000000 and
 		 * above. */
 		if (key >= 0x1000000)
 			return ARGP_ERR_UNKNOWN;
@@ -71,7 +71,7 @@ static error_t parse_one(int key, char *argument, struct argp_state *state)
 	}
 }
 
-/* The option that was meant by `name`, NULL: none. --by-line, too, means --by. */
+/* The option that `name` probably means, NULL: none. --by-line also means --by. */
 static const struct argp_option *nearest(const struct argp_option *options, const char *name)
 {
 	const struct argp_option *best = NULL;
@@ -91,7 +91,7 @@ static const struct argp_option *nearest(const struct argp_option *options, cons
 	return best;
 }
 
-/* Why argp itself refused: it tells only where it stood. */
+/* Why argp rejected an argument: argp reports only its position. */
 static struct gm_error *refusal(
         const struct argp_option *options, int argc, char **argv, int failed_at)
 {
@@ -130,7 +130,7 @@ static struct gm_error *refusal(
 	return gm_error_create(GM_USAGE, "unknown option '%.*s'", (int)length, text);
 }
 
-/* argp skips over "--" itself; PROG's arguments begin after it. */
+/* argp skips "--" itself; PROG's arguments begin after it. */
 static int find_rest(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
@@ -160,7 +160,7 @@ struct gm_error *gm_arguments_parse(const struct gm_command *command, int argc, 
 	                positional_max < GM_ARGUMENTS_MAX ? positional_max : GM_ARGUMENTS_MAX,
 	        .stop_at_positional = stop_at_positional,
 	};
-	/* What is behind "--" is another program's; argp sees only what is ours. */
+	/* Everything after "--" belongs to another program; argp sees only our arguments. */
 	int rest = find_rest(argc, argv);
 	const struct argp argp = {.options = all, .parser = parse_one};
 	unsigned flags = ARGP_NO_EXIT | ARGP_NO_ERRS | ARGP_NO_HELP;
@@ -223,7 +223,7 @@ struct gm_error *gm_arguments_take_file(
 	if (arguments->positional_count <= others) {
 		if (context->shell)
 			free(gm_take(context->log_path));
-		return NULL; /* the context's own log, or its error when it is asked for */
+		return NULL; /* the context's own log, or its error when it is used */
 	}
 	gm_try(gm_context_set_log(context, arguments->positional[0]));
 	arguments->positional_count--;

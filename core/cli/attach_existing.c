@@ -47,7 +47,7 @@ static void add_segment(struct entries *entries, const struct gm_memory *memory,
 	}
 }
 
-/* Of every device. Nothing where there is no allocator, or none that can be read. */
+/* For all devices. Nothing if there is no allocator, or none that can be read. */
 static void read_all(struct gm_context *context, struct entries *entries)
 {
 	struct gm_torch *torch;
@@ -77,7 +77,8 @@ bool gm_attach_existing_prepare(struct gm_attach_existing *existing, struct gm_c
 	gm_error_destroy(error);
 	if (!there)
 		return false;
-	/* As the program runs on: what is found only fills the caches of names and layouts. */
+	/* While the program still runs: the results are discarded, but the caches of names and
+	 * layouts are filled. */
 	struct entries entries = {.capacity = UINT64_MAX};
 	read_all(context, &entries);
 	gm_array_deinit(&entries.list);
@@ -178,7 +179,7 @@ uint64_t gm_attach_existing_give(struct gm_context *context, uint64_t table, uin
 	        .table = table,
 	        .capacity = entries.list.count};
 	uint64_t variable = bytes && bytes <= size ? find_variable(context) : 0;
-	/* its table first: the state says that it is there */
+	/* its table first: the state says that it exists */
 	if (variable && gm_inject_write(&identity, table, entries.list.items, bytes))
 		gm_inject_write(&identity, variable, &given, sizeof(given));
 	gm_inject_identity_deinit(&identity);

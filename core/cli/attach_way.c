@@ -20,7 +20,7 @@ struct gm_error *gm_attach_way_parse(const char *text, enum gm_inject_way *ret_w
 	return gm_error_create(GM_USAGE, "--way %s: not a way: use auto, python or thread", text);
 }
 
-/* Words and sentences of enum gm_python_takes. */
+/* Names and sentences for enum gm_python_takes. */
 static const struct {
 	const char *word, *sentence;
 } reasons[] = {

@@ -20,7 +20,7 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 	return gm_target_option(input, key, argument);
 }
 
-/* Of a process or a core */
+/* For a process or a core */
 static struct gm_error *run_now(struct gm_context *context, bool json, FILE *out)
 {
 	_cleanup_free_ struct gm_amp_now *now = NULL;

@@ -1,4 +1,4 @@
-/* `gpumem assert`: limits that a recording keeps to, or not. */
+/* `gpumem assert`: checks whether a recording is within limits. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ static const struct argp_option option_table[] = {
         {0},
 };
 
-/* "<20GiB", "<=20GiB" and "20GiB", which are the same; of growth "5%" too. */
+/* "<20GiB", "<=20GiB" and "20GiB", which are equivalent; for growth also "5%". */
 static struct gm_error *parse_limit(
         const char *text, bool may_be_percent, struct gm_assert_limit *ret_limit)
 {
@@ -137,7 +137,7 @@ static struct gm_error *check_options(const struct options *options)
 	return NULL;
 }
 
-/* Asks of each FILE, or of the session's own recording. The answers are for the caller to free. */
+/* Asks about each FILE, or about the session's own recording. The caller frees the answers. */
 static struct gm_error *ask_all(struct gm_context *context, const struct gm_arguments *arguments,
         const struct options *options, struct gm_assert_answer *answers, size_t count)
 {

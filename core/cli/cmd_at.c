@@ -49,7 +49,8 @@ static struct gm_error *run(
 		        " events so far, and they count from 0: give a smaller number",
 		        asked.event, count);
 	gm_log_event(log, asked.event, &event);
-	asked.has_device = event.device_type == 1; /* CUDA's: another one is told by its own type */
+	asked.has_device =
+	        event.device_type == 1; /* CUDA; the others are known by their own type */
 	asked.device = (uint64_t)event.device;
 	struct gm_blocks blocks;
 	gm_try(gm_ask_blocks(context, &asked, &blocks));

@@ -1,4 +1,4 @@
-/* `attach`: loads the agent into a program that runs already. */
+/* `attach`: loads the agent into a running program. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -70,7 +70,7 @@ static const struct argp_option option_table[] = {
         {"interval", KEY_INTERVAL, "SECONDS", 0, "how often --textfile is written (15)", 0},
         {0},
 };
-/* Words of a list, each one of `allowed`. */
+/* Checks that the words of a list are all in `allowed`. */
 static struct gm_error *check_words(const char *text, const char *const *allowed)
 {
 	for (const char *at = text;;) {
@@ -137,7 +137,7 @@ static struct gm_error *take_option(void *input, int key, const char *argument)
 	}
 }
 
-/* Where the recording goes, as the process names it: it may have another folder than we have. */
+/* The path of the recording as the process sees it: its current folder may be another one. */
 static struct gm_error *recording_path(
         const char *given, int pid, bool other_files, char **ret_path)
 {
@@ -168,8 +168,8 @@ static struct gm_error *recording_path(
 	return asprintf(ret_path, "%s/%s", folder, path) < 0 ? &gm_error_no_memory : NULL;
 }
 
-/* The list to which the agent adds what it records: the process's file, and those of what it forks.
- */
+/* The list to which the agent adds its recordings: the process's file, and those of its forked
+ * children. */
 static char *make_list(const struct gm_inject_identity *identity)
 {
 	const char *folder = getenv("TMPDIR");
@@ -202,7 +202,7 @@ static struct gm_error *settings_of(const struct request *request, const char *p
 	               : NULL;
 }
 
-/* Why nothing is recorded into `path`; NULL: it is. */
+/* Why nothing is recorded into `path`; NULL: it is recorded. */
 static struct gm_error *not_begun(int pid, const char *path, const struct gm_injected *injected)
 {
 	if (injected->state == GM_INJECT_WAITING)

@@ -142,7 +142,7 @@ static struct gm_error *show_history(struct gm_context *context, const struct op
 	return error;
 }
 
-/* For a process or core: the moment is now, and nobody knows which line made what. */
+/* For a process or core: the moment is now, and it is not known which line created a block. */
 static struct gm_error *show_target(struct gm_context *context, const struct options *options,
         bool json, const struct gm_style *style, FILE *out)
 {
@@ -225,12 +225,12 @@ static struct gm_error *run(
 		                                 "add --by shape, module or category");
 	bool here = gm_context_has_target(context);
 	if (by == GM_BY_MODULE && here && (arguments.positional_count || !context->shell))
-		/* of a recording, with its process or core next to it */
+		/* for a recording, together with its process or core */
 		error = arguments.positional_count || context->log_path
 		                ? gm_arguments_take_file(&arguments, context, 0)
 		                : (target = true, NULL);
 	else if ((by == GM_BY_SHAPE || options.since) && !context->shell && here)
-		target = true; /* in gdb: of the process, recorded or not */
+		target = true; /* in gdb: for the process, recorded or not */
 	else
 		error = gm_target_take_file(&arguments, context, 0, &target);
 	if (error)
@@ -253,8 +253,7 @@ static struct gm_error *run(
 		        "gpumem: the recording has no names of tensors: record with `gpumem run "
 		        "--names`\n");
 	if (!groups) {
-		/* Shapes are an extra: where the process cannot be asked, the blocks are the
-		 * answer. */
+		/* Shapes are optional: if the process cannot be read, the blocks are the answer. */
 		_cleanup_error_ struct gm_error *unknown = gm_ask_blocks_annotate(context, &blocks);
 		if (unknown)
 			gm_put(err, "gpumem: shapes are not known: %s\n", unknown->message);

@@ -1,4 +1,4 @@
-/* `core`: a core dump of a process, lean enough to be kept. */
+/* `core`: a core dump of a process, small enough to keep. */
 #include <signal.h>
 #include <stdlib.h>
 
@@ -48,7 +48,7 @@ static char *default_path(int pid, bool compress)
 	return asprintf(&path, "core.%d%s", pid, compress ? ".zst" : "") < 0 ? NULL : path;
 }
 
-/* --- to be ended in the middle ---------------------------------------------------------------- */
+/* --- interruption ----------------------------------------------------------------------------- */
 
 static volatile int cancelled;
 
@@ -60,7 +60,7 @@ static void cancel(int signal)
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { SIGNAL_COUNT = sizeof(signals) / sizeof(*signals) };
 
-/* In gdb Ctrl-C is gdb's. */
+/* In gdb Ctrl-C belongs to gdb. */
 static void catch_signals(struct sigaction before[SIGNAL_COUNT])
 {
 	const struct sigaction action = {.sa_handler = cancel};

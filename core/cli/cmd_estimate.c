@@ -1,4 +1,5 @@
-/* `gpumem estimate`: what a model needs in training or inference, before anything runs. */
+/* `gpumem estimate`: the memory that a model needs in training or inference, before anything runs.
+ * */
 #include <string.h>
 
 #include "ask/estimate.h"
@@ -112,7 +113,7 @@ static struct gm_error *choose(
 		choose(word, names_, sizeof(names_) / sizeof(*names_), all, ret); \
 	})
 
-/* Also 7e9 and 1.5e9: whole all the same. */
+/* Also 7e9 and 1.5e9, which are integers all the same. */
 static struct gm_error *parse_many(const char *text, uint64_t *ret)
 {
 	char *end;

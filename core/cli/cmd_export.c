@@ -58,7 +58,7 @@ static exporter find_exporter(const char *form)
 	return NULL;
 }
 
-/* Whoever finds OUT finds it whole. */
+/* OUT appears under its name only when it is complete. */
 static struct gm_error *write_file(struct gm_model *model, exporter function, const char *path)
 {
 	struct gm_whole_file file;

@@ -1,6 +1,6 @@
 /*
- * `gpumem gdb`: starts the debugger with the plugin loaded. Everything it does not know itself is
- * gdb's own and passes through, so that a user who knows gdb has nothing to learn.
+ * `gpumem gdb`: starts the debugger with the plugin loaded. All options that gpumem does not know
+ * are passed to gdb, so a user who knows gdb need not learn anything.
  */
 #include <errno.h>
 #include <limits.h>
@@ -38,7 +38,7 @@ static void words_deinit(struct words *words)
 	gm_array_deinit(&words->list);
 }
 
-/* --- where things are ------------------------------------------------------------------------- */
+/* --- paths ------------------------------------------------------------------------------------ */
 
 static bool is_file(const char *path)
 {
@@ -46,7 +46,7 @@ static bool is_file(const char *path)
 	return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/* The first of these that exists, seen from this program's folder: a build in a source tree, an
+/* The first of these that exists, relative to this program's folder: a build in a source tree, an
  * installed prefix. */
 static char *near_us(const char *const *candidates)
 {
@@ -72,7 +72,7 @@ static char *near_us(const char *const *candidates)
 	return NULL;
 }
 
-/* A program's path as execvp() finds it; NULL: there is none. Caller frees. */
+/* A program's path as execvp() finds it; NULL if there is none. Caller frees. */
 static char *find_program(const char *name)
 {
 	if (strchr(name, '/'))
@@ -95,8 +95,8 @@ static char *find_program(const char *name)
 /* --- the program to debug --------------------------------------------------------------------- */
 
 /*
- * A script (torchrun, accelerate, ...) cannot be debugged as such: gdb is given the interpreter
- * that its first line names, as the kernel would run it.
+ * A script (torchrun, accelerate, ...) cannot be debugged itself: gdb gets the interpreter that its
+ * first line names, as the kernel would run it.
  */
 static struct gm_error *add_program(struct words *words, const char *program)
 {
@@ -144,12 +144,12 @@ extern const struct gm_command gm_command_gdb;
 
 struct options {
 	bool cuda_gdb, help;
-	bool no_path;    /* --gdb, and nothing after it */
-	const char *gdb; /* path or name; NULL: not said */
+	bool no_path;    /* --gdb without an argument */
+	const char *gdb; /* path or name; NULL: not given */
 	bool sim;
 	struct gm_sim_launch launch;
 	bool attaches;
-	int first, end; /* gdb's own options, [first, end) of argv are all but ours */
+	int first, end; /* gdb's own options: all of argv in [first, end) except ours */
 	int program;    /* index of PROG, 0: none */
 };
 
@@ -194,7 +194,7 @@ static struct gm_error *parse(int argc, char **argv, struct options *options, bo
 	return NULL;
 }
 
-/* A command that gdb runs before it looks at its other arguments. */
+/* A command that gdb runs before it reads its other arguments. */
 static void add_command(
         struct words *words, const char *before, const char *argument, const char *after)
 {
@@ -208,14 +208,14 @@ static void add_command(
 	}
 }
 
-/* The program's environment on the simulated device, and not gdb's own: it must not load the
- * stand-in. */
+/* The program's environment on the simulated device, but not gdb's: gdb must not load the simulated
+ * libraries. */
 static struct gm_error *add_simulation(struct words *words, const struct gm_sim_launch *launch)
 {
 	char **settings;
 	gm_try(gm_sim_settings(launch, &settings));
 	for (char **at = settings; *at; at++) {
-		/* gdb's own command splits at the first blank or '=' */
+		/* gdb's own command splits at the first space or '=' */
 		(*at)[strcspn(*at, "=")] = ' ';
 		add_command(words, "set environment ", *at, "");
 	}
@@ -223,8 +223,8 @@ static struct gm_error *add_simulation(struct words *words, const struct gm_sim_
 	return NULL;
 }
 
-/* A gdb that comes as a Python package is started by a script which sets these for the Python in
- * it: the program is to have them as they are here. */
+/* A gdb in a Python package is started by a script that sets these for its Python: the program must
+ * get them with their present values. */
 static void add_python_settings(struct words *words)
 {
 	static const char *const names[] = {"PYTHONHOME", "PYTHONPATH", "PYTHONNOUSERSITE"};
@@ -238,7 +238,7 @@ static void add_python_settings(struct words *words)
 	}
 }
 
-/* The debugger that is wanted: by an option, by the environment, or gdb. */
+/* The chosen debugger: by an option, by the environment, or gdb. */
 static struct gm_error *find_debugger(const struct options *options, char **ret_path)
 {
 	const char *from_environment = getenv("GPUMEM_GDB");
@@ -275,7 +275,7 @@ static struct gm_error *build(
 	_cleanup_free_ char *library = near_us((const char *const[]){"../lib/libgpumem.so.0",
 	        "../lib/x86_64-linux-gnu/libgpumem.so.0", "../lib64/libgpumem.so.0", NULL});
 	add(words, path);
-	/* gdb's Python alone sees it: the program's environment was copied before */
+	/* only gdb's Python sees it: the program's environment was copied before */
 	if (library)
 		add_command(words, "python import os; os.environ['GPUMEM_LIBRARY'] = r'''", library,
 		        "'''");

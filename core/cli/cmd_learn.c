@@ -49,8 +49,8 @@ static struct gm_error *show(
 	return NULL;
 }
 
-/* The interpreter comes first: PyTorch's objects are read through its own. The row is kept in any
- * case. */
+/* The interpreter comes first: PyTorch's objects are read through its own. The layout is stored in
+ * any case. */
 static struct gm_error *learn_python(const struct gm_learn_options *of, bool json, FILE *out,
         struct gm_learn_python_result *ret_result)
 {
@@ -59,7 +59,7 @@ static struct gm_error *learn_python(const struct gm_learn_options *of, bool jso
 	*ret_result = (struct gm_learn_python_result){0};
 	gm_try(gm_learn_python(of, ret_result));
 	_cleanup_error_ struct gm_error *error = gm_python_learned_save(ret_result->learned, &path);
-	/* the process itself keeps a copy, for what PyTorch's probe is read with */
+	/* the process has a copy too, with which PyTorch's probe is read */
 	struct gm_python_learned *own = NULL;
 	if (!error)
 		error = gm_layouts_load(path, &text, &size);
@@ -107,7 +107,7 @@ static struct gm_error *run(
 	struct gm_learn_result result;
 	struct gm_learn_python_result python;
 	const struct gm_learn_options of = {.python = arguments.positional[0]};
-	/* it may be one that is known anyway: then PyTorch's probe says the rest */
+	/* it may be a known one: then PyTorch's probe gives the rest */
 	_cleanup_error_ struct gm_error *unlearned =
 	        learn_python(&of, arguments.json, out, &python);
 	struct gm_error *error = gm_learn_torch(&of, &result);

@@ -16,7 +16,7 @@
 extern const struct gm_command gm_command_oom;
 
 enum { KEY_AT = 0x1101, KEY_TEXT, KEY_DEVICE, KEY_REPORT };
-enum { TEXT_MAX = 1 << 29 }; /* bytes of a log that is looked through */
+enum { TEXT_MAX = 1 << 29 }; /* bytes of a log that are searched */
 
 struct options {
 	struct gm_context *context;
@@ -95,8 +95,8 @@ static struct gm_error *read_all(const char *path, char **ret_text, size_t *ret_
 	return NULL;
 }
 
-/* A failing call of CUDA itself has no figures: distinguished, as a search for "out of memory"
- * finds both. */
+/* A failing call of CUDA itself has no figures: it is distinguished, because a search for "out of
+ * memory" finds both. */
 static struct gm_error *no_message(const char *path, const char *text, size_t length)
 {
 	static const char *const others[] = {
@@ -144,7 +144,7 @@ static struct gm_error *explain_text(
 	return judge_all(messages, count, json, style, out);
 }
 
-/* --- the rest --------------------------------------------------------------------------------- */
+/* --- other sources ---------------------------------------------------------------------------- */
 
 static struct gm_error *show(struct gm_context *context, const struct gm_oom *oom, bool target,
         bool report, bool json, const struct gm_style *style, FILE *out)
@@ -167,9 +167,9 @@ static struct gm_error *show(struct gm_context *context, const struct gm_oom *oo
 }
 
 /*
- * In gdb there may be both a program that stands in its error and a recording: the program knows
- * more (the device's figures, who holds what), the recording is asked where the program knows
- * nothing.
+ * In gdb there may be both a program that is stopped in its error and a recording. The program has
+ * more information (the device's figures, the holders); the recording is used if the program has
+ * none.
  */
 static struct gm_error *ask(struct gm_context *context, const struct options *options, bool file,
         bool *target, struct gm_oom *ret_oom)

@@ -60,15 +60,14 @@ static struct gm_error *run(
 		const struct gm_compare_view view = {.all = true};
 		return gm_compare_files(context, &arguments, &by, &view, out, NULL);
 	}
-	/* a recording may have its process or core next to it, which knows modules by their paths
-	 */
+	/* a recording may have its process or core with it, which knows modules by their paths */
 	if (arguments.positional_count && gm_context_has_target(context))
 		error = gm_arguments_take_file(&arguments, context, 0);
 	else
 		error = gm_target_take_file(&arguments, context, 0, &target);
 	if (error)
 		return error;
-	/* in gdb a process is always there, and whoever did not ask for paths need not wait for
+	/* in gdb there is always a process, and a user who did not ask for paths need not wait for
 	 * them */
 	bool knows = context->shell && gm_context_has_target(context);
 	struct gm_peak peak;

@@ -75,7 +75,7 @@ static struct gm_error *show_diff(const struct input *input, const struct gm_ret
 	return error;
 }
 
-/* Two saved answers: no process is asked. */
+/* Two saved answers: no process is read. */
 static struct gm_error *compare_files(
         const struct input *input, const struct gm_arguments *arguments, FILE *out)
 {

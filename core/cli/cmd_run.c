@@ -1,7 +1,7 @@
 /*
- * `gpumem run`: runs a program, on the simulated device where asked. It becomes the program (exec),
- * so the streams, the exit status and every signal are the program's own; where it records, it
- * waits next to it instead (run_record.c).
+ * `gpumem run`: runs a program, on the simulated device if requested. It replaces itself by the
+ * program (exec), so the streams, the exit status and every signal are the program's own; if it
+ * records, it waits next to it instead (run_record.c).
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -118,8 +118,8 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 	return NULL;
 }
 
-/* Each process appends its account. So a new, empty file takes the name first, or the name is
- * refused at once. A FIFO or a device stays: only the processes open it. */
+/* Each process appends its counters. So a new, empty file is created first, or the name is rejected
+ * at once. A FIFO or a device stays: only the processes open it. */
 static struct gm_error *empty(const char *path)
 {
 	struct stat about;
@@ -157,7 +157,7 @@ static struct gm_error *run_program(
 		error = empty(options.launch.json);
 		if (error)
 			return error;
-		/* The program may change its folder before it ends. */
+		/* The program may change its current folder before it ends. */
 		json = realpath(options.launch.json, NULL);
 		options.launch.json = json;
 	}

@@ -1,4 +1,4 @@
-/* `gpumem sim list`: the simulated devices that there are. */
+/* `gpumem sim list`: lists the simulated devices. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>

@@ -51,7 +51,7 @@ static struct gm_error *find_file(int pid, char **ret_path)
 	return NULL;
 }
 
-/* ---- a look ---------------------------------------------------------------------------------- */
+/* --- one reading ------------------------------------------------------------------------------ */
 
 struct look {
 	uint64_t events;
@@ -124,8 +124,8 @@ static struct gm_error *live(struct gm_context *context, const struct request *r
 		fclose(out);
 		if (!error)
 			show(text);
-		/* The first look of a long record takes its time: no more than a quarter of ours
-		 * goes into that. */
+		/* Reading a long recording for the first time takes long: its processes get no more
+		 * than a quarter of our time. */
 		double cost = (now() - start) * 3;
 		double wait = cost > (double)request->seconds ? cost : (double)request->seconds;
 		timeout((int)(wait * 1000));

@@ -90,7 +90,7 @@ static struct gm_error *put_picture(
 	return error;
 }
 
-/* Whoever finds the file finds it whole. */
+/* The file appears under its name only when it is complete. */
 static struct gm_error *write_file(
         const struct options *options, const char *path, struct gm_view_written *ret_written)
 {

@@ -36,7 +36,7 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 	        gm_parse_number(argument, 0, UINT32_MAX - 1, &options->event), "--at");
 }
 
-/* #N may be the event that freed a block: the answer is about the block, and reports it. */
+/* #N may be the event that freed a block: then the answer is about the block, and says so. */
 static void say_whose(struct gm_context *context, const char *text, uint32_t block, FILE *err)
 {
 	struct gm_model *model;
@@ -66,7 +66,7 @@ static struct gm_error *run(
 	        handle, &options, 2, false, out, &arguments);
 	if (error || arguments.help)
 		return error;
-	/* One word in a shell names the recording; the block is what is missing then. */
+	/* In a shell, a single word names the recording, and the block is missing. */
 	if (context->shell && arguments.positional_count == 1 && !context->log_path &&
 	        context->pid <= 0 && !context->core_path)
 		return gm_error_create(GM_USAGE, "why: FILE or BLOCK is missing: give both, as in "

@@ -15,7 +15,7 @@
 
 extern const struct gm_command gm_command_zero;
 
-/* A process or a core of several */
+/* One of several processes or cores */
 struct target {
 	int pid;
 	const char *core; /* NULL: a process */
@@ -23,7 +23,7 @@ struct target {
 
 struct options {
 	struct gm_context *context;
-	GM_ARRAY(struct target) targets; /* in the order in which they are named */
+	GM_ARRAY(struct target) targets; /* in the order of the arguments */
 };
 
 static const struct argp_option option_table[] = {
@@ -58,7 +58,7 @@ static struct gm_error *ask_one(struct gm_context *context, bool json, FILE *out
 	return error;
 }
 
-/* Who owns what a recording does not have; what moved between the ranks it has. */
+/* A recording does not show who owns what; it shows what the ranks transferred. */
 static struct gm_error *ask_recording(struct gm_context *context, bool json, FILE *out)
 {
 	const struct gm_style style = {context->columns, context->colors};
@@ -128,7 +128,7 @@ static struct gm_error *ask(struct gm_context *context, struct gm_arguments *arg
         struct options *options, FILE *out)
 {
 	gm_try(gm_target_check(context));
-	/* cores may be named without --core too */
+	/* cores may be given without --core too */
 	bool several = options->targets.count + (size_t)arguments->positional_count > 1;
 	if (several) {
 		if (context->shell && arguments->positional_count && context->pid > 0)
@@ -144,7 +144,7 @@ static struct gm_error *ask(struct gm_context *context, struct gm_arguments *arg
 	bool target = true;
 	gm_try(gm_target_take_core(arguments, context, 0));
 	gm_try(gm_target_check(context));
-	/* in gdb a recording is asked about where there is no process any more */
+	/* in gdb a recording is used if the process has ended */
 	if (arguments->positional_count || !gm_context_has_target(context))
 		gm_try(gm_target_take_file(arguments, context, 0, &target));
 	if (!target)

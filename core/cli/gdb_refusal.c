@@ -27,7 +27,7 @@ static pid_t pid_named(const char *word, const char *next)
 	return pid > 0 && pid <= INT32_MAX && !*end ? (pid_t)pid : 0;
 }
 
-/* The kernel asks the same for this file as for PTRACE_ATTACH. */
+/* For this file the kernel checks the same as for PTRACE_ATTACH. */
 static bool may_attach(pid_t pid)
 {
 	char path[32];

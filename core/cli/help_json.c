@@ -17,7 +17,7 @@ static const char *effect_name(int effect)
 	return effect >= 0 && effect <= GM_EFFECT_PROGRAM ? names[effect] : names[GM_EFFECT_NONE];
 }
 
-/* The lines of `text` from `*at` on that stand before an empty one. */
+/* The lines of `text` from `*at` up to the next empty line. */
 static json_t *usage_lines(const char *text, size_t *at)
 {
 	json_t *lines = json_array();

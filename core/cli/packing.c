@@ -46,17 +46,17 @@ struct gm_error *gm_packing_finish(const char *path, const struct gm_spool_optio
 	_cleanup_free_ char *temporary = gm_whole_file_temporary(&file);
 	struct gm_error *error = temporary ? gm_spool_convert(path, temporary, options, ret_summary)
 	                                   : &gm_error_no_memory;
-	/* as its user has set it since; another user's file may have come there meanwhile */
+	/* as its user has set it since; meanwhile another user's file may be there */
 	if (!error && lstat(path, &status) == 0 && S_ISREG(status.st_mode) &&
 	        status.st_uid == geteuid())
 		(void)!fchmod(file.fd, status.st_mode & 0777);
 	if (!error)
 		return gm_whole_file_finish(&file);
-	gm_whole_file_close(&file); /* the agent's own form is there, and is read as well */
+	gm_whole_file_close(&file); /* the file has the agent's own format, and is read as well */
 	return error;
 }
 
-/* ---- the process that packs ------------------------------------------------------------------ */
+/* --- the packing process ---------------------------------------------------------------------- */
 
 struct recording {
 	pid_t pid;
@@ -85,7 +85,7 @@ static void add(void *context, pid_t pid, const char *path)
 	}
 }
 
-/* Ended, though nobody may have asked for its status. */
+/* It has ended, even if nobody has waited for its status. */
 static bool is_gone(pid_t pid)
 {
 	char path[32], line[512];
@@ -112,7 +112,7 @@ static void end(struct recording *one)
 	one->ended = true;
 }
 
-/* A look at all; false: each has ended. */
+/* Checks each; false: all have ended. */
 static bool look(struct packing *packing, const char *list, bool finishes)
 {
 	bool some = false;
@@ -133,7 +133,7 @@ static void become_packer(void)
 	static const int own[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM};
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
 		signal(own[i], SIG_DFL);
-	signal(SIGXFSZ, SIG_IGN); /* a write fails then, as on a full disk */
+	signal(SIGXFSZ, SIG_IGN); /* then a write fails, as on a full disk */
 	prctl(PR_SET_NAME, "gpumem-packer");
 	setpriority(PRIO_PROCESS, 0, LEAST_PRIORITY);
 }
@@ -163,11 +163,12 @@ void gm_packing_end(pid_t packer)
 		;
 }
 
-/* ---- beside a process that is not ours ------------------------------------------------------- */
+/* --- next to a process that is not a child ---------------------------------------------------- */
 
 /*
- * All that is opened from here on the process has named: its recording, and the list to which it
- * adds. So with its rights, and where we cannot have just those, not at all.
+ * The process has named all files that are opened from here on: its recording, and the list to
+ * which it adds recordings. So they are opened with its rights, and not at all if we cannot have
+ * exactly these.
  */
 static bool take_rights(const struct gm_inject_identity *identity)
 {
@@ -193,7 +194,7 @@ static void close_inherited(int process)
 	int nowhere = open("/dev/null", O_RDWR);
 	for (int i = 0; i < 3 && nowhere >= 0; i++)
 		dup2(nowhere, i);
-	/* what attaching has opened, some of it as root */
+	/* files that attaching has opened, some of them as root */
 	if (process > 3)
 		close_range(3, (unsigned)process - 1, 0);
 	close_range(process >= 3 ? (unsigned)process + 1 : 3, UINT_MAX, 0);
@@ -207,10 +208,10 @@ static void keep(pid_t pid, int process, const char *path, const char *list)
 	close_inherited(process);
 	for (bool goes_on = true; goes_on;) {
 		struct pollfd ended = {.fd = process, .events = POLLIN};
-		/* the process's own end is seen at once */
+		/* the end of this process is noticed at once */
 		poll(&ended, process >= 0 ? 1 : 0, LOOK_MS);
 		bool gone = process >= 0 ? ended.revents & POLLIN : is_gone(pid);
-		if (gone) { /* those that it forked are examined yet, as before */
+		if (gone) { /* its forked children are checked as before */
 			process = -1;
 			pid = 0;
 		}
@@ -226,8 +227,8 @@ void gm_packing_keep(const struct gm_inject_identity *identity, const char *path
 	fflush(NULL);
 	pid_t child = fork();
 	if (child == 0) {
-		/* of another session and parent: it outlives us, and who waits for us does not wait
-		 * for it */
+		/* with another session and parent: it outlives us, and a process that waits for us
+		 * does not wait for it */
 		setsid();
 		if (fork() == 0 && take_rights(identity))
 			keep(identity->pid, identity->process, path, list);

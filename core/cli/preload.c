@@ -9,7 +9,7 @@
 
 #include "preload/program.h"
 
-/* The file of a program without a slash in its name; false: there is none. */
+/* The file of a program given without a slash; false if there is none. */
 static bool find(const char *name, char *ret_path, size_t size)
 {
 	const char *path = getenv("PATH");

@@ -20,7 +20,7 @@ void gm_progress_show(
 		gm_progress_end(line);
 		return;
 	}
-	/* Of a compressed file it is not known how much it will be; then `all` is 0. */
+	/* The total size of a compressed file is not known; then `all` is 0. */
 	int percent = all ? (int)(100 * (double)done / (double)all) : (int)(done >> 26);
 	if (!line->out || percent == line->percent)
 		return;

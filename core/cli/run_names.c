@@ -24,17 +24,17 @@ enum { LOOK_MS = 200, PROCESSES_MAX = 256, WHY_MAX = 512 };
 struct gm_run_names {
 	pid_t process;
 	_Atomic bool over; /* the program has ended */
-	char why[WHY_MAX]; /* the last reason; written by one process or another */
+	char why[WHY_MAX]; /* the last reason, from any of the processes */
 };
 
-/* ---- of one process -------------------------------------------------------------------------- */
+/* --- one process ------------------------------------------------------------------------------ */
 
 static void go_on(void *input)
 {
 	gm_spool_asked_go_on(input);
 }
 
-/* Libraries, symbols and layouts: what takes time, and does not change. */
+/* Libraries, symbols and layouts: they take time, and do not change. */
 static void prepare(struct gm_context *context, pid_t pid)
 {
 	struct gm_torch *torch;
@@ -92,11 +92,11 @@ static struct gm_error *read_names(pid_t pid, const char *path, const struct gm_
 	return error;
 }
 
-/* ---- of all ---------------------------------------------------------------------------------- */
+/* --- all processes ---------------------------------------------------------------------------- */
 
 struct readers {
 	struct gm_run_names *shared;
-	GM_ARRAY(char *) paths; /* that have a reader */
+	GM_ARRAY(char *) paths; /* processes that have a reader */
 	size_t running;
 };
 
@@ -105,7 +105,7 @@ static void become_reader(pid_t parent)
 	static const int own[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM};
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
 		signal(own[i], SIG_DFL);
-	signal(SIGXFSZ, SIG_IGN); /* a write fails then, as on a full disk */
+	signal(SIGXFSZ, SIG_IGN); /* then a write fails, as on a full disk */
 	prctl(PR_SET_NAME, "gpumem-names");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)

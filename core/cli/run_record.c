@@ -19,7 +19,7 @@
 #include "cli/run_names.h"
 #include "cli/run_settings.h"
 
-enum { LIST_BYTES = 16 << 10 }; /* bytes: a line for each process */
+enum { LIST_BYTES = 16 << 10 }; /* bytes: one line for each process */
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
@@ -31,7 +31,7 @@ static void hand_on(int signal_number)
 		kill(program, signal_number);
 }
 
-/* What a terminal sends goes to the program by itself; what others send to us is handed on. */
+/* The program gets a terminal's signals itself; signals that others send to us are passed on. */
 static void set_signals(void)
 {
 	static const int handed_on[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM};
@@ -43,7 +43,7 @@ static void set_signals(void)
 		sigaction(handed_on[i], &hand, NULL);
 }
 
-/* Signals come through only when there is a program to hand them to. */
+/* Signals are unblocked only when there is a program to pass them to. */
 static struct gm_error *start(const struct gm_run_record *record, const char *out, const char *list,
         char **argv, char **variables)
 {
@@ -105,7 +105,7 @@ static int wait_for_program(void)
 	return status;
 }
 
-/* ---- what was recorded ----------------------------------------------------------------------- */
+/* --- the recordings --------------------------------------------------------------------------- */
 
 struct recorded {
 	pid_t pid;
@@ -217,7 +217,7 @@ static void end_as(int status)
 	const struct rlimit no_core = {0, 0};
 	int signal_number = WTERMSIG(status);
 	sigset_t one;
-	setrlimit(RLIMIT_CORE, &no_core); /* the program has left its own */
+	setrlimit(RLIMIT_CORE, &no_core); /* the program has changed to another folder */
 	signal(signal_number, SIG_DFL);
 	sigemptyset(&one);
 	sigaddset(&one, signal_number);
@@ -230,7 +230,7 @@ static struct gm_error *run(const struct gm_run_record *record, const char *out,
         char **argv, char **variables, FILE *err, int *ret_status)
 {
 	gm_try(start(record, out, list, argv, variables));
-	/* what has a limit counts what is packed too, and is not large */
+	/* for a recording of limited size, packed data counts too, and it is small anyway */
 	pid_t packer = record->max_size ? -1 : gm_packing_begin(list);
 	struct gm_run_names *names = record->names ? gm_run_names_begin(list) : NULL;
 	int status = wait_for_program();
@@ -256,8 +256,8 @@ static struct gm_error *run(const struct gm_run_record *record, const char *out,
 	return NULL;
 }
 
-/* What the agent cannot add to the list later it does not say: the program's own output is no place
- * for that. 0: there is room. */
+/* If the agent cannot add to the list later, it does not report that, because it must not write to
+ * the program's output. 0: there is space. */
 static int disk_full(int list)
 {
 	struct rlimit limit;
@@ -277,7 +277,7 @@ struct gm_error *gm_run_record(const struct gm_run_record *record, char **argv, 
 		list = NULL;
 		return &gm_error_no_memory;
 	}
-	if (strpbrk(list, ";\n")) /* what parts the agent's settings */
+	if (strpbrk(list, ";\n")) /* the separator of the agent's settings */
 		return gm_error_create(GM_USAGE,
 		        "run: TMPDIR=%s: the path contains ';' or a newline: use another folder",
 		        folder);

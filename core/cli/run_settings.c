@@ -88,8 +88,8 @@ void gm_run_record_by_default(struct gm_run_record *record, FILE *err)
 	record->out = access(".", W_OK | X_OK) == 0 ? "gpumem-%p.gpumem" : "/tmp/gpumem-%p.gpumem";
 }
 
-/* What is at the file's place already may go, if it is a recording of ours or empty: the new one
- * replaces it as it begins. */
+/* An existing file may be replaced if it is a recording of ours or empty: the new recording
+ * replaces it when it begins. */
 static struct gm_error *check_old(const char *path)
 {
 	struct stat status;
@@ -110,7 +110,7 @@ static struct gm_error *check_old(const char *path)
 	return NULL;
 }
 
-/* "DEVICE:INODE" of the file that is there: the agent replaces no other. */
+/* "DEVICE:INODE" of the existing file: the agent replaces no other. */
 static const char *old_file(const char *path, char text[48])
 {
 	struct stat status;
@@ -132,7 +132,7 @@ static struct gm_error *folder_is_there(const char *path)
 	return NULL;
 }
 
-/* The file's name as the program's processes will see it, wherever they go. */
+/* The file's name as the program's processes will see it, in any current folder. */
 static char *absolute(const char *path)
 {
 	char folder[PATH_MAX], *full;
@@ -143,7 +143,7 @@ static char *absolute(const char *path)
 	return full;
 }
 
-/* The agent hears NVTX, comes in with CUDA where LD_PRELOAD got lost, and `import gpumem` finds the
+/* The agent receives NVTX, is loaded by CUDA if LD_PRELOAD got lost, and `import gpumem` finds the
  * module next to it. */
 static struct gm_error *set_marks(const char *library)
 {
@@ -196,13 +196,13 @@ struct gm_error *gm_run_settings_set(
 		settings = NULL;
 		return &gm_error_no_memory;
 	}
-	/* before the simulated device, which stands in front of libc10 as well */
+	/* before the simulated device, which also replaces functions of libc10 */
 	if (asprintf(&preload, "%s%s%s", library, before && *before ? ":" : "",
 	            before ? before : "") < 0) {
 		preload = NULL;
 		return &gm_error_no_memory;
 	}
-	/* who is injected already (Nsight) stays */
+	/* an existing injection (Nsight) stays */
 	gm_try(set_marks(library));
 	return setenv("GPUMEM_AGENT", settings, 1) != 0 || setenv("LD_PRELOAD", preload, 1) != 0
 	               ? &gm_error_no_memory

@@ -1,7 +1,7 @@
 /*
- * A recording of a debugger's session copied to where the user wants it. The session's file may lie
- * in a folder that was given to the user of the recorded process, whose program writes it: then
- * another file, or a link to one, may bear its name.
+ * Copies the recording of a debugger's session to a place that the user names. The session's file
+ * may be in a folder that was given to the user of the recorded process, whose program writes it;
+ * then its name may belong to another file, or to a link.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,8 @@ static struct gm_error *error_read(const char *path, const char *why)
 	return gm_error_create(GM_TARGET, "%s: %s: nothing is saved", path, why);
 }
 
-/* Whose files besides our own may be in that folder: its owner's, unless all may write to it. */
+/* The user whose files, besides our own, may be in that folder: its owner, unless all may write to
+ * it. */
 static struct gm_error *find_owner(const char *path, uid_t *ret_owner)
 {
 	struct stat about;
@@ -63,7 +64,7 @@ static struct gm_error *copy(int from, const char *to)
 	struct gm_whole_file file;
 	gm_try(gm_whole_file_open(to, 0600, GM_WHOLE_FILE_ANY, &file));
 	while ((got = read(from, bytes, sizeof(bytes))) > 0) {
-		errno = ENOSPC; /* where not all of it was written */
+		errno = ENOSPC; /* if not everything was written */
 		if (write(file.fd, bytes, (size_t)got) != got)
 			break;
 	}
@@ -80,7 +81,7 @@ static struct gm_error *save(const char *from, const char *to)
 	_cleanup_close_ int fd = -1;
 	gm_try(open_recording(from, &fd, &about));
 	if (stat(to, &there) == 0 && there.st_dev == about.st_dev && there.st_ino == about.st_ino)
-		return NULL; /* it continues there */
+		return NULL; /* recording continues there */
 	return copy(fd, to);
 }
 

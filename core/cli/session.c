@@ -1,5 +1,5 @@
-/* Sessions: where a command is typed. Finds the command, runs it, turns errors into lines and
- * statuses. */
+/* Sessions: the place where commands are run. Finds the command, runs it, and turns errors into
+ * lines and statuses. */
 #include "cli/session.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 #include "log/log.h"
 #include "render/json.h"
 
-/* A process that the debugger reads for us: what it passed. */
+/* A process that the debugger reads for us, with its callbacks. */
 struct gm_remote_process {
 	struct gm_remote remote;
 	gpumem_read_callback read;
@@ -31,7 +31,7 @@ struct gm_remote_process {
 	pid_t *threads;
 };
 
-/* Recursive: a callback that reads for us may end in a question of the debugger's. */
+/* Recursive: a callback that reads for us may cause another question of the debugger. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 const char *gpumem_version(void)
@@ -153,7 +153,7 @@ void gpumem_session_show_progress(gpumem_session *session, int on)
 	session->context.progress = on ? &session->progress : NULL;
 }
 
-/* --- a process that the debugger reads -------------------------------------------------------- */
+/* --- a process read by the debugger ----------------------------------------------------------- */
 
 static bool remote_registers(void *context, pid_t thread, uint64_t *words)
 {
@@ -190,7 +190,7 @@ int gpumem_session_set_remote(gpumem_session *session, int pid, const char *maps
 		free_remote(process);
 		return GM_INTERNAL;
 	}
-	/* The image that was opened with the one before holds on to it. */
+	/* The image that was opened with the previous callbacks still refers to them. */
 	if (session->context.close_target)
 		session->context.close_target(&session->context);
 	free_remote(session->remote);
@@ -229,7 +229,7 @@ static void put_learned(const struct gm_learned_layout *learned, FILE *err)
 
 /* --- commands --------------------------------------------------------------------------------- */
 
-/* What is told of a file's end behind the answer. */
+/* What is reported of a file's end after the answer. */
 static void put_end(const struct gm_context *context, FILE *err)
 {
 	const struct gm_log *log = context->log;
@@ -251,13 +251,13 @@ static void put_end(const struct gm_context *context, FILE *err)
 static struct gm_error *run_command(gpumem_session *session, const struct gm_command *command,
         int argc, const char *const *argv, FILE *out, FILE *err, int *ret_status)
 {
-	/* Answers are held back until it is known that they are some: their first megabyte at
-	 * least. */
+	/* Answers are held back until they are known to be complete: at least their first megabyte.
+	 * */
 	static char held[1 << 20];
 	if (session->context.shell && !command->streams && fileno(out) >= 0)
 		setvbuf(out, held, _IOFBF, sizeof(held));
 	gm_allocation_forget();
-	/* argp moves arguments about, and commands may cut them: they get a copy. */
+	/* argp reorders arguments, and commands may modify them: they get a copy. */
 	_cleanup_free_ char **copy = calloc((size_t)argc + 1, sizeof(*copy));
 	_cleanup_free_ char **owned = calloc((size_t)argc + 1, sizeof(*owned));
 	if (!copy || !owned)
@@ -268,9 +268,8 @@ static struct gm_error *run_command(gpumem_session *session, const struct gm_com
 		if (!copy[i])
 			error = &gm_error_no_memory;
 	}
-	/* A FILE argument or --pid, --core, --sysroot is for this one command; the session's own
-	 * come back after it.
-	 */
+	/* A FILE argument or --pid, --core, --sysroot applies to this command only; afterwards the
+	 * session's own are restored. */
 	int pid = session->context.pid, thread = session->context.thread;
 	if (!error)
 		error = gm_context_set_log(&session->context, session->log);
@@ -279,14 +278,14 @@ static struct gm_error *run_command(gpumem_session *session, const struct gm_com
 	if (!error)
 		error = command->run(&session->context, argc, copy, out, err, ret_status);
 	gm_progress_end(&session->line);
-	/* A search that got no memory has found nothing, without an error of its own. */
+	/* A search without memory has found nothing, without an error of its own. */
 	if (gm_allocation_failed() && !command->streams) {
 		gm_error_destroy(error);
 		error = &gm_error_no_memory;
 		__fpurge(out);
 	}
-	/* What does not make sense in the memory of a process that ended meanwhile is not its
-	 * fault. */
+	/* If the process ended meanwhile, its memory may be inconsistent, which is not its fault.
+	 * */
 	struct gm_error *ended = error ? gm_context_check_there(&session->context) : NULL;
 	if (ended) {
 		gm_error_destroy(error);
@@ -389,7 +388,7 @@ int gpumem_session_run(
 	int status = GM_INTERNAL;
 	if (out && err)
 		status = gm_session_run(session, argc, argv, out, err);
-	/* A stream that could not grow has lost text: half an answer is none. */
+	/* A stream that could not grow has lost text: the answer is incomplete and is discarded. */
 	if (!out || fclose(out) != 0 || !err || fclose(err) != 0)
 		status = GM_INTERNAL;
 	if (out_size)
@@ -401,7 +400,7 @@ int gpumem_session_run(
 	return status;
 }
 
-/* What gdb's plugin makes commands of. */
+/* The data from which gdb's plugin makes its commands. */
 static const struct gm_command *gdb_command(size_t index)
 {
 	for (size_t i = 0; gm_commands[i]; i++)

@@ -12,7 +12,7 @@ struct gm_error *gm_target_option(void *input, int key, const char *argument)
 	struct gm_context *context = input;
 	uint64_t number;
 	if (key == GM_TARGET_CORE) {
-		/* gdb's process is the one that its user looks at; an answer about another would
+		/* gdb's process is the one that its user debugs; an answer about another would
 		 * mislead. */
 		if (!context->shell)
 			return gm_error_create(GM_USAGE,
@@ -59,7 +59,7 @@ struct gm_error *gm_target_check(const struct gm_context *context)
 	return NULL;
 }
 
-/* An ELF file; a compressed core is told by its name's end, as the image room reads it. */
+/* An ELF file; a compressed core is recognized by the end of its name, as in the image room. */
 static bool is_core(const char *path)
 {
 	_cleanup_close_ int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
@@ -112,7 +112,7 @@ struct gm_error *gm_target_take_file(
         struct gm_arguments *arguments, struct gm_context *context, int others, bool *ret_target)
 {
 	const char *file = arguments->positional_count > others ? arguments->positional[0] : NULL;
-	/* in gdb what stands there is not named by the user */
+	/* in gdb the user does not name it */
 	bool here = gm_context_has_target(context);
 	bool named = context->shell && here;
 	gm_try(gm_target_check(context));

@@ -1,4 +1,4 @@
-/* Activations, in each way in which they can be counted. */
+/* Activations, by each of the methods. */
 #include <math.h>
 #include <string.h>
 
@@ -21,8 +21,7 @@ static void put(struct gm_estimate_term *term, enum gm_estimate_formula formula,
 		        sizeof(operands_) / sizeof(*operands_)); \
 	} while (0)
 
-/* --- by operators -------------------------------------------------------------------------------
- */
+/* --- by operators ----------------------------------------------------------------------------- */
 
 static void by_operators(const struct gm_estimate_shape *shape,
         const struct gm_estimate_settings *settings, const struct gm_estimate_part *part,
@@ -34,7 +33,7 @@ static void by_operators(const struct gm_estimate_shape *shape,
 	gm_estimate_keep(shape, settings, part, &kept);
 	uint64_t largest = gm_most(dense ? kept.dense : 0, moe ? kept.moe : 0);
 	if (settings->checkpointing == GM_ESTIMATE_CHECKPOINT_SELECTIVE && kept.matrices) {
-		/* One layer's are there while they are made again. */
+		/* Those of one layer exist while they are recomputed. */
 		kept.rest = gm_plus(kept.rest, kept.matrices);
 		kept.dense -= kept.dense == GM_TOO_MUCH ? 0 : kept.matrices;
 		kept.moe -= kept.moe == GM_TOO_MUCH || !moe ? 0 : kept.matrices;
@@ -66,8 +65,7 @@ static void by_operators(const struct gm_estimate_shape *shape,
 	        gm_share(shape->vocab, settings->tp));
 }
 
-/* --- by the paper -------------------------------------------------------------------------------
- */
+/* --- by the paper ----------------------------------------------------------------------------- */
 
 static void by_paper(const struct gm_estimate_shape *shape,
         const struct gm_estimate_settings *settings, const struct gm_estimate_part *part,
@@ -102,10 +100,9 @@ static void by_paper(const struct gm_estimate_shape *shape,
 		PUT(term, formula, GM_SOURCE_ACTIVATIONS, bytes, in_flight, layers, s, b, h, a, t);
 }
 
-/* --- by the text --------------------------------------------------------------------------------
- */
+/* --- by the text ------------------------------------------------------------------------------ */
 
-/* A = 4.6894e-4 N + 1.8494e6: a line through the models that its author measured. */
+/* A = 4.6894e-4 N + 1.8494e6: a line fitted to the models that its author measured. */
 static void by_text(const struct gm_estimate_model *model,
         const struct gm_estimate_settings *settings, bool bytes_already,
         struct gm_estimate_term *term)

@@ -10,7 +10,7 @@
 	{                   \
 		name, value \
 	}
-/* The decoder that most others vary: RMS norms, a gated MLP, no biases. */
+/* The decoder of which most others are variants: RMS norms, a gated MLP, no biases. */
 #define LLAMA_LIKE .gated = true, .norm = GM_NORM_RMS, .norms = 2, .softmax_float = true
 
 static const struct gm_estimate_architecture architectures[] = {

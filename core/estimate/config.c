@@ -1,10 +1,10 @@
 /*
  * A transformers config.json as a shape.
  *
- * Each number is checked where it is read: it is whole, at least one (or nought, where none makes
- * sense) and at most a bound far beyond any model, so that later products are few and saturate.
- * Fields that the architecture does not have are ignored, as transformers does; a field that would
- * change the tensors in a way that is not known here refuses the config.
+ * Each number is checked when it is read: it is an integer, at least one (or zero, if zero makes
+ * sense) and at most a bound far beyond any model, so that later products saturate rarely. Fields
+ * that the architecture does not have are ignored, as in transformers. A field that would change
+ * the tensors in an unknown way makes the config an error.
  */
 #include <string.h>
 
@@ -42,7 +42,7 @@ static const json_t *value(const struct reader *reader, const char *field)
 	return json_is_null(found) ? NULL : found;
 }
 
-/* `given` of the command line goes before the file. Not there: `fallback`. */
+/* `given`, from the command line, takes precedence over the file. If neither has it: `fallback`. */
 static struct gm_error *take(const struct reader *reader, const char *field, uint64_t given,
         uint64_t least, uint64_t most, uint64_t fallback, uint64_t *ret)
 {
@@ -103,8 +103,7 @@ static struct gm_error *take_row_switch(
 	return of->field ? take_switch(reader, of->field, of->on, ret) : NULL;
 }
 
-/* --- what changes the tensors in ways that are not known here -----------------------------------
- */
+/* --- fields that change the tensors in unknown ways ------------------------------------------- */
 
 static const struct {
 	const char *architecture, *field;
@@ -134,8 +133,7 @@ static struct gm_error *refuse_unusual(const struct reader *reader, const char *
 	return NULL;
 }
 
-/* --- parts --------------------------------------------------------------------------------------
- */
+/* --- parts ------------------------------------------------------------------------------------ */
 
 static struct gm_error *take_attention(const struct reader *reader,
         const struct gm_estimate_numbers *given, struct gm_estimate_shape *shape)
@@ -164,7 +162,7 @@ static struct gm_error *take_attention(const struct reader *reader,
 	uint64_t usual = shape->hidden / shape->heads;
 	if (row->head_dim)
 		usual = row->head_dim;
-	/* These compute it, whatever the config says. */
+	/* These architectures compute it, whatever the config says. */
 	if (gpt2 || row->fields == GM_FIELDS_OPT || row->no_kv_heads)
 		shape->head_dim = usual;
 	else
@@ -242,7 +240,7 @@ static struct gm_error *take_experts(const struct reader *reader, struct gm_esti
 	return take_dense_layers(reader, shape);
 }
 
-/* How many layers see only a window: its length, and the layers' kinds. */
+/* The number of layers with a sliding window: from its length and the kinds of the layers. */
 static struct gm_error *take_window(const struct reader *reader, struct gm_estimate_shape *shape)
 {
 	const json_t *kinds = value(reader, "layer_types");
@@ -262,13 +260,13 @@ static struct gm_error *take_window(const struct reader *reader, struct gm_estim
 	return NULL;
 }
 
-/* For an MLP without a gate: its input to the function, what the function keeps, its output. */
+/* For an MLP without a gate: the function's input, the tensors that it saves, its output. */
 static unsigned activation_tensors(const char *function)
 {
 	if (strcmp(function, "relu") == 0)
-		return 1; /* the output stands for all */
+		return 1; /* the output serves for all */
 	if (strcmp(function, "gelu_new") == 0)
-		return 5; /* written out in Python: x, its power, tanh, two factors */
+		return 5; /* implemented in Python: x, its power, tanh, two factors */
 	return 2;
 }
 

@@ -1,11 +1,11 @@
 /*
  * The terms, and which of the two peaks is higher.
  *
- * Where backward begins there are the parameters, the optimizer's state and the activations; in the
- * optimizer's step the parameters, the state, the gradients and the optimizer's intermediates:
- * parameters + state + max(gradients + intermediates, activations). With accumulation the gradients
- * of the microbatches before are there in backward as well. ZeRO splits state (1), gradients (2)
- * and parameters (3) over the ranks that share a part of the model.
+ * When backward begins, memory has the parameters, the optimizer's state and the activations; in
+ * the optimizer's step it has the parameters, the state, the gradients and the optimizer's
+ * temporaries: parameters + state + max(gradients + temporaries, activations). With accumulation,
+ * the gradients of the earlier microbatches are live in backward as well. ZeRO divides state (1),
+ * gradients (2) and parameters (3) among the ranks that share a part of the model.
  */
 #include <string.h>
 
@@ -75,8 +75,8 @@ struct work {
 	const struct gm_estimate_model *model;
 	const struct gm_estimate_settings *settings;
 	struct gm_estimate_part part;
-	uint64_t shards, expert_shards; /* ranks that ZeRO splits over */
-	uint64_t in_flight;             /* microbatches whose activations are kept at once */
+	uint64_t shards, expert_shards; /* ranks among which ZeRO divides */
+	uint64_t in_flight;             /* microbatches whose activations are live at once */
 };
 
 static void put_sharded(
@@ -145,7 +145,7 @@ static void send_to_host(struct gm_estimate_term *term)
 }
 
 /* Autocast keeps its copies until its block ends, and autograd those that it saved: with full
- * checkpointing only one layer's and the head's are there in backward. */
+ * checkpointing, only those of one layer and of the head are live in backward. */
 static uint64_t copied(const struct work *work)
 {
 	const struct gm_estimate_part *part = &work->part;
@@ -270,7 +270,7 @@ static void sum_up(const struct work *work, struct gm_estimate *estimate)
 	                                              terms[GM_ESTIMATE_INTERMEDIATES].bytes)));
 }
 
-/* The same with the activations counted in each way that this model allows. */
+/* The same with the activations counted by each method that is possible for this model. */
 static void compare_ways(const struct work *work, struct gm_estimate *estimate)
 {
 	static const enum gm_estimate_way ways[] = {GM_ESTIMATE_BY_OPERATORS, GM_ESTIMATE_BY_PAPER,
@@ -279,7 +279,7 @@ static void compare_ways(const struct work *work, struct gm_estimate *estimate)
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
 		const bool needs_shape = ways[i] <= GM_ESTIMATE_BY_PAPER;
 		struct gm_estimate other = {.settings = estimate->settings};
-		/* The text's line knows one GPU. */
+		/* The text's line is for one GPU. */
 		if (needs_shape ? !work->model->has_shape : split)
 			continue;
 		if (ways[i] == GM_ESTIMATE_BY_HOOKS && !work->settings->hooked)
@@ -329,11 +329,12 @@ static void set_part(struct work *work, uint64_t stage)
 	memset(&work->part, 0, sizeof(work->part));
 	if (model->has_shape)
 		gm_estimate_part(&model->shape, settings, stage, &work->part);
-	/* What was given, or is in the file, goes before what was counted. */
+	/* A given number, or one from the file, takes precedence over a computed one. */
 	if (settings->tp * settings->pp * settings->ep == 1 &&
 	        model->counts.total >= work->part.experts)
 		work->part.parameters = model->counts.total - work->part.experts;
-	/* One forward, one backward: the first stage has as many in flight as there are stages. */
+	/* One forward, one backward: the first stage has as many microbatches in flight as there
+	 * are stages. */
 	work->in_flight = gm_least(settings->accumulation, settings->pp - stage);
 }
 
@@ -362,8 +363,8 @@ struct gm_error *gm_estimate_formula(const struct gm_estimate_model *model,
 	work.shards = ranks;
 	work.expert_shards = ranks / used->ep;
 	best.data_parallel = ranks / used->cp;
-	/* The first stage has the embedding and most in flight, the last the head; the second may
-	 * have the first layers with experts. */
+	/* The first stage has the embedding and most microbatches in flight, the last one the head;
+	 * the second may have the first layers with experts. */
 	const uint64_t stages[] = {0, 1, used->pp - 1};
 	const struct gm_estimate_settings kept = best.settings;
 	work.settings = &kept;

@@ -1,13 +1,13 @@
 /*
- * What operators keep for backward: each tensor that autograd saves, once where several save the
- * same one. T is the tokens of a microbatch on this GPU, P the bytes of an activation.
+ * The tensors that operators save for backward: each one once, even if several operators save it. T
+ * is the tokens of a microbatch on this GPU, P the bytes of an activation.
  *
- * An RMS norm keeps its input in float32, the normalised input in P, a float32 a token; its result
- * is kept once by the matrices that read it, or once for each of them where autocast casts it.
- * Attention keeps queries, keys, values, its result, and either a float32 a token and head or the
- * matrix of s x s. A gated MLP keeps the gate, the function's value, the other branch, the product.
- * Under --tp the tensors within attention and MLP are split, and those around them only with
- * sequence parallelism (Korthikanti et al., sections 4.2.1 and 4.2.2).
+ * An RMS norm saves its input in float32, the normalized input in P, and a float32 for each token;
+ * its result is saved once by all matrices that read it, or once by each of them if autocast casts
+ * it. Attention saves queries, keys, values, its result, and either a float32 for each token and
+ * head or the matrix of s x s. A gated MLP saves the gate, the function's value, the other branch,
+ * and the product. With --tp the tensors within attention and MLP are divided, those around them
+ * only with sequence parallelism (Korthikanti et al., sections 4.2.1 and 4.2.2).
  */
 #include "estimate/internal.h"
 
@@ -15,7 +15,7 @@ struct widths {
 	uint64_t tokens, size; /* bytes of an activation */
 	uint64_t stream;       /* bytes of a value of the residual stream */
 	bool autocast;
-	uint64_t tp, around; /* by how many what is within, and what is around, is split */
+	uint64_t tp, around; /* the divisors of tensors within attention and MLP, and around them */
 };
 
 static struct widths widths_of(const struct gm_estimate_settings *settings)
@@ -53,17 +53,18 @@ static uint64_t read_by(const struct widths *w, uint64_t width, uint64_t readers
 	return w->autocast ? gm_times(readers, values(w, width, 2)) : values(w, width, w->size);
 }
 
-/* b n s s, for the part of the sequence that is here. */
+/* b n s s, for this GPU's part of the sequence. */
 static uint64_t matrices(const struct gm_estimate_shape *shape,
         const struct gm_estimate_settings *settings, const struct widths *w)
 {
 	const struct gm_estimate_architecture *row = shape->architecture;
-	/* In float32 by the code, and cast; or in float32 by autocast, whose cast nothing keeps. */
+	/* Computed in float32 by the model's code and cast; or in float32 by autocast, whose cast
+	 * nothing saves. */
 	uint64_t bytes = w->autocast ? 4 : w->size;
 	if (row->softmax_float && w->size != 4)
 		bytes = 4 + w->size;
 	if (shape->attention_dropout)
-		bytes += 1 + w->size; /* which were dropped, and what is left */
+		bytes += 1 + w->size; /* the dropped ones, and the rest */
 	if (shape->capped_attention)
 		bytes += w->size;
 	return gm_times(gm_times(w->tokens, gm_share(shape->heads, w->tp)),
@@ -86,7 +87,7 @@ static uint64_t attention(const struct gm_estimate_shape *shape,
 	const struct gm_estimate_architecture *row = shape->architecture;
 	uint64_t q = gm_times(shape->heads, shape->head_dim),
 	         kv = gm_times(shape->kv_heads, shape->head_dim);
-	/* Wider heads than this have no kernel that shares keys: they are repeated as well. */
+	/* For wider heads there is no kernel that shares keys, so keys are repeated as well. */
 	const uint64_t widest_shared = 256;
 	uint64_t keys = shape->head_dim > widest_shared ? q : kv;
 	uint64_t v = row->mla ? gm_times(shape->heads, shape->v_dim) : keys, out = row->mla ? v : q;
@@ -94,10 +95,12 @@ static uint64_t attention(const struct gm_estimate_shape *shape,
 	if (settings->materialized) /* keys and values are repeated for each head */
 		all = gm_plus(gm_times(row->mla ? 2 : 3, q), gm_times(row->mla ? 2 : 1, out));
 	else if (row->fused && row->fields != GM_FIELDS_GPT2)
-		all = gm_plus(all, gm_plus(q, kv)); /* values lie in what made all three */
+		all = gm_plus(all,
+		        gm_plus(q,
+		                kv)); /* values are views of the tensor from which all three come */
 	if (row->copied && w->size == 2 && !settings->materialized)
 		all = gm_plus(all, out);
-	/* Norms of queries and keys read what a matrix made: P bytes, also under autocast. */
+	/* Norms of queries and keys read the output of a matrix: P bytes, even with autocast. */
 	struct widths within = *w;
 	within.stream = w->size;
 	uint64_t kept = values(w, gm_share(all, w->tp), w->size);
@@ -114,20 +117,20 @@ static uint64_t attention(const struct gm_estimate_shape *shape,
 static uint64_t dense_mlp(
         const struct gm_estimate_shape *shape, const struct widths *w, uint64_t width)
 {
-	/* pow() and what follows it are float32 under autocast: 3 of the 5 tensors. */
+	/* with autocast, pow() and the following operations are float32: 3 of the 5 tensors */
 	uint64_t each = shape->gelu_new && w->autocast
 	                        ? 3 * 4 + 2 * 2
 	                        : gm_times(shape->activation_tensors, w->size);
 	return values(w, gm_share(width, w->tp), each);
 }
 
-/* Tokens are sorted by expert: each is there once for each of its experts. */
+/* Tokens are sorted by expert: each appears once for each of its experts. */
 static uint64_t expert_mlp(const struct gm_estimate_shape *shape, const struct widths *w)
 {
 	uint64_t each = gm_plus(gm_times(2, shape->hidden),
 	        gm_times(shape->activation_tensors, gm_share(shape->expert_intermediate, w->tp)));
 	uint64_t kept = values(w, gm_times(shape->experts_per_token, each), w->size);
-	/* The router's numbers: probabilities, the chosen ones, two orders of the tokens. */
+	/* The router's tensors: probabilities, chosen experts, two orders of the tokens. */
 	kept = gm_plus(kept, values(w, shape->experts, 4));
 	kept = gm_plus(kept, values(w, gm_plus(gm_times(shape->experts_per_token, 40), 4), 1));
 	if (shape->architecture->moe == GM_MOE_QWEN && shape->shared_intermediate)
@@ -135,7 +138,7 @@ static uint64_t expert_mlp(const struct gm_estimate_shape *shape, const struct w
 	return gm_plus(kept, dense_mlp(shape, w, shape->shared_intermediate));
 }
 
-/* Norms, their results and dropout's masks. */
+/* Norms, their results and dropout masks. */
 static uint64_t around(const struct gm_estimate_shape *shape, const struct widths *w, bool moe)
 {
 	const struct gm_estimate_architecture *row = shape->architecture;
@@ -170,7 +173,7 @@ static uint64_t rest_of(const struct gm_estimate_shape *shape,
 		return kept;
 	kept = gm_plus(kept, gm_share(norm(row, w, shape->hidden), w->around));
 	kept = gm_plus(kept, read_by(w, shape->hidden, 1));
-	/* The logits stay with the model's output; the loss keeps their logarithms in float32. */
+	/* The logits stay with the model's output; the loss saves their logarithms in float32. */
 	uint64_t vocab = gm_share(shape->vocab, w->tp);
 	kept = gm_plus(kept, values(w, vocab, (shape->capped_logits ? 2 : 1) * w->size + 4));
 	return gm_plus(kept, values(w, 1, 8));

@@ -1,4 +1,4 @@
-/* Which kind of file it is, and what model is in it. */
+/* The kind of a file, and the model in it. */
 #include <string.h>
 #include <sys/stat.h>
 
@@ -24,7 +24,8 @@ struct gm_error *gm_estimate_model_read_bytes(const char *bytes, size_t size, co
         const struct gm_estimate_numbers *given, struct gm_estimate_model *model)
 {
 	_cleanup_(free_root) json_t *root = NULL;
-	/* The length of a safetensors header comes first: its ninth byte is the header's "{". */
+	/* A safetensors file begins with the length of the header: its ninth byte is the header's
+	 * "{". */
 	if (!is_json(bytes, size) || (size > 8 && bytes[8] == '{' && bytes[7] == 0)) {
 		model->input = GM_ESTIMATE_SAFETENSORS;
 		return gm_estimate_safetensors(bytes, size, path, model);
@@ -50,7 +51,7 @@ static char *config_of(const char *path)
 	return asprintf(&made, "%s/config.json", path) < 0 ? NULL : made;
 }
 
-/* A safetensors file has no shape; the config next to it has, or the numbers do. */
+/* A safetensors file has no shape; it comes from the config next to it, or from the numbers. */
 static struct gm_error *add_shape(
         const struct gm_estimate_numbers *given, struct gm_estimate_model *model)
 {
@@ -70,7 +71,8 @@ static struct gm_error *add_shape(
 		model->has_shape = true;
 		model->quantized = config.quantized;
 		memset(&config.shape, 0, sizeof(config.shape));
-		config.counts.total = model->counts.total; /* the file's own number holds */
+		config.counts.total =
+		        model->counts.total; /* the file's own number takes precedence */
 		model->counts = config.counts;
 	}
 	gm_estimate_model_deinit(&config);

@@ -1,4 +1,4 @@
-/* What the command line, JSON and a config call settings. */
+/* Names of the settings on the command line, in JSON and in a config. */
 #include <string.h>
 
 #include "estimate/estimate.h"

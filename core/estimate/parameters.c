@@ -11,8 +11,8 @@ bool gm_estimate_has_experts(const struct gm_estimate_shape *shape, uint64_t lay
 	return true;
 }
 
-/* Of one layer: matrices are split by tensor parallelism, vectors that belong to outputs too;
- * norms are not. */
+/* For one layer: tensor parallelism divides matrices, and vectors that belong to outputs; not
+ * norms. */
 struct layer {
 	uint64_t attention; /* matrices */
 	uint64_t attention_biases;
@@ -160,7 +160,7 @@ void gm_estimate_part(const struct gm_estimate_shape *shape,
 	const struct layer one = layer_of(shape);
 	struct gm_estimate_part part = {0};
 	uint64_t tp = settings->tp, pp = settings->pp;
-	/* The first stages take one layer more where they do not divide. */
+	/* The first stages have one layer more if the number cannot be divided. */
 	uint64_t each = shape->layers / pp, more = shape->layers % pp;
 	uint64_t from = gm_plus(gm_times(stage, each), gm_least(stage, more)),
 	         layers = each + (stage < more), to = from + layers;
@@ -179,7 +179,7 @@ void gm_estimate_part(const struct gm_estimate_shape *shape,
 	        gm_times(part.dense_layers, dense),
 	        gm_times(part.moe_layers, moe),
 	        part.last ? norm(row, shape->hidden) : 0,
-	        /* A tied weight is there twice where first and last stage are two. */
+	        /* A tied weight exists twice if the first and last stage are different. */
 	        part.last && (!shape->tied || !part.first) ? embedding : 0,
 	        part.last && row->head_bias ? gm_share(shape->vocab, tp) : 0,
 	};

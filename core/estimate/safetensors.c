@@ -1,10 +1,10 @@
 /*
- * safetensors: a length of 8 bytes (little endian), then so many bytes of JSON, one member a
- * tensor: {"dtype": "BF16", "shape": [4096, 1024], "data_offsets": [begin, end]}, and perhaps
- * "__metadata__". The tensors follow and are not read.
+ * safetensors: a length of 8 bytes (little endian), then that many bytes of JSON, with one member
+ * for each tensor: {"dtype": "BF16", "shape": [4096, 1024], "data_offsets": [begin, end]}, and
+ * perhaps "__metadata__". The tensors follow and are not read.
  *
- * A shape's product must agree with the offsets, as in the format's own reader. Integers beside
- * the weights (positions, quantization's tables) are no parameters.
+ * The product of a shape must agree with the offsets, as in the format's own reader. Integer
+ * tensors (positions, tables of quantization) are not parameters.
  */
 #include <string.h>
 
@@ -167,7 +167,7 @@ struct gm_error *gm_estimate_safetensors(
 /* --- several files ------------------------------------------------------------------------------
  */
 
-/* A file's name, of the index's folder alone. */
+/* The name of a file, which must be in the index's own folder. */
 static bool is_plain(const char *name)
 {
 	return name && *name && !strchr(name, '/') && strcmp(name, "..") != 0 &&
@@ -179,7 +179,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Each file once; *ret_missing: one of them is not there. */
+/* Each file once; *ret_missing: one of them does not exist. */
 static struct gm_error *add_files(
         const char **names, size_t count, const char *index, struct sums *sums, bool *ret_missing)
 {

@@ -1,4 +1,4 @@
-/* The process that builds the model: what it is asked, and what it says. */
+/* The process that builds the model: its request and its answer. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "estimate/internal.h"
 #include "sim/listen.h"
 
-/* Larger than any model that one GPU could have: it takes no space until it is written. The small
- * tensors by which transformers decides about masks are computed up to this size. */
+/* Larger than any model that fits one GPU: it takes no space until it is written. The small tensors
+ * by which transformers decides about masks are computed up to this size. */
 #define DEVICE "2048GiB"
 #define COMPUTED "1MiB"
 
@@ -67,7 +67,7 @@ static struct gm_error *ask(
 {
 	json_t *asked = question(config, hooks, settings);
 	_cleanup_close_ int fd = memfd_create("gpumem-estimate", MFD_CLOEXEC);
-	if (!asked) /* or a path that is no UTF-8, which JSON cannot have */
+	if (!asked) /* or a path that is not UTF-8, which JSON cannot represent */
 		return gm_error_create(
 		        GM_USAGE, "estimate: %s: its name is not UTF-8: rename it", config);
 	int failed = fd < 0 ? -1 : json_dumpfd(asked, fd, 0);
@@ -79,12 +79,11 @@ static struct gm_error *ask(
 	return NULL;
 }
 
-/* --- what it says -------------------------------------------------------------------------------
- */
+/* --- its output ------------------------------------------------------------------------------- */
 
 struct heard {
 	struct gm_estimate_simulated simulated;
-	struct gm_estimate_hooked hooked; /* its numbers; the rest stands in `simulated` */
+	struct gm_estimate_hooked hooked; /* its numbers; the others are in `simulated` */
 	bool whole, whole_hooks;
 	char refused[256];
 };
@@ -131,7 +130,7 @@ static void take_result(const json_t *result, struct heard *heard)
 	heard->whole_hooks = found->parameters > 0 && heard->hooked.bytes > 0;
 }
 
-/* A line that is none of the protocol's is dropped: a library may print there. */
+/* A line that is not part of the protocol is ignored: a library may print there. */
 static void take_line(void *data, const char *line)
 {
 	struct heard *heard = data;
@@ -166,7 +165,7 @@ static struct gm_error *explain(const char *config, const char *python, const st
 	        python, *line ? ": " : "", line);
 }
 
-/* Starts the program and reads what it writes. */
+/* Starts the program and reads its output. */
 static struct gm_error *run(const char *config, const char *python, bool hooks,
         const struct gm_estimate_settings *settings, struct heard *heard)
 {

@@ -5,7 +5,7 @@
 #include "export/export.h"
 #include "export/text.h"
 
-/* What a spreadsheet would take for a formula gets a quote before it, as is usual: then it is
+/* A cell that a spreadsheet would take for a formula gets a quote before it, as usual: then it is
  * text. */
 static bool is_formula(const char *text)
 {
@@ -25,7 +25,7 @@ static void put_field(FILE *out, const char *name)
 	putc('"', out);
 }
 
-/* What the first tensor in the event's block was called, where names were read. */
+/* The name of the first tensor in the event's block, if names were read. */
 static void put_name(FILE *out, const struct gm_model *model, uint32_t block)
 {
 	struct gm_block_name first;

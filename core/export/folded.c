@@ -1,4 +1,4 @@
-/* Folded stacks, as Brendan Gregg's stackcollapse tools write them: outermost frame first. */
+/* Folded stacks, in the format of Brendan Gregg's stackcollapse tools: outermost frame first. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ static int by_stack(const void *a, const void *b)
 	return left->stack < right->stack ? -1 : left->stack > right->stack;
 }
 
-/* A frame's text has no ';', which would read as the form's own. */
+/* A frame's text must not contain ';', which is the format's separator. */
 static void put_text(FILE *out, const char *name)
 {
 	_cleanup_free_ char *made;

@@ -1,5 +1,5 @@
 /* Chrome's trace event format (JSON), which ui.perfetto.dev and chrome://tracing read: counters,
- * slices of steps and phases, and slices of the largest blocks. */
+ * slices for steps and phases, and slices for the largest blocks. */
 #include <inttypes.h>
 
 #include "export/export.h"
@@ -30,8 +30,8 @@ static void put_track_name(FILE *out, int track, const char *name)
 	        track, name);
 }
 
-/* Steps and phases are runs of events: a slice goes from the first event to the first of the next
- * run. */
+/* Steps and phases are ranges of events: a slice goes from the first event to the first of the next
+ * range. */
 static void put_runs(const struct gm_model *model, FILE *out)
 {
 	const struct gm_log *log = gm_model_log(model);

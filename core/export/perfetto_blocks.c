@@ -32,7 +32,7 @@ struct shown {
 
 /* --- the largest ones ------------------------------------------------------------------------- */
 
-/* Of two equally large ones the earlier one is kept. */
+/* Of two equally large blocks the earlier one is kept. */
 static bool is_less(const struct shown *a, const struct shown *b)
 {
 	return a->size != b->size ? a->size < b->size : a->block > b->block;
@@ -77,7 +77,7 @@ static void keep_largest(struct shown *heap, size_t *count, const struct shown *
 	sift_down(heap, *count);
 }
 
-/* --- when, and in which row ------------------------------------------------------------------- */
+/* --- times and rows --------------------------------------------------------------------------- */
 
 static uint64_t time_of(const struct gm_log *log, uint32_t event)
 {
@@ -110,7 +110,7 @@ static int by_process_and_time(const void *a, const void *b)
 
 static bool set_rows(struct shown *shown, size_t count)
 {
-	GM_ARRAY(uint64_t) ends = {0}; /* of a process's rows: until when they are taken */
+	GM_ARRAY(uint64_t) ends = {0}; /* for a process's rows: until when they are occupied */
 	uint32_t first = FIRST_ROW;
 	bool fits = true;
 	for (size_t i = 0; i < count && fits; i++) {
@@ -133,7 +133,7 @@ static bool set_rows(struct shown *shown, size_t count)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-/* An object begins: of this phase ("X": a slice, "M": a name), process and row. */
+/* Begins an object of this phase ("X": a slice, "M": a name), process and row. */
 static void put_begin(FILE *out, const char *phase, const struct shown *one)
 {
 	fprintf(out, ",\n{\"ph\":\"%s\",\"pid\":%u", phase, one->process);
@@ -207,7 +207,7 @@ static void put_arguments(const struct gm_model *model, const struct gm_block *b
 		fprintf(out, ",\"names\":%zu", count);
 }
 
-/* Its name is that of its first tensor, else the line that allocated it. */
+/* Its name is that of its first tensor, otherwise the line that allocated it. */
 static void put_slice(const struct gm_model *model, const struct shown *one, FILE *out)
 {
 	const struct gm_block *block = gm_model_block(model, one->block);
@@ -251,7 +251,7 @@ struct gm_error *gm_perfetto_put_blocks(
 	qsort(shown, count, sizeof(*shown), by_process_and_time);
 	if (!set_rows(shown, count))
 		return &gm_error_no_memory;
-	uint32_t next_row = FIRST_ROW; /* a process's rows are taken in their order */
+	uint32_t next_row = FIRST_ROW; /* the rows of a process are assigned in order */
 	for (size_t i = 0; i < count; i++) {
 		if (!i || shown[i].process != shown[i - 1].process)
 			put_process(model, &shown[i], out);

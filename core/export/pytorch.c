@@ -1,8 +1,8 @@
 /*
  * PyTorch's snapshot. Keys as torch/csrc/cuda/memory_snapshot.cpp of torch 2.15 writes them: each
- * segment with all its blocks, free ones too, for each device its trace, and the same of pinned
- * host memory. Pools are left out, which a log does not tell. Frames and stacks are dictionaries
- * and lists that stand once in the file and are referred to from then on.
+ * segment with all its blocks, including free ones, for each device its trace, and the same for
+ * pinned host memory. Pools are omitted, because a log does not have them. Each frame and stack is
+ * one dictionary or list in the file, and later ones refer to it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,21 +43,21 @@ struct writing {
 	const struct gm_model *model;
 	const struct gm_log *log;
 	struct gm_pickler pickler;
-	uint32_t keys[KEY_COUNT]; /* memo + 1 of what stands in the file; 0: not yet */
+	uint32_t keys[KEY_COUNT]; /* memo + 1 if it is in the file; 0: not yet */
 	uint32_t actions[GM_ACTION_COUNT], empty, no_context;
 	struct ids {
 		uint32_t *items;
 		size_t count, capacity;
 	} strings, frames;
 	/* stacks are pairs: python, native; found by a hash table over both. Those of frees are
-	 * lists of their own: where a free has the very list of its allocation, PyTorch recorded
-	 * none of it. */
+	 * separate lists: if a free has the same list as its allocation, PyTorch recorded none for
+	 * it. */
 	struct stack_slot {
 		uint32_t python, native, memo; /* memo + 1; 0: free */
 		bool freed;
 	} * stacks;
 	size_t stack_count, stack_capacity;
-	uint8_t type; /* of the devices that are written: those of one type at once */
+	uint8_t type; /* of the devices that are written: those of one type at a time */
 	bool no_memory;
 };
 
@@ -168,8 +168,8 @@ static struct stack_slot *stack_slot(
 }
 
 /*
- * A native frame with its source, where that is known; else as PyTorch has it since 2.15, where it
- * looks for no debug information: the library and the offset in it. Nothing is put where neither is
+ * A native frame with its source, if that is known; otherwise as in PyTorch since 2.15, which does
+ * not read debug information: the library and the offset in it. Nothing is written if neither is
  * known.
  */
 static void put_native_frame(struct writing *writing, uint64_t address)
@@ -186,7 +186,7 @@ static void put_native_frame(struct writing *writing, uint64_t address)
 		put_frame(writing, file, function, line);
 }
 
-/* The frames of both stacks as one list, C++ innermost, as stacks="all" has them. */
+/* The frames of both stacks as one list, C++ innermost, as with stacks="all". */
 static void put_stack(struct writing *writing, uint32_t python, uint32_t native, bool freed)
 {
 	struct stack_slot *slot = stack_slot(writing, python, native, freed);
@@ -310,7 +310,7 @@ static int by_address(const void *a, const void *b)
 	return left->address < right->address ? -1 : left->address > right->address;
 }
 
-/* Blocks that are not free at the end, of devices of one type, by device and address. */
+/* Blocks that are not free at the end, for devices of one type, by device and address. */
 static struct gm_error *live_blocks(const struct gm_model *model, uint8_t type,
         const struct gm_block ***ret_blocks, size_t *ret_count)
 {
@@ -348,8 +348,8 @@ static struct gm_error *put_segments(struct writing *writing)
 		uint64_t end = segment->address + segment->size, covered = segment->address;
 		if (gm_model_device(writing->model, segment->device)->type != writing->type)
 			continue;
-		/* blocks that lie in no segment, of a record that began late, are left out: there
-		 * is no place for them in a snapshot */
+		/* blocks outside of any segment, in a recording that began late, are omitted: a
+		 * snapshot cannot contain them */
 		while (at < block_count && (blocks[at]->device < segment->device ||
 		                                   (blocks[at]->device == segment->device &&
 		                                           blocks[at]->address < segment->address)))
@@ -369,7 +369,7 @@ static struct gm_error *put_segments(struct writing *writing)
 
 /* --- traces ----------------------------------------------------------------------------------- */
 
-/* What an out-of-memory entry has in an address's place: how much the device had free. */
+/* The address of an out-of-memory entry: how much memory the device had free. */
 static uint64_t device_free(const struct writing *writing, uint64_t number)
 {
 	char name[48];
@@ -379,7 +379,7 @@ static uint64_t device_free(const struct writing *writing, uint64_t number)
 	return bytes;
 }
 
-/* The program's own metadata; without any, the name of the first tensor in the event's block. */
+/* The program's own metadata; otherwise the name of the first tensor in the event's block. */
 static void put_metadata(struct writing *writing, uint64_t number)
 {
 	const char *metadata = gm_model_metadata(writing->model, number);
@@ -448,8 +448,8 @@ static void put_traces(struct writing *writing)
 	gm_pickler_list_end(&writing->pickler);
 }
 
-/* What PyTorch writes beside: of torch.xpu its own variable's name and no annotations, by which it
- * is distinguished from CUDA. */
+/* Further keys: those of torch.xpu have another variable's name and no annotations, which
+ * distinguishes them from CUDA's. */
 static void put_rest(struct writing *writing)
 {
 	enum { XPU = 12 };

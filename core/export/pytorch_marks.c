@@ -7,8 +7,8 @@ struct open_range {
 	uint32_t name;
 };
 
-/* A mark stands before its event. What begins there begins with that event, what ends there has the
- * one before as its last. */
+/* A mark comes before its event. A range that begins there begins with that event; one that ends
+ * there has the previous event as its last. */
 static uint64_t time_of(const struct gm_log *log, uint64_t event, bool ends)
 {
 	struct gm_event one;
@@ -30,7 +30,7 @@ static void put_annotation(struct gm_pickler *pickler, const struct gm_log *log,
 	gm_pickler_string(pickler, "name");
 	gm_pickler_string(pickler, gm_log_string(log, name));
 	gm_pickler_string(pickler, "device");
-	gm_pickler_number(pickler, 0); /* a range is of the program, not of a device */
+	gm_pickler_number(pickler, 0); /* a range belongs to the program, not to a device */
 	gm_pickler_string(pickler, "time_us");
 	gm_pickler_number(pickler, time_of(log, event, ends));
 	gm_pickler_dict_end(pickler);
@@ -54,7 +54,7 @@ bool gm_pytorch_put_annotations(struct gm_pickler *pickler, const struct gm_log 
 		while (at > 0 && open.items[at - 1].thread != mark.thread)
 			at--;
 		if (!at)
-			continue; /* it began before the record */
+			continue; /* it began before the recording */
 		put_annotation(pickler, log, open.items[at - 1].name, mark.event, true);
 		for (open.count--; at < open.count + 1; at++)
 			open.items[at - 1] = open.items[at];

@@ -1,5 +1,5 @@
-/* An SQLite database. Its schema is documented in docs/export.md: tables are added to, never
- * renamed. */
+/* An SQLite database. Its schema is documented in docs/export.md: tables get additional columns,
+ * and are never renamed. */
 #include <errno.h>
 #include <sqlite3.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static void bind_number(sqlite3_stmt *statement, int index, uint64_t number)
 	sqlite3_bind_int64(statement, index, (sqlite3_int64)number);
 }
 
-/* NULL where there is no such event. */
+/* NULL if there is no such event. */
 static void bind_event(sqlite3_stmt *statement, int index, uint32_t event)
 {
 	if (event != GM_NO_EVENT)
@@ -90,7 +90,8 @@ static void bind_text(sqlite3_stmt *statement, int index, const char *text)
 	sqlite3_bind_text(statement, index, text, -1, SQLITE_TRANSIENT);
 }
 
-/* Marks a number as seen. False with *ret_memory false: no memory; else it was seen before. */
+/* Marks a number as seen. False with *ret_memory false: out of memory; otherwise it was seen
+ * before. */
 static bool first_time(uint8_t **bits, size_t *capacity, uint32_t number, bool *ret_memory)
 {
 	if (number / 8 >= *capacity) {

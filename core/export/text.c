@@ -35,7 +35,7 @@ const char *gm_export_visible(const char *text, char **ret_made)
 	if (gm_is_visible(text, strlen(text)))
 		return text;
 	*ret_made = gm_put_string("%s", text);
-	return *ret_made ? *ret_made : "?"; /* the session knows that memory ran out */
+	return *ret_made ? *ret_made : "?"; /* the session has recorded that memory ran out */
 }
 
 void gm_export_device_name(const struct gm_model_device *device, char name[32])

@@ -1,8 +1,8 @@
 /*
- * A capture takes the place of the kind of an image (internal.h), keeps the one that was there, and
- * passes on to it what it has no copy of. Of each mapping there is an area of our own address space
- * as long as it is, with the pages that were touched at their places. These areas are made before
- * the process is stopped (struct gm_capture_buffer), as far as its mappings are the same then.
+ * A capture replaces the kind of an image (internal.h), keeps the previous one, and passes on to it
+ * what it has no copy of. Each mapping has an area of our own address space of the same size, with
+ * its touched pages at the same offsets. These areas are created before the process is stopped
+ * (struct gm_capture_buffer), if its mappings are still the same then.
  */
 #include "image/capture.h"
 
@@ -23,16 +23,16 @@
 enum { PAGE = GM_PAGE_SIZE, PAGES_PER_WORD = GM_COPY_PAGES_PER_WORD };
 
 struct captured {
-	struct gm_copy_area area; /* `touched`: what there is a copy of */
-	/* Private and of no file: what was not touched is zero. Else it is read from the
+	struct gm_copy_area area; /* `touched`: the pages that were copied */
+	/* Private and without a file: untouched pages are zero. Otherwise they are read from the
 	 * process. */
 	bool zero_rest;
-	atomic_bool failed; /* some of it could not be read: all of it is read from the process */
+	atomic_bool failed; /* part of it could not be read: all of it is read from the process */
 };
 
 struct captured_thread {
 	pid_t id;
-	bool known; /* whether its registers are */
+	bool known; /* whether its registers are available */
 	struct gm_registers registers;
 };
 
@@ -42,13 +42,13 @@ struct gm_capture {
 	size_t count;
 	struct captured_thread *threads;
 	size_t thread_count;
-	uint64_t bytes, lowest; /* an address is as high, at least */
+	uint64_t bytes, lowest; /* an address is at least as high */
 	atomic_uint_fast64_t pointer_free;
 	pthread_mutex_t fetching;
 	atomic_bool lost;
 };
 
-/* --- what was captured ------------------------------------------------------------------------ */
+/* --- the captured ranges ---------------------------------------------------------------------- */
 
 static struct captured *find(const struct gm_capture *capture, uint64_t address)
 {
@@ -65,7 +65,8 @@ static bool is_there(const struct captured *captured, uint64_t page)
 	return captured->area.touched[page / PAGES_PER_WORD] >> page % PAGES_PER_WORD & 1;
 }
 
-/* How many bytes from `address` on are alike: in the copy (*ret_there) or not, at most `size`. */
+/* How many bytes from `address` on are of the same kind: copied (*ret_there) or not, at most
+ * `size`. */
 static size_t alike(const struct captured *captured, uint64_t address, size_t size, bool *ret_there)
 {
 	uint64_t page = (address - captured->area.start) / PAGE;
@@ -80,8 +81,7 @@ static size_t alike(const struct captured *captured, uint64_t address, size_t si
 	return bytes < size ? bytes : size;
 }
 
-/* How many bytes from `address` on lie in the copy as it is, at most `size`; 0: what was there is
- * lost. */
+/* How many bytes from `address` on are in the copy, at most `size`; 0: they are lost. */
 static size_t get_ready(
         struct gm_image *image, struct captured *captured, uint64_t address, size_t size)
 {
@@ -259,7 +259,7 @@ static bool captured_borrow_begin(struct gm_image *image)
 	return true;
 }
 
-enum { GROUP = 256 << 10 }; /* as far as one is borrowed, where something is pointer-free */
+enum { GROUP = 256 << 10 }; /* as far as one is borrowed, if part of it is pointer-free */
 
 static bool captured_borrow(
         struct gm_image *image, uint64_t address, struct gm_borrowed *ret_borrowed)
@@ -281,7 +281,7 @@ static bool captured_borrow(
 		         word = page / PAGES_PER_WORD;
 		if (!is_there(captured, page))
 			return false;
-		/* of the pages that one word is about, or of this one */
+		/* the pages of one word of the bitmap, or only this page */
 		bool whole = captured->area.touched[word] == UINT64_MAX;
 		uint64_t first =
 		        captured->area.start + (whole ? word * PAGES_PER_WORD : page) * PAGE;
@@ -353,7 +353,7 @@ static bool add_slice(void *context, struct gm_range range)
 	return gm_array_push(&adding->copying->slices, slice);
 }
 
-/* Where the mapping's copy will be, and what is to be copied. */
+/* The place of the mapping's copy, and the ranges to copy. */
 static bool add_mapping(struct copying *copying, const struct gm_mapping *mapping)
 {
 	struct gm_capture *capture = copying->capture;
@@ -441,7 +441,7 @@ bool gm_image_capture(struct gm_image *image, struct gm_capture_buffer *buffer, 
 	capture->under = image->kind;
 	capture->lowest = gm_lowest_address(image);
 	pthread_mutex_init(&capture->fetching, NULL);
-	/* with a buffer, most of the memory is ours already */
+	/* with a buffer, most of the memory has been allocated already */
 	struct copying copying = {.image = image,
 	        .capture = capture,
 	        .buffer = buffer,

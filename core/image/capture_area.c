@@ -9,15 +9,16 @@
 
 enum {
 	PAGE = GM_PAGE_SIZE,
-	STEP = 4096 * PAGE, /* of address space, looked through for touched pages at a time */
+	STEP = 4096 *
+	       PAGE, /* bytes of address space that are searched for touched pages at a time */
 	RANGES_PER_STEP = STEP / PAGE,
 	HUGE_PAGE = 2 << 20,
 	PIECE = 2 * HUGE_PAGE,
 };
 #define MOST_WITH_UNITS (UINT64_C(1) << 40)
 
-/* Address space whose distance from a huge page's start is that of `start`: a slice of the target
- * that begins at a multiple of PIECE does so here. NULL: there is none. */
+/* Address space with the same offset from a huge page's start as `start`: a slice of the target
+ * that begins at a multiple of PIECE does so here too. NULL: none. */
 static uint8_t *map_alike(uint64_t start, size_t size)
 {
 	uint8_t *memory = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE,

@@ -14,11 +14,11 @@
 
 enum {
 	HUGE_PAGE = 2 << 20,
-	DENSE = HUGE_PAGE / 16 * 15, /* bytes touched in it that make a huge page worth it */
+	DENSE = HUGE_PAGE / 16 * 15, /* touched bytes that make a huge page worthwhile */
 };
 
 struct gm_capture_buffer {
-	struct gm_copy_area *items; /* by address; those that were taken have no bytes */
+	struct gm_copy_area *items; /* by address; entries without bytes are taken */
 	size_t count;
 	uint64_t most; /* bytes that a copy may take */
 };
@@ -60,7 +60,7 @@ static void populate(void *context, size_t number)
 	(void)madvise(bytes, size, MADV_POPULATE_WRITE);
 }
 
-/* Our own pages will be written to there. */
+/* Our own pages will be written there. */
 static bool note_slice(void *context, struct gm_range range)
 {
 	struct populating *populating = context;
@@ -83,9 +83,9 @@ static void advise_dense(const struct huge_page *page)
 }
 
 /*
- * CPython's arenas of 1 MiB are touched but for a few pages each, so that no slice of such memory
- * is as long as a huge page. What is touched almost all over gets one all the same. What is touched
- * all over is none of this: what it holds is examined first.
+ * In CPython's arenas of 1 MiB all but a few pages are touched, so no slice of such memory is as
+ * long as a huge page. Memory that is touched almost completely gets one all the same. Memory that
+ * is touched completely is excluded: its content is examined first.
  */
 static void advise_all_dense(const struct populating *populating)
 {

@@ -8,13 +8,14 @@ enum {
 	PAGE = GM_PAGE_SIZE,
 	UNIT = GM_COPY_UNIT,
 	AT_ONCE = 4 * UNIT,                 /* read at once: stays in the second-level cache */
-	LEAST = GM_COPY_UNITS_LEAST * UNIT, /* of a slice that is examined */
+	LEAST = GM_COPY_UNITS_LEAST * UNIT, /* bytes of a slice that are examined */
 	SAMPLES = 8,                        /* pages of it */
 };
 
 uint64_t gm_lowest_address(const struct gm_image *image)
 {
-	const uint64_t likely = UINT64_C(1) << 32; /* a device's may be lower than all mappings */
+	const uint64_t likely = UINT64_C(1)
+	                        << 32; /* a device's address may be lower than all mappings */
 	uint64_t first = image->maps.count > 0 ? image->maps.items[0].start : likely;
 	return first > PAGE && first < likely ? first : likely;
 }
@@ -44,8 +45,8 @@ bool gm_copy_is_likely_pointer_free(
 	return true;
 }
 
-/* Where the run ends that begins here: whole units that are likely to be pointer-free
- * (*ret_likely), or what is to be copied in any case. */
+/* The end of the run that begins here: whole units that are probably pointer-free (*ret_likely), or
+ * bytes that are copied in any case. */
 static uint64_t end_of_run(
         const struct gm_copy_area *area, uint64_t at, uint64_t end, bool *ret_likely)
 {
@@ -58,7 +59,8 @@ static uint64_t end_of_run(
 			next += UNIT;
 		return next;
 	}
-	do /* a unit that is likely pointer-free may be here in part: its other pages are gone */
+	do /* of a unit that is probably pointer-free only part may exist: its other pages were
+	      unmapped */
 		next = (next | (UNIT - 1)) + 1;
 	while (next < end && gm_copy_unit_state(area, next) != GM_UNIT_LIKELY_POINTER_FREE);
 	return next < end ? next : end;

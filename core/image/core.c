@@ -1,8 +1,7 @@
 /*
- * A core dump as an image. An address is in one of four states: not mapped; saved, and there;
- * saved, but the file ends before it (the core was cut short); mapped but not saved. In the last
- * case a mapped file's bytes are read from the file on disk, provided that it is the same one
- * (core_disk.h).
+ * A core dump as an image. An address is in one of four states: not mapped; saved; saved, but the
+ * file ends before it (the core was truncated); mapped but not saved. In the last case a mapped
+ * file's bytes are read from the file on disk, if that is the same file (core_disk.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +15,7 @@
 #include "image/core_inside.h"
 #include "image/core_unpack.h"
 
-/* A file that was made shorter while it was read reads as zeros, or not at all. */
+/* A file that becomes shorter while it is read reads as zeros, or cannot be read. */
 static struct gm_error *core_check_there(const struct gm_image *image)
 {
 	const struct core *core = core_of(image);
@@ -30,9 +29,9 @@ static struct gm_error *core_check_there(const struct gm_image *image)
 	        core->path, (uint64_t)status.st_size);
 }
 
-/* --- what there is ---------------------------------------------------------------------------- */
+/* --- states ----------------------------------------------------------------------------------- */
 
-/* Why a mapped file's bytes are not to be had from disk either. */
+/* Why a mapped file's bytes are not available from disk either. */
 static struct gm_error *error_library(const struct core *core, uint64_t address, const char *path)
 {
 	struct gm_disk_file file;
@@ -99,7 +98,7 @@ static void name_mapping(const struct core *core, struct gm_mapping *mapping)
 	if (mapped) {
 		mapping->path = mapped->path;
 		mapping->file_offset = mapped->file_offset + (mapping->start - mapped->start);
-		/* A core has no inode numbers; equal for the same path is what they are used
+		/* A core has no inode numbers; equal for the same path is all that they are needed
 		 * for. */
 		mapping->inode = gm_hash_bytes(mapped->path, strlen(mapped->path), 0) | 1;
 	} else if (core->file.vdso >= mapping->start && core->file.vdso < mapping->end) {
@@ -109,7 +108,7 @@ static void name_mapping(const struct core *core, struct gm_mapping *mapping)
 		mapping->flags |= GM_MAPPING_DEVICE;
 }
 
-/* The segments, and the mapped files that gcore leaves out altogether, merged by address. */
+/* The segments, and the mapped files that gcore omits completely, merged by address. */
 static struct gm_error *core_refresh(struct gm_image *image, struct gm_maps *ret_maps)
 {
 	const struct core *core = core_of(image);
@@ -130,8 +129,8 @@ static struct gm_error *core_refresh(struct gm_image *image, struct gm_maps *ret
 			        .flags = file->segments[i].flags};
 			i++;
 		} else {
-			/* Its permissions are not known; it was not written to, or it would be
-			 * saved. */
+			/* Its permissions are not known; it was not writable, or it would be saved.
+			 * */
 			mapping = (struct gm_mapping){.start = file->mapped[j].start,
 			        .end = file->mapped[j].end,
 			        .flags = GM_MAPPING_READ | GM_MAPPING_EXEC};
@@ -164,8 +163,8 @@ static struct gm_error *core_threads(struct gm_image *image, pid_t **ret_threads
 	return NULL;
 }
 
-/* The process's own number is its first thread's; where the core has no such thread it has ended,
- * and the one that the core names first (the one that crashed, or was selected) stands for it. */
+/* The process's own number is its first thread's. If the core has no such thread, it has ended, and
+ * the thread that the core names first (the one that crashed, or was selected) replaces it. */
 static pid_t main_thread(const struct gm_core_file *file)
 {
 	for (size_t i = 0; i < file->thread_count; i++) {
@@ -211,8 +210,8 @@ static struct gm_error *core_registers(
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* For a mapped file where it was found, if it is the same; of another one the sysroot's, if there
- * is such. */
+/* For a mapped file at its path, if it is the same; otherwise that of the sysroot, if there is one.
+ * */
 static struct gm_error *core_file_path(
         const struct gm_image *image, const char *path, char **ret_path)
 {
@@ -243,7 +242,7 @@ static bool is_library(const struct gm_core_mapped *mapped)
 	return mapped->file_offset == 0 && gm_core_is_as_on_disk(mapped);
 }
 
-/* Every mapped library of which something was left out of the core, once. */
+/* Every mapped library of which the core lacks a part, once. */
 static struct gm_error *core_files(
         struct gm_image *image, struct gm_image_file **ret_files, size_t *ret_count)
 {

@@ -11,7 +11,7 @@
 #include "base/mapped_file.h"
 #include "image/page_cache.h"
 
-/* --- is it the same one? ---------------------------------------------------------------------- */
+/* --- is it the same file? --------------------------------------------------------------------- */
 
 /* The first mapping of a file in the core, as far as its bytes were saved. */
 struct saved_start {
@@ -73,7 +73,7 @@ static enum gm_file_state compare(
 	return same_first_page(&start, fd) ? GM_FILE_SAME : GM_FILE_DIFFERENT;
 }
 
-/* --- where is it? ----------------------------------------------------------------------------- */
+/* --- where is the file? ----------------------------------------------------------------------- */
 
 static char *join(const char *folder, const char *name)
 {
@@ -81,7 +81,7 @@ static char *join(const char *folder, const char *name)
 	return asprintf(&path, "%s%s%s", folder, name[0] == '/' ? "" : "/", name) < 0 ? NULL : path;
 }
 
-/* Tries one place; true: it is there. The state of the best that was seen stays. */
+/* Tries one path; true: found. The best state so far is kept. */
 static bool try_place(const struct gm_core_disk *disk, struct gm_disk_file *file,
         const char *folder, const char *name)
 {
@@ -107,7 +107,8 @@ static void look_for(const struct gm_core_disk *disk, struct gm_disk_file *file)
 	try_place(disk, file, "", file->path);
 }
 
-/* Under the lock. Its place, until another one is searched for; NULL: no memory. */
+/* Call with the lock held. Its path, valid until another one is searched for; NULL: out of memory.
+ * */
 static struct gm_disk_file *file_at(struct gm_core_disk *disk, const char *path)
 {
 	for (size_t i = 0; i < disk->count; i++)
@@ -131,7 +132,7 @@ bool gm_core_disk_file(struct gm_core_disk *disk, const char *path, struct gm_di
 	return file != NULL;
 }
 
-/* Opened when it is first read: a process has hundreds of files, and a question needs a handful. */
+/* Opened when it is first read: a process has hundreds of files, and a question needs a few. */
 static int open_file(struct gm_disk_file *file)
 {
 	if (file && file->found && file->fd < 0)
@@ -147,7 +148,7 @@ static int descriptor(struct gm_core_disk *disk, const char *path)
 	return fd;
 }
 
-/* Under the lock. */
+/* Call with the lock held. */
 static struct gm_disk_file *file_of(struct gm_core_disk *disk, const struct gm_core_mapped *mapped)
 {
 	size_t number = (size_t)(mapped - disk->core->mapped);
@@ -213,7 +214,7 @@ size_t gm_core_disk_read(struct gm_core_disk *disk, const struct gm_core_mapped 
 	return got > 0 ? (size_t)got : 0;
 }
 
-/* --- begin and end ---------------------------------------------------------------------------- */
+/* --- init and deinit -------------------------------------------------------------------------- */
 
 static void forget(struct gm_core_disk *disk)
 {

@@ -1,6 +1,6 @@
 /*
- * Headers and notes of an ELF core. Every offset and length of it is hostile: nothing is read that
- * does not lie within the file, and the lists have limits.
+ * Headers and notes of an ELF core. All its offsets and lengths are hostile: nothing outside the
+ * file is read, and the lists have limits.
  */
 #include "image/core_file.h"
 
@@ -152,7 +152,7 @@ static bool take_notes(struct gm_core_file *core, const char *notes, size_t size
 		uint64_t name = ((uint64_t)note.n_namesz + 3) & ~UINT64_C(3);
 		uint64_t room = ((uint64_t)note.n_descsz + 3) & ~UINT64_C(3);
 		if (name > size - at || note.n_descsz > size - at - name)
-			return true; /* what came before it holds */
+			return true; /* the entries before it are valid */
 		const char *content = notes + at + name;
 		if (note.n_namesz == 5 && memcmp(notes + at, "CORE", 5) == 0) {
 			if ((note.n_type == NT_PRSTATUS &&
@@ -187,7 +187,7 @@ static bool take_segment(struct gm_core_file *core, const Elf64_Phdr *header)
 	        .zero_tail = header->p_flags & GM_CORE_PF_UNTOUCHED,
 	};
 	if (segment.end <= segment.start)
-		return true; /* empty, or around the end of the address space */
+		return true; /* empty, or beyond the end of the address space */
 	if (segment.offset < core->size)
 		segment.present = segment.saved < core->size - segment.offset
 		                          ? segment.saved

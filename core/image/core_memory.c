@@ -1,8 +1,7 @@
 /*
- * The memory of a core: saved, and there; saved, but the file ends before it (the core was cut
- * short); mapped but not saved: then a mapped file's bytes are read from the file on disk, provided
- * that it is the same one (core_disk.h). What it is made of and why something cannot be read is in
- * core.c.
+ * Reads the memory of a core: saved; saved, but the file ends before it (the core was truncated);
+ * or mapped but not saved: then a mapped file's bytes are read from the file on disk, if that is
+ * the same file (core_disk.h). The parts of the core and the reasons for failures are in core.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* Some bytes from `address` on, at least one; 0: *ret_errno says why. */
+/* Some bytes from `address` on, at least one; 0: *ret_errno has the reason. */
 static size_t read_segment(
         struct core *core, uint64_t address, void *buffer, size_t size, int *ret_errno)
 {
@@ -37,8 +36,8 @@ static size_t read_segment(
 			memset(buffer, 0, size);
 			return size;
 		}
-		/* A file may have changed in memory only where it was writable, and that is
-		 * saved. */
+		/* A file's bytes may have changed in memory only if it was writable, and then they
+		 * were saved. */
 	}
 	const struct gm_core_mapped *mapped = gm_core_file_mapped(&core->file, address);
 	if (!segment && !mapped) {
@@ -80,8 +79,8 @@ bool gm_core_is_as_on_disk(const struct gm_core_mapped *mapped)
 	       strncmp(mapped->path, "/memfd:", 7) != 0 && strncmp(mapped->path, "/SYSV", 5) != 0;
 }
 
-/* The segment at `address`, if the core says that what is behind its saved bytes was never touched,
- * or is a file's. */
+/* The segment at `address`, if according to the core the bytes after its saved ones were never
+ * touched, or belong to a file. */
 static const struct gm_core_segment *known_segment(const struct core *core, uint64_t address)
 {
 	const struct gm_core_segment *segment = gm_core_file_segment(&core->file, address);
@@ -127,12 +126,12 @@ bool gm_core_borrow_begin(struct gm_image *image)
 	return core->bytes != NULL;
 }
 
-/* For a mapped file that the core left out, or of which it has the first page only. */
+/* For a mapped file that the core omits, or of which it has only the first page. */
 static bool borrow_from_file(struct core *core, const struct gm_core_segment *segment,
         uint64_t address, struct gm_borrowed *ret_borrowed)
 {
 	const struct gm_core_mapped *mapped = gm_core_file_mapped(&core->file, address);
-	/* as far as no segment has other bytes: which of them are near is not looked for */
+	/* up to the next segment with other bytes; which are near is not searched for */
 	uint64_t start =
 	        segment ? segment->start + segment->saved : address - address % GM_PAGE_SIZE;
 	uint64_t end = segment ? segment->end : start + GM_PAGE_SIZE, size;
@@ -169,7 +168,7 @@ void gm_core_borrow_end(struct gm_image *image)
 	core->bytes = NULL;
 }
 
-/* --- what there is ---------------------------------------------------------------------------- */
+/* --- mappings --------------------------------------------------------------------------------- */
 
 uint64_t gm_core_resident(struct gm_image *image)
 {
@@ -178,6 +177,5 @@ uint64_t gm_core_resident(struct gm_image *image)
 	for (size_t i = 0; i < file->segment_count; i++)
 		if (file->segments[i].flags & GM_MAPPING_WRITE)
 			bytes += file->segments[i].present;
-	return bytes < file->size ? bytes
-	                          : file->size; /* of a damaged one parts may lie over each other */
+	return bytes < file->size ? bytes : file->size; /* in a damaged core, parts may overlap */
 }

@@ -31,9 +31,9 @@ static bool add(struct gm_note_bytes *notes, const char *name, uint32_t type, co
 	       put(notes, content, size);
 }
 
-/* --- of the process --------------------------------------------------------------------------- */
+/* --- the process ------------------------------------------------------------------------------ */
 
-/* What /proc/PID/stat and its neighbours say; zeros where there is no process. */
+/* The data of /proc/PID/stat and its neighbours; zeros if there is no process. */
 static struct elf_prpsinfo describe(pid_t pid)
 {
 	struct elf_prpsinfo info = {.pr_sname = 'R', .pr_pid = pid};
@@ -43,7 +43,7 @@ static struct elf_prpsinfo describe(pid_t pid)
 	size_t size = stat ? fread(text, 1, sizeof(text) - 1, stat) : 0;
 	text[size] = '\0';
 	char *begin = strchr(text, '('),
-	     *close = strrchr(text, ')'); /* the name may have any character */
+	     *close = strrchr(text, ')'); /* the name may contain any character */
 	if (begin && close && close > begin) {
 		size_t length = (size_t)(close - begin - 1);
 		memcpy(info.pr_fname, begin + 1,
@@ -76,7 +76,8 @@ static bool add_auxiliary(struct gm_note_bytes *notes, pid_t pid)
 	return size <= 0 || add(notes, "CORE", NT_AUXV, vector, (size_t)size);
 }
 
-/* A count, the page's size, then start, end and offset in pages of each mapping, then the paths. */
+/* A count, the size of a page, then start, end and offset in pages of each mapping, then the paths.
+ * */
 static bool add_files(struct gm_note_bytes *notes, const struct gm_image *image)
 {
 	size_t count;
@@ -116,7 +117,7 @@ static bool add_files(struct gm_note_bytes *notes, const struct gm_image *image)
 	return made;
 }
 
-/* --- of a thread ------------------------------------------------------------------------------ */
+/* --- a thread --------------------------------------------------------------------------------- */
 
 static bool add_status(struct gm_note_bytes *notes, const struct gm_thread_state *thread,
         const struct elf_prpsinfo *process, int signal)
@@ -155,8 +156,8 @@ struct gm_error *gm_core_notes_make(struct gm_image *image, const struct gm_thre
 	bool made = true;
 	for (size_t i = 0; i < count && made; i++) {
 		made = add_status(&notes, &threads[i], &process, i == 0 ? signal : 0);
-		/* Those of the process come after the first thread's status, where the kernel has
-		 * them. */
+		/* Those of the process come after the first thread's status, as in the kernel's
+		 * cores. */
 		if (i == 0)
 			made = made &&
 			       add(&notes, "CORE", NT_PRPSINFO, &process, sizeof(process)) &&

@@ -12,7 +12,10 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 
-enum { COMPRESSION = 1, WORKERS = 2 }; /* the program is stopped meanwhile: speed first */
+enum {
+	COMPRESSION = 1,
+	WORKERS = 2
+}; /* the program is stopped meanwhile: speed is most important */
 
 static struct gm_error *error_write(const struct gm_core_out *out, int os_error)
 {

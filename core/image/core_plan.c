@@ -9,8 +9,8 @@
 #include "image/pagemap.h"
 
 enum {
-	/* An untouched stretch this long becomes a part of its own, with no place in the file:
-	 * reserved address space would else make it terabytes long, if only by its length. */
+	/* An untouched range of this length becomes a part of its own that takes no space in the
+	 * file: otherwise reserved address space would make its size terabytes. */
 	LONG_GAP = 16 << 20,
 };
 
@@ -38,9 +38,9 @@ static bool add_part(struct gm_core_plan *plan, const struct gm_mapping *mapping
 	return gm_array_push(&plan->parts, part);
 }
 
-/* --- what a mapping is ------------------------------------------------------------------------ */
+/* --- kinds of mappings ------------------------------------------------------------------------ */
 
-/* Mappings that the kernel marks as a device's (io, pf) or that the program wants left out (dd), by
+/* Mappings that the kernel marks as a device's (io, pf) or that the program excludes (dd), from
  * "VmFlags:" of /proc/PID/smaps. */
 struct unwanted {
 	GM_ARRAY(uint64_t) starts;
@@ -92,7 +92,7 @@ static bool is_device(const struct gm_mapping *mapping)
 	               !begins(mapping->path, "/dev/zero"));
 }
 
-/* Memory that has a name but no file on disk to be read from later. */
+/* Memory that has a name but no file on disk from which it could be read later. */
 static bool is_memory_only(const struct gm_mapping *mapping)
 {
 	return begins(mapping->path, "/dev/shm/") || begins(mapping->path, "/dev/zero") ||
@@ -102,12 +102,12 @@ static bool is_memory_only(const struct gm_mapping *mapping)
 
 /* --- parts of a mapping ----------------------------------------------------------------------- */
 
-/* Walks a mapping's pages: runs of pages that are wanted, by their state. */
+/* Walks a mapping's pages: runs of wanted pages, by their state. */
 struct walk {
 	const struct gm_core_plan *plan;
 	uint64_t at, end;
 	uint8_t states[GM_PAGES_AT_ONCE];
-	uint64_t first; /* page address that states[0] is about */
+	uint64_t first; /* the page address of states[0] */
 	size_t count;
 };
 
@@ -122,8 +122,7 @@ static uint8_t state_at(struct walk *walk, uint64_t page)
 	return walk->states[(page - walk->first) / GM_PAGE_SIZE];
 }
 
-/* Over a page that is not wanted; where none of those that were examined is left, to the next one
- * that was touched. */
+/* Skips a page that is not wanted; if no examined one is left, to the next one that was touched. */
 static void pass_over(struct walk *walk)
 {
 	walk->at += GM_PAGE_SIZE;
@@ -131,7 +130,7 @@ static void pass_over(struct walk *walk)
 		walk->at = gm_pagemap_next_touched(walk->plan->pagemap, walk->at, walk->end);
 }
 
-/* Only what was touched is ever wanted. */
+/* Only touched pages are ever wanted. */
 static bool next_run(
         struct walk *walk, bool (*wanted)(uint8_t state), uint64_t *ret_start, uint64_t *ret_end)
 {
@@ -162,9 +161,9 @@ static bool is_never(uint8_t state)
 }
 
 /*
- * Parts made of runs of wanted pages, put together where the gap between them is at most `gap`.
- * What is between parts has a place in no file; it belongs to the part before it, whose memory is
- * then longer than its saved bytes, as in the kernel's own cores.
+ * Parts made of runs of wanted pages, merged if the gap between them is at most `gap`. Memory
+ * between parts takes no space in the file; it belongs to the part before it, which is then longer
+ * than its saved bytes, as in the kernel's own cores.
  */
 static bool add_runs(struct gm_core_plan *plan, const struct gm_mapping *mapping, bool first_page,
         bool (*wanted)(uint8_t state), uint64_t gap, enum gm_part_kind kind)
@@ -202,7 +201,7 @@ static bool add_mapping(
 	uint64_t size = mapping->end - mapping->start;
 	bool file = mapping->path[0] == '/';
 	if (strcmp(mapping->path, "[vsyscall]") == 0)
-		return true; /* the kernel's, beyond what can be read */
+		return true; /* the kernel's, beyond the readable range */
 	if (is_device(mapping)) {
 		plan->device += size;
 		return add_part(plan, mapping, mapping->start, mapping->end, 0, GM_PART_NONE);
@@ -214,8 +213,8 @@ static bool add_mapping(
 		plan->bytes += size;
 		return add_part(plan, mapping, mapping->start, mapping->end, size, GM_PART_ALL);
 	}
-	/* Another process may have filled pages of shared memory that this one never looked at:
-	 * they are not zero, they are not saved. */
+	/* Another process may have filled pages of shared memory that this one never touched: they
+	 * are not zero, so they are not saved. */
 	if (mapping->flags & GM_MAPPING_SHARED)
 		return add_runs(plan, mapping,
 		        file && mapping->file_offset == 0 && !is_memory_only(mapping),

@@ -19,23 +19,23 @@
 enum {
 	IN_SIZE = 256 << 10,
 	OUT_SIZE = 1 << 20,
-	SPACE_STEP = 64 << 20, /* of written bytes, between looks at the disk */
-	SPACE_LEFT = 64 << 20, /* that is left to others */
+	SPACE_STEP = 64 << 20, /* written bytes between checks of the disk */
+	SPACE_LEFT = 64 << 20, /* bytes that are left to others */
 };
 /* xz -9 asks for 65 MiB; a header may ask for 4 GiB. */
 static const uint64_t XZ_MEMORY_MAX = UINT64_C(256) << 20;
 static const uint64_t LENGTH_MAX = UINT64_C(1) << 40;
 
-/* --- where to --------------------------------------------------------------------------------- */
+/* --- destination ------------------------------------------------------------------------------ */
 
 struct unpacked {
 	const char *path; /* of the core */
 	const struct gm_progress *progress;
 	int fd;
-	char *folder;     /* where it lies, for messages; owned */
+	char *folder;     /* its path, for messages; owned */
 	uint64_t length;  /* so far */
-	uint64_t written; /* of that, what is no hole */
-	uint64_t looked;  /* `written` when the disk was examined */
+	uint64_t written; /* bytes of it that are not holes */
+	uint64_t looked;  /* `written` when the disk was last checked */
 };
 
 static uint64_t space_of(int fd)
@@ -44,7 +44,7 @@ static uint64_t space_of(int fd)
 	return fstatvfs(fd, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
 }
 
-/* The first folder with space for `expected` bytes (0: not known); else the one with most. */
+/* The first folder with space for `expected` bytes (0: not known); otherwise the one with most. */
 static struct gm_error *open_unpacked(struct unpacked *unpacked, uint64_t expected)
 {
 	const char *slash = strrchr(unpacked->path, '/');
@@ -68,7 +68,7 @@ static struct gm_error *open_unpacked(struct unpacked *unpacked, uint64_t expect
 		unpacked->folder = name;
 		most = space;
 		if ((expected > 0 && space > expected + SPACE_LEFT) || i == 0)
-			break; /* the user's own choice, or enough */
+			break; /* the user's own choice, or enough space */
 	}
 	if (unpacked->fd < 0)
 		return gm_error_create(GM_TARGET,
@@ -115,8 +115,8 @@ static struct gm_error *put_run(struct unpacked *unpacked, const uint8_t *bytes,
 	return space_of(unpacked->fd) < SPACE_LEFT ? error_space(unpacked) : NULL;
 }
 
-/* Is it a core, as far as its first bytes are in this part? What is none is not decompressed to
- * its end. */
+/* Is it a core, as far as this part has its first bytes? Other files are not decompressed to their
+ * end. */
 static bool may_be_core(const struct unpacked *unpacked, const uint8_t *bytes, size_t size)
 {
 	size_t have = unpacked->length < SELFMAG ? (size_t)unpacked->length : SELFMAG;
@@ -164,7 +164,7 @@ static struct gm_error *put(struct unpacked *unpacked, const uint8_t *bytes, siz
 
 struct source {
 	int fd;
-	uint64_t offset; /* of what was read */
+	uint64_t offset; /* of the bytes read */
 	uint8_t *in, *out;
 };
 

@@ -22,11 +22,11 @@
 
 enum {
 	PIECE_PAGES = 512,
-	PIECE = PIECE_PAGES * GM_PAGE_SIZE, /* of memory at a time */
+	PIECE = PIECE_PAGES * GM_PAGE_SIZE, /* bytes of memory at a time */
 	PROGRESS_STEP = 32 << 20,
 };
 
-/* One core being written: what gm_core_write()'s steps share. */
+/* The core being written: state shared by the steps of gm_core_write(). */
 struct writing {
 	struct gm_image *image;
 	const struct gm_core_options *options;
@@ -54,8 +54,8 @@ static struct gm_error *read_threads(struct writing *writing)
 	for (size_t i = 0; i < count; i++) {
 		struct gm_thread_state state;
 		struct gm_error *error = gm_thread_state_read(writing->image, ids[i], &state);
-		if (error && error != &gm_error_no_memory) { /* it has ended, its parent has not
-			                                        looked yet */
+		if (error && error != &gm_error_no_memory) { /* it has ended, and its parent has not
+			                                        waited for it yet */
 			gm_error_destroy(error);
 			continue;
 		}
@@ -65,7 +65,7 @@ static struct gm_error *read_threads(struct writing *writing)
 			memmove(writing->threads + 1, writing->threads, at * sizeof(state));
 			at = 0;
 		}
-		/* As the kernel has it: a core tells what the process itself goes by. */
+		/* As the kernel does: a core has the process's own view of itself. */
 		if (gm_image_pid(writing->image) > 0)
 			state.id = gm_number_inside(gm_image_pid(writing->image), ids[i]);
 		writing->threads[at] = state;
@@ -147,7 +147,7 @@ static bool is_zero(const uint8_t *page)
 	return page[0] == 0 && memcmp(page, page + 1, GM_PAGE_SIZE - 1) == 0;
 }
 
-/* A run of pages: in one go where that works, else page by page, so that one bad page costs only
+/* A run of pages: at once if that works, otherwise page by page, so that one bad page affects only
  * itself. */
 static void read_run(struct writing *writing, struct gm_read *run)
 {
@@ -161,7 +161,7 @@ static void read_run(struct writing *writing, struct gm_read *run)
 	writing->copied += run->size;
 }
 
-/* The touched pages of a piece of memory into the buffer; `states` tells which those are. */
+/* Reads the touched pages of a range into the buffer; `states` shows which these are. */
 static void read_pages(struct writing *writing, uint64_t start, size_t count, const uint8_t *states)
 {
 	struct gm_read runs[PIECE_PAGES];
@@ -182,8 +182,8 @@ static void read_pages(struct writing *writing, uint64_t start, size_t count, co
 		read_run(writing, &runs[i]);
 }
 
-/* The vDSO is the same in every 64-bit process of this kernel: where it was never looked at, ours
- * is. */
+/* The vDSO is the same in every 64-bit process of this kernel: if it was never touched, ours is
+ * used. */
 static bool read_own_vdso(const struct gm_mapping *mapping, uint64_t address, uint8_t *page)
 {
 	const uint8_t *own = (const uint8_t *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
@@ -193,7 +193,7 @@ static bool read_own_vdso(const struct gm_mapping *mapping, uint64_t address, ui
 	return true;
 }
 
-/* Pages of a file that the process never looked at are read from there: to read them through the
+/* Pages of a file that the process never touched are read from the file: reading them through the
  * process would map them, and make it larger. */
 static void read_from_file(struct writing *writing, uint64_t start, size_t count, uint8_t *states)
 {
@@ -213,7 +213,7 @@ static void read_from_file(struct writing *writing, uint64_t start, size_t count
 			states[i] = GM_PAGE_OF_FILE;
 			continue;
 		}
-		memset(page, 0, GM_PAGE_SIZE); /* behind the file's end */
+		memset(page, 0, GM_PAGE_SIZE); /* after the file's end */
 		if (fd < 0 || fstat(fd, &status) != 0 || status.st_ino != mapping->inode ||
 		        pread(fd, page, GM_PAGE_SIZE,
 		                (off_t)(mapping->file_offset + (start - mapping->start) +
@@ -226,7 +226,7 @@ static void read_from_file(struct writing *writing, uint64_t start, size_t count
 		close(fd);
 }
 
-/* `states`: zero where there is nothing in the buffer. */
+/* `states`: zero for pages that are not in the buffer. */
 static struct gm_error *write_pages(struct writing *writing, size_t count, uint8_t *states)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -278,7 +278,7 @@ static struct gm_error *write_part(struct writing *writing, const struct gm_core
 	return NULL;
 }
 
-/* --- all of it -------------------------------------------------------------------------------- */
+/* --- everything ------------------------------------------------------------------------------- */
 
 static struct gm_error *copy(struct writing *writing, const char *path)
 {

@@ -10,14 +10,15 @@
 #include "image/page_cache.h"
 
 enum {
-	UNIT = 16 << 10, /* about what one packet of gdb's remote protocol carries */
+	UNIT = 16 << 10, /* about the size of one packet of gdb's remote protocol */
 	AT_ONCE = 1 << 20,
 };
 
 enum unit_state {
 	UNKNOWN = 0,
 	THERE,
-	PARTLY, /* some page of it cannot be read: its pages are fetched one by one, and not kept */
+	PARTLY, /* one of its pages cannot be read: its pages are fetched one by one, and not cached
+	         */
 };
 
 struct gm_error *gm_fetched_init(
@@ -80,7 +81,7 @@ static bool keep(int fd, const uint8_t *bytes, size_t size, uint64_t offset)
 	return write_all(fd, bytes, size, offset);
 }
 
-/* Pieces [first, last) of an area in one go; those that came whole are kept. */
+/* Reads the units [first, last) of an area at once; complete ones are cached. */
 static void fetch_units(
         struct gm_fetched *fetched, struct gm_fetched_area *area, uint64_t first, uint64_t last)
 {
@@ -102,8 +103,7 @@ static void fetch_units(
 	}
 }
 
-/* Whatever of [from, to) is not known yet: runs of it at once, then what did not come unit by
- * unit. */
+/* The unknown parts of [from, to): first in runs, then the incomplete ones unit by unit. */
 static void fetch_missing(
         struct gm_fetched *fetched, struct gm_fetched_area *area, uint64_t from, uint64_t to)
 {
@@ -127,7 +127,7 @@ static size_t read_unit(struct gm_fetched *fetched, const struct gm_fetched_area
         uint64_t skip, void *buffer, size_t size)
 {
 	if (area->there[skip / UNIT] == THERE) {
-		/* Behind the file's end are zeros too. */
+		/* After the file's end there are zeros too. */
 		ssize_t got = pread(fetched->fd, buffer, size, (off_t)(area->offset + skip));
 		if (got < 0)
 			return 0;

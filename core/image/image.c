@@ -1,6 +1,6 @@
 /*
- * What every kind of image has in common: the list of mappings and reading through the page cache.
- * What is particular to live processes is in live.c.
+ * Code common to every kind of image: the list of mappings and reading through the page cache. Code
+ * for live processes is in live.c.
  */
 #include "image/image.h"
 
@@ -156,11 +156,11 @@ static size_t read_cached(struct gm_image *image, uint64_t address, void *buffer
 	return done;
 }
 
-/* Bytes read from `address` on; *ret_errno is set only where that is less than `size`. */
+/* Bytes read from `address` on; *ret_errno is set only if that is less than `size`. */
 static size_t read_prefix(
         struct gm_image *image, uint64_t address, void *buffer, size_t size, int *ret_errno)
 {
-	if (size > UINT64_MAX - address) { /* around the end of the address space */
+	if (size > UINT64_MAX - address) { /* beyond the end of the address space */
 		*ret_errno = EFAULT;
 		return 0;
 	}
@@ -211,8 +211,8 @@ struct gm_error *gm_image_read_string(
 	_cleanup_free_ char *string = NULL;
 	size_t length = 0, capacity = 0;
 	for (;;) {
-		/* Up to the page's end, so that the string's own last page is the last one
-		 * needed. */
+		/* Up to the page's end, so that the string's own last page is the last one that is
+		 * read. */
 		size_t part = GM_PAGE_SIZE - (size_t)((address + length) % GM_PAGE_SIZE);
 		if (part > max - length)
 			part = max - length;

@@ -11,11 +11,11 @@
 #include "image/memory.h"
 
 /*
- * An eighth of what was touched, and a little: a Python heap is mostly less. The rest of what a
- * question may take, a quarter (and 64 MB), is for what it makes of it.
+ * An eighth of the touched memory, and a little: usually more than a Python heap. A question may
+ * use a quarter (and 64 MB), and the rest is for its own data.
  */
 enum { SHARE = 8, AT_LEAST = 40 << 20, STRIPES = 32 };
-#define MOST_BYTES (UINT64_C(1) << 46) /* more is no process */
+#define MOST_BYTES (UINT64_C(1) << 46) /* no process has more */
 
 struct locks {
 	pthread_mutex_t table;
@@ -67,7 +67,7 @@ struct gm_kept *gm_kept_create(struct gm_image *image)
 		free(locks);
 		return NULL;
 	}
-	/* as much time would go into the faults of small pages as into reading what goes there */
+	/* with small pages, page faults would take as much time as reading */
 	gm_huge_pages_advise(memory, kept->most * GM_KEPT_CHUNK);
 	kept->memory = memory;
 	kept->locks = locks;
@@ -92,8 +92,7 @@ void gm_kept_destroy(struct gm_kept *kept)
 	free(kept);
 }
 
-/* Reads what was touched of [start, end), which is of one mapping and one chunk; whole pages of
- * it. */
+/* Reads the touched pages of [start, end), which is within one mapping and one chunk. */
 static void read_part(struct gm_kept *kept, struct gm_kept_chunk *chunk, uint8_t *bytes,
         uint64_t start, uint64_t end)
 {
@@ -115,7 +114,7 @@ static void read_part(struct gm_kept *kept, struct gm_kept_chunk *chunk, uint8_t
 			struct gm_read one = {.address = reads[i].address + page * GM_KEPT_PAGE,
 			        .buffer = (char *)reads[i].buffer + page * GM_KEPT_PAGE,
 			        .size = GM_KEPT_PAGE};
-			if (reads[i].failed) /* one of its pages cannot be read: which? */
+			if (reads[i].failed) /* one of its pages cannot be read: find it */
 				kept->image->kind->read_many(kept->image, &one, 1);
 			*(one.failed ? &chunk->unread : &chunk->there) |= UINT64_C(1)
 			                                                  << (first + page);
@@ -123,7 +122,7 @@ static void read_part(struct gm_kept *kept, struct gm_kept_chunk *chunk, uint8_t
 	}
 }
 
-/* The first mapping that ends behind `start`. */
+/* The first mapping that ends after `start`. */
 static size_t first_mapping(const struct gm_maps *maps, uint64_t start)
 {
 	return gm_partition_point(maps->count, middle, maps->items[middle].end <= start);
@@ -145,7 +144,7 @@ static void read_chunk(
 	chunk->bytes = bytes;
 }
 
-/* The whole chunk is of one mapping, and lies somewhere as it is. */
+/* The whole chunk is in one mapping, and can be used without a copy. */
 static bool view_chunk(struct gm_kept *kept, struct gm_kept_chunk *chunk, uint64_t start)
 {
 	const struct gm_maps *maps = &kept->image->maps;
@@ -158,7 +157,7 @@ static bool view_chunk(struct gm_kept *kept, struct gm_kept_chunk *chunk, uint64
 	return chunk->bytes != NULL;
 }
 
-/* A place in memory for a chunk, or NULL. */
+/* Memory for a chunk, or NULL. */
 static uint8_t *take_place(struct gm_kept *kept)
 {
 	if (atomic_load(&kept->used) >= kept->most)
@@ -171,7 +170,7 @@ static void publish(struct gm_kept *kept, const struct gm_kept_chunk *made, uint
 {
 	struct locks *locks = kept->locks;
 	pthread_mutex_lock(&locks->table);
-	if ((kept->count + 1) * 2 > kept->capacity) { /* of a damaged core only */
+	if ((kept->count + 1) * 2 > kept->capacity) { /* only in a damaged core */
 		pthread_mutex_unlock(&locks->table);
 		return;
 	}

@@ -20,7 +20,7 @@ static struct gm_error *refuse(const char *path, unsigned line, const char *why)
 	        path, line, why);
 }
 
-/* The last line is "end CRC": what stands before it is as it was written. *ret_size: of that. */
+/* The last line is "end CRC" over everything before it. *ret_size: its size. */
 static struct gm_error *check_whole(
         const char *path, const char *text, size_t size, size_t *ret_size)
 {
@@ -149,7 +149,7 @@ struct gm_error *gm_layouts_save(const char *path, const char *sections)
 
 /* --- the folder ------------------------------------------------------------------------------- */
 
-/* "~/.cache/gpumem/layouts"; NULL: there is no home. */
+/* "~/.cache/gpumem/layouts"; NULL if there is no home. */
 static char *folder_path(void)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -173,9 +173,9 @@ static void make_folders(char *path)
 }
 
 /*
- * Whether the folder that HOME or XDG_CACHE_HOME names may be used. As root (`sudo` may leave HOME
- * as it is) another user's may not: a link of that user's would decide what is made where, and
- * which layouts are believed.
+ * Whether the folder of HOME or XDG_CACHE_HOME may be used. Root must not use another user's
+ * (`sudo` may keep HOME unchanged): a link of that user could redirect what root writes, and its
+ * layouts would be trusted.
  */
 static bool is_base_trusted(void)
 {
@@ -226,7 +226,7 @@ struct gm_error *gm_layouts_kept_load(
 	*ret_text = NULL;
 	struct gm_error *error = gm_layouts_kept_path(name, false, &path);
 	if (error) {
-		gm_error_destroy(error); /* nothing was ever kept */
+		gm_error_destroy(error); /* nothing was ever stored */
 		return NULL;
 	}
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -244,7 +244,7 @@ int gm_layouts_kept_lock(void)
 	if (error)
 		return -1;
 	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	/* whoever has it ends within its own time */
+	/* the process that has it ends within its own time limit */
 	if (fd >= 0 && flock(fd, LOCK_EX) != 0) {
 		close(fd);
 		return -1;

@@ -1,8 +1,8 @@
 /*
- * A live process as an image. /proc/PID is kept open as a directory, so that a process which ends
- * and whose number is given to another is never mistaken for it where /proc is read. Memory comes
- * by process_vm_readv, which takes many ranges in one system call and needs no stop; where that
- * call itself is refused (a container's seccomp filter), by /proc/PID/mem.
+ * A live process as an image. /proc/PID is kept open as a directory, so if the process ends and its
+ * number is reused, another process is never mistaken for it in /proc. Memory is read by
+ * process_vm_readv, which takes many ranges in one system call and needs no stop; if that call is
+ * refused (a container's seccomp filter), by /proc/PID/mem.
  */
 #include "image/internal.h"
 
@@ -106,7 +106,7 @@ static size_t read_by_file(int memory, uint64_t address, void *buffer, size_t si
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0) {
-			/* The file of a process that ended reads as empty. */
+			/* The file of a process that has ended reads as empty. */
 			*ret_errno = got == 0 ? ESRCH : errno == EIO ? EFAULT : errno;
 			break;
 		}
@@ -145,8 +145,8 @@ static void read_one(struct gm_image *image, struct gm_read *request)
 
 /*
  * One process_vm_readv for up to `count` (at most RANGES_PER_CALL) requests. The kernel stops at
- * the first page it cannot read and tells how many bytes came; what follows that request is for the
- * next call. Returns how many requests are settled.
+ * the first page it cannot read and returns the number of bytes; the requests after that one are
+ * for the next call. Returns how many requests are finished.
  */
 static size_t read_batch(struct gm_image *image, struct gm_read *reads, size_t count)
 {
@@ -158,12 +158,12 @@ static size_t read_batch(struct gm_image *image, struct gm_read *reads, size_t c
 		        (struct iovec){(void *)(uintptr_t)reads[used].address, reads[used].size};
 		bytes += reads[used++].size;
 	}
-	if (used == 0) { /* larger than one call takes */
+	if (used == 0) { /* larger than one call can read */
 		read_one(image, &reads[0]);
 		return 1;
 	}
 	ssize_t got = process_vm_readv(image->pid, local, used, remote, used, 0);
-	if (got < 0 && errno != EFAULT) { /* the process is gone: nothing here can be read */
+	if (got < 0 && errno != EFAULT) { /* the process has ended: nothing here can be read */
 		for (size_t i = 0; i < used; i++)
 			reads[i].failed = reads[i].size > 0;
 		return used;
@@ -186,8 +186,8 @@ static void live_read_many(struct gm_image *image, struct gm_read *reads, size_t
 			read_one(image, &reads[i]);
 		return;
 	}
-	/* After a failure small batches first: probing addresses of which many are wrong would else
-	 * set up hundreds of ranges per call for nothing. */
+	/* After a failure small batches first: probing many wrong addresses would otherwise set up
+	 * hundreds of ranges for nothing at each call. */
 	size_t limit = RANGES_PER_CALL;
 	for (size_t done = 0; done < count;) {
 		size_t batch = count - done < limit ? count - done : limit;
@@ -200,7 +200,7 @@ static void live_read_many(struct gm_image *image, struct gm_read *reads, size_t
 	}
 }
 
-/* --- what was touched ------------------------------------------------------------------------- */
+/* --- touched memory --------------------------------------------------------------------------- */
 
 static bool live_touched(struct gm_image *image, uint64_t start, uint64_t end,
         struct gm_range *ranges, size_t max, size_t *ret_count)
@@ -213,7 +213,7 @@ static uint64_t live_next_touched(struct gm_image *image, uint64_t start, uint64
 	return gm_pagemap_next_touched(live_of(image)->pagemap, start, end);
 }
 
-/* RssAnon and what was swapped (proc(5), /proc/PID/status), in kB. */
+/* RssAnon and swapped memory (proc(5), /proc/PID/status), in kB. */
 static uint64_t live_resident(struct gm_image *image)
 {
 	static const char *const names[] = {"\nRssAnon:", "\nVmSwap:"};
@@ -268,7 +268,7 @@ static struct gm_error *live_refresh(struct gm_image *image, struct gm_maps *ret
 	return gm_maps_parse(text.items, text.count, ret_maps);
 }
 
-/* The maps of a process that has ended are empty, or not there. */
+/* The maps of a process that has ended are empty, or do not exist. */
 static struct gm_error *live_check_there(const struct gm_image *image)
 {
 	char byte;
@@ -317,8 +317,7 @@ static pid_t live_thread_of(struct gm_image *image, pid_t inside)
 	return gm_numbers_here(&live_of(image)->numbers, inside);
 }
 
-/* The kernel's own link to a mapped file, which also opens one that was deleted; it needs
- * privileges. */
+/* The kernel's own link to a mapped file, which also opens a deleted one; it needs privileges. */
 static bool mapped_link(const struct gm_image *image, const char *path, char **ret_path)
 {
 	for (size_t i = 0; i < image->maps.count; i++) {
@@ -339,8 +338,8 @@ static bool mapped_link(const struct gm_image *image, const char *path, char **r
 	return false;
 }
 
-/* For a path in /proc/PID/maps the beginning that is the process's own root, as chroot() leaves it;
- * 0: it has none. */
+/* The part of a path in /proc/PID/maps that is the process's own root after chroot(); 0 if there is
+ * none. */
 static size_t root_length(const char *root, const char *path)
 {
 	char folder[PATH_MAX];
@@ -349,7 +348,7 @@ static size_t root_length(const char *root, const char *path)
 	return strncmp(path, folder, length) == 0 && path[length] == '/' ? length : 0;
 }
 
-/* Where we find what the process calls by this path. */
+/* The path here for a path in the process. */
 static struct gm_error *path_in_root(pid_t pid, const char *path, char **ret_path)
 {
 	char root[64], mounts[64];
@@ -358,7 +357,7 @@ static struct gm_error *path_in_root(pid_t pid, const char *path, char **ret_pat
 	bool own_root = !gm_same_file(root, "/"),
 	     own_mounts = !gm_same_file(mounts, "/proc/self/ns/mnt");
 	size_t skip = own_root ? root_length(root, path) : 0;
-	/* what it opened before it changed its root is ours as well, where the mounts are */
+	/* a file that it opened before it changed its root is the same here, if the mounts are */
 	bool inside = path[0] == '/' && (own_mounts || (own_root && (skip > 0 || !path[1])));
 	return asprintf(ret_path, "%s%s", inside ? root : "", path + skip) < 0 ? &gm_error_no_memory
 	                                                                       : NULL;

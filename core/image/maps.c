@@ -6,8 +6,7 @@
 #include "base/array.h"
 #include "base/search.h"
 
-/* How the simulated device's memory is named by the kernel:
- * memfd_create("gpumem-sim-device..."). */
+/* The kernel's name for the simulated device's memory: memfd_create("gpumem-sim-device..."). */
 #define DEVICE_PATH "/memfd:gpumem-sim-device"
 
 static bool parse_hex(const char **cursor, const char *end, uint64_t *ret_value)

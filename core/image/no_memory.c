@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "image/stop.h"
 
-/* A thread of the process that still runs; 0: none. */
+/* A thread of the process that still runs; 0 if there is none. */
 static pid_t running_thread(pid_t pid)
 {
 	char path[32];

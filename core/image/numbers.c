@@ -25,7 +25,7 @@ pid_t gm_number_inside(pid_t pid, pid_t thread)
 	while (file && fgets(line, sizeof(line), file)) {
 		if (strncmp(line, "NSpid:", 6) != 0)
 			continue;
-		/* One number a namespace, the innermost last. */
+		/* One number for each namespace, the innermost last. */
 		const char *last = strrchr(line, '\t');
 		long number = last ? strtol(last, NULL, 10) : 0;
 		return number > 0 ? (pid_t)number : thread;

@@ -14,8 +14,8 @@ bool gm_pagemap_read(int pagemap, uint64_t start, size_t count, uint64_t *ret_en
 	               (off_t)(start / GM_PAGE_SIZE * sizeof(*ret_entries))) == size;
 }
 
-/* --- the kernel's own search, from Linux 6.7 on: struct pm_scan_arg and page_region of its
- * linux/fs.h, which older systems lack --- */
+/* --- the kernel's own search, since Linux 6.7: struct pm_scan_arg and page_region of its
+ * linux/fs.h, which older systems lack  */
 
 struct region {
 	uint64_t start, end, categories;
@@ -24,8 +24,8 @@ struct region {
 struct search {
 	uint64_t size, flags, start, end;
 	uint64_t walk_end;         /* set by the kernel */
-	uint64_t regions, count;   /* where it puts what it found, and for how many there is room */
-	uint64_t max_pages;        /* it ends when so many were found; 0: never */
+	uint64_t regions, count;   /* the buffer for the result, and its capacity */
+	uint64_t max_pages;        /* it ends after so many pages; 0: no limit */
 	uint64_t inverted, all_of; /* categories */
 	uint64_t any_of, shown;
 };
@@ -44,7 +44,7 @@ static struct search search_for(uint64_t start, uint64_t end, struct region *reg
 	        .shown = IS_PRESENT | IS_SWAPPED};
 }
 
-/* False: this kernel cannot. */
+/* False: this kernel does not support it. */
 static bool search(int pagemap, uint64_t start, uint64_t end, uint64_t *ret_address)
 {
 	struct region region = {0};
@@ -57,7 +57,7 @@ static bool search(int pagemap, uint64_t start, uint64_t end, uint64_t *ret_addr
 	return true;
 }
 
-/* False: this kernel cannot. What is present and what was swapped are regions of their own. */
+/* False: this kernel does not support it. Present and swapped pages are separate regions. */
 static bool search_all(int pagemap, uint64_t start, uint64_t end, struct gm_range *ret_ranges,
         size_t max, size_t *ret_count)
 {

@@ -11,9 +11,9 @@ bool gm_pointer_free_is_possible(void)
 }
 
 /*
- * The mark is made by rounds of AES, which mix sixteen bytes in one instruction: four chains, each
- * of every fourth sixteen bytes. It must tell a change that a program makes from none, and need
- * not withstand one who looks for two of the same.
+ * The hash consists of rounds of AES, which mix sixteen bytes in one instruction: four chains, each
+ * over every fourth block of sixteen bytes. It must detect a change that a program makes; it need
+ * not resist a deliberate collision.
  */
 #define TARGET __attribute__((target("avx2,aes")))
 
@@ -30,7 +30,7 @@ TARGET static bool look_at_step(struct looking *looking, const uint8_t *bytes, s
 	for (size_t at = 0; at < size; at += AT_ONCE) {
 		__m256i left = _mm256_load_si256((const __m256i *)(bytes + at));
 		__m256i right = _mm256_load_si256((const __m256i *)(bytes + at + 32));
-		/* signed: what has the highest bit set is below `low` */
+		/* signed: values with the highest bit set are below `low` */
 		any = _mm256_or_si256(any, _mm256_and_si256(_mm256_cmpgt_epi64(left, looking->low),
 		                                   _mm256_cmpgt_epi64(looking->high, left)));
 		any = _mm256_or_si256(any, _mm256_and_si256(_mm256_cmpgt_epi64(right, looking->low),

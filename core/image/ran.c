@@ -1,8 +1,8 @@
 /*
- * By what the kernel tells of each thread. One that waits in a system call is woken to be stopped,
- * begins the same call again when it is resumed, and waits: it has given up its processor once
- * more, at the same instruction and with the same stack. Each thing that it does in between makes
- * that twice at least.
+ * Whether a thread ran, from the kernel's counters. A thread that waits in a system call is woken
+ * to be stopped, restarts the same call when it is resumed, and waits again: it has given up its
+ * processor once more, at the same instruction and with the same stack. If it does anything else in
+ * between, that happens at least twice.
  */
 #include "image/ran.h"
 
@@ -55,7 +55,7 @@ void gm_ran_note(struct gm_ran *ran, const struct gm_stop *stop, struct gm_image
 }
 
 /* /proc/PID/task/TID/syscall of a thread that waits in one: its number, six arguments, stack
- * pointer, instruction. */
+ * pointer, instruction pointer. */
 static bool still_waits(pid_t pid, const struct gm_waiting *waiting)
 {
 	enum { STACK = 7, INSTRUCTION };

@@ -16,7 +16,7 @@ static char read_scope(void)
 	return fd >= 0 && read(fd, &scope, 1) == 1 ? scope : '0';
 }
 
-/* For the first one it maps all users to themselves: "0 0 4294967295". */
+/* For the initial user namespace it maps all users to themselves: "0 0 4294967295". */
 static bool in_user_namespace(void)
 {
 	unsigned inside, outside, count;
@@ -25,7 +25,7 @@ static bool in_user_namespace(void)
 	                       count != UINT32_MAX);
 }
 
-/* CAP_SYS_PTRACE, for which Yama makes an exception (but with 3). */
+/* CAP_SYS_PTRACE, which Yama accepts (except with 3). */
 static bool may_trace(void)
 {
 	char line[256];
@@ -45,8 +45,7 @@ static void read_users(struct gm_refusal *ret)
 	while (file && !ret->known && fgets(line, sizeof(line), file))
 		ret->known = sscanf(line, "Uid: %u %u %u", &ret->real, &ret->effective,
 		                     &ret->saved) == 3;
-	/* What is below /proc/PID is root's of a process that is not dumpable, whoever's it
-	 * is. */
+	/* Files below /proc/PID belong to root if the process is not dumpable, whoever owns it. */
 	struct stat status;
 	ret->not_dumpable = file && fstat(fileno(file), &status) == 0 && ret->known &&
 	                    status.st_uid != ret->effective;
@@ -62,8 +61,8 @@ void gm_refusal_read(pid_t pid, struct gm_refusal *ret)
 	read_users(ret);
 }
 
-/* Yama's setting, where it is what refuses: it lets those through who have CAP_SYS_PTRACE. Of
- * another user's process the kernel refuses before it asks Yama. */
+/* Yama's setting, if it is the reason: it allows processes with CAP_SYS_PTRACE. For another user's
+ * process the kernel refuses before it asks Yama. */
 static bool text_of_yama(const struct gm_refusal *refusal, char ret[GM_REFUSAL_TEXT])
 {
 	const char *right =
@@ -90,7 +89,7 @@ static bool text_of_yama(const struct gm_refusal *refusal, char ret[GM_REFUSAL_T
 	return true;
 }
 
-/* Root may do what others may not, but where a container took that right from it. */
+/* Root may do what others may not, unless a container has removed that right. */
 static bool text_of_a_user(const struct gm_refusal *refusal, char ret[GM_REFUSAL_TEXT])
 {
 	uid_t own = refusal->own, other = refusal->real != own ? refusal->real : refusal->saved;

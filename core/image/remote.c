@@ -13,7 +13,7 @@
 
 enum { MAPS_MAX = 256 << 20, PATH_CAPACITY = 4096 };
 
-/* Where a file of the target's was found here. */
+/* The local path of a file of the target. */
 struct known_file {
 	char *path, *here;
 };
@@ -26,8 +26,7 @@ struct remote {
 	pid_t *threads;
 	char *sysroot; /* NULL: none */
 	struct gm_fetched fetched;
-	uint64_t reported,
-	        all; /* bytes: of which the progress was reported; what a search goes through */
+	uint64_t reported, all; /* bytes: those of which progress was reported; those of a search */
 	GM_ARRAY(struct known_file) files;
 };
 
@@ -139,8 +138,8 @@ static bool disk_bytes(void *context, uint64_t offset, void *buffer, size_t size
 	       pread(*(int *)context, buffer, size, (off_t)offset) == (ssize_t)size;
 }
 
-/* Whether a file here is the one that is mapped there. `mapped` NULL: it is not mapped, so any will
- * do. */
+/* Whether a local file is the one that is mapped there. `mapped` NULL: it is not mapped, so any
+ * file is accepted. */
 static bool is_it(const struct gm_image *image, const struct gm_mapping *mapped, const char *here)
 {
 	if (!mapped)
@@ -170,10 +169,9 @@ static const struct gm_mapping *first_mapping_of(const struct gm_image *image, c
 }
 
 /*
- * A library: here under its own path, if that is the same build, which spares its way over the
- * network; else the debugger's copy. What is not mapped has nothing to be known by: the debugger's
- * copy first. Never NULL but for want of memory: a path that is not here then reports it when it is
- * opened.
+ * A library: the local file under the same path if it is the same build, which avoids the transfer;
+ * otherwise the debugger's copy. A file that is not mapped cannot be compared: first the debugger's
+ * copy. NULL only if out of memory: a path that does not exist here is reported when it is opened.
  */
 static char *find_here(struct remote *remote, const char *path)
 {
@@ -192,7 +190,7 @@ static char *find_here(struct remote *remote, const char *path)
 	        remote->given.file(remote->given.context, path, copy, sizeof(copy)) &&
 	        is_it(&remote->image, mapped, copy))
 		return strdup(copy);
-	/* Another build under this name would name wrong things. */
+	/* Another build under this name would give wrong names. */
 	return mapped ? strdup("/nonexistent") : strdup(path);
 }
 

@@ -14,11 +14,11 @@
 #include "image/refusal.h"
 
 enum {
-	ROUNDS_MAX = 100,  /* of looking for threads that came since */
+	ROUNDS_MAX = 100,  /* rounds in which new threads are searched for */
 	WAIT_SECONDS = 10, /* for a thread within a driver's call */
 };
 
-/* The number behind "NAME:" in /proc/PID/task/TID/status, or 0; the letter for State. */
+/* The number after "NAME:" in /proc/PID/task/TID/status, or 0; the letter for State. */
 static long status_field(pid_t pid, pid_t thread, const char *name)
 {
 	char path[64], line[256];
@@ -54,7 +54,7 @@ static struct gm_error *error_refused(pid_t pid, int os_error)
 	        gm_refusal_of(pid, why));
 }
 
-/* Until the thread has stopped; false: it has ended. */
+/* Waits until the thread has stopped; false: it has ended. */
 static struct gm_error *wait_for(struct gm_stop *stop, struct gm_stopped *stopped, bool *ret_there)
 {
 	for (int waited = 0;; waited++) {
@@ -67,7 +67,8 @@ static struct gm_error *wait_for(struct gm_stop *stop, struct gm_stopped *stoppe
 			return NULL;
 		}
 		if (got > 0) {
-			/* Stopped by a signal that was on its way: it is kept for it. */
+			/* Stopped by a signal that was pending: the signal is saved and delivered
+			 * later. */
 			stopped->signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
 			*ret_there = true;
 			return NULL;
@@ -117,7 +118,7 @@ static bool is_stopped(const struct gm_stop *stop, pid_t thread)
 	return false;
 }
 
-/* Until a look at the list of threads shows none that still runs. */
+/* Repeats until the list of threads shows none that still runs. */
 static struct gm_error *stop_all(struct gm_stop *stop, struct gm_image *image)
 {
 	for (int round = 0; round < ROUNDS_MAX; round++) {

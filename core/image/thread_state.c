@@ -9,14 +9,14 @@
 
 #include "base/cleanup.h"
 
-/* AVX-512 and AMX make it 11 KiB; the kernel tells how much there is. */
+/* AVX-512 and AMX make it 11 KiB; the kernel returns the actual size. */
 enum { EXTENDED_MAX = 64 << 10 };
 
 /*
- * Of the XSAVE area the part up to AVX, whose layout is the same everywhere: the x87 and SSE
- * registers, a header at 512, AVX at 576. Behind it AMD and Intel differ, and gdb before 14 takes
- * all for Intel's. The features (XCR0) are in the bytes that software may use (Linux,
- * arch/x86/include/asm/user.h, struct user_xstateregs), those in use in the header (XSTATE_BV).
+ * The XSAVE area up to AVX, whose layout is the same on all processors: the x87 and SSE registers,
+ * a header at 512, AVX at 576. After it AMD and Intel differ, and gdb before 14 assumes Intel's
+ * layout. The features (XCR0) are in the bytes for software (Linux, arch/x86/include/asm/user.h,
+ * struct user_xstateregs), those in use in the header (XSTATE_BV).
  */
 enum { FEATURES_AT = 464, IN_USE_AT = 512, UP_TO_AVX = 7, SIZE_UP_TO_AVX = 832 };
 

@@ -7,7 +7,7 @@
 #include "import/values.h"
 #include "log/log.h"
 
-enum { DEPTH_MAX = 256 }; /* ranges that are open at once */
+enum { DEPTH_MAX = 256 }; /* ranges that are open at the same time */
 
 static int compare(const void *a, const void *b)
 {
@@ -51,8 +51,8 @@ void gm_annotations_deinit(struct gm_annotations *annotations)
 	gm_array_deinit(&annotations->open);
 }
 
-/* A range that ends before those within it is another thread's: those end with it here. One that is
- * not open began before the recorder did. */
+/* If a range ends before those within it, it belongs to another thread, and those end with it here.
+ * The end of a range that is not open belongs to one that began before the recorder. */
 static void end_range(struct gm_annotations *annotations, struct gm_log_writer *log, uint64_t event,
         uint32_t name)
 {
@@ -70,7 +70,7 @@ struct gm_error *gm_annotations_say(struct gm_annotations *annotations, struct g
 {
 	for (; annotations->next < annotations->items.count; annotations->next++) {
 		const struct gm_annotation *one = &annotations->items.items[annotations->next];
-		/* an event of the same microsecond is within */
+		/* an event of the same microsecond is within the range */
 		if (one->time_us > time_us || (one->ends && one->time_us == time_us))
 			break;
 		if (one->ends) {

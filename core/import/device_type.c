@@ -1,7 +1,7 @@
 /*
- * Which accelerator a snapshot is of. torch.cuda, torch.xpu and backends outside PyTorch write the
- * same form, and none names the device's type: keys that one of them alone has tell it, or the
- * libraries and packages that frames are in.
+ * The accelerator of a snapshot. torch.cuda, torch.xpu and backends outside PyTorch write the same
+ * form, and none names the device's type. It is recognized by keys that only one of them writes, or
+ * by the libraries and packages in frames.
  */
 #include "import/device_type.h"
 
@@ -14,7 +14,7 @@
 
 enum { CUDA = 1, XPU = 12, HPU = 15, MTIA = 19, PRIVATE_USE = 20 }; /* c10::DeviceType */
 
-/* torch_cuda is found in "libtorch_cuda.so", "/torch/xpu/" in "/opt/torch/xpu/memory.py". */
+/* torch_cuda matches "libtorch_cuda.so", "/torch/xpu/" matches "/opt/torch/xpu/memory.py". */
 static const struct {
 	const char *part;
 	uint8_t type;
@@ -28,7 +28,7 @@ static const struct {
         {"/torch_npu/", PRIVATE_USE},
         {"/libc10_cuda.", CUDA},
         {"/libtorch_cuda.", CUDA},
-        {"/libc10_hip.", CUDA}, /* ROCm's PyTorch calls its devices so */
+        {"/libc10_hip.", CUDA}, /* the name of devices in ROCm's PyTorch */
         {"/libtorch_hip.", CUDA},
         {"/torch/cuda/", CUDA},
 };
@@ -41,7 +41,7 @@ static uint8_t type_of_file(const char *file, size_t length)
 	return 0;
 }
 
-/* 0: no frame tells. */
+/* 0: no frame shows it. */
 static uint8_t type_of_frames(const struct gm_pickle *pickle)
 {
 	uint8_t found = 0;
@@ -54,7 +54,7 @@ static uint8_t type_of_frames(const struct gm_pickle *pickle)
 		seen[id] = true;
 		const char *file = gm_pickle_string(pickle, id, &length);
 		uint8_t type = type_of_file(file, length);
-		/* a program with another accelerator may still ask torch.cuda for something */
+		/* a program with another accelerator may still use torch.cuda */
 		if (type && (!found || found == CUDA))
 			found = type;
 	}
@@ -73,7 +73,7 @@ uint8_t gm_snapshot_device_type(const struct gm_pickle *pickle, gm_value root)
 		return found;
 	if (gm_pickle_get(pickle, settings, GM_KEY_PYTORCH_ALLOC_CONF))
 		return gm_pickle_get(pickle, root, GM_KEY_EXTERNAL_ANNOTATIONS) ? CUDA : XPU;
-	/* CUDA's alone had none of all that, before torch 2.2 */
+	/* only CUDA's snapshots had none of these, before torch 2.2 */
 	return settings && !gm_pickle_get(pickle, root, GM_KEY_EXTERNAL_ANNOTATIONS) &&
 	                       gm_pickle_first(pickle, settings).chunk
 	               ? GM_LOG_DEVICE_UNKNOWN

@@ -1,5 +1,4 @@
-/* The events of a snapshot as the log's readers see them: made of an entry when they are asked
- * for. */
+/* The events of a snapshot in the log's form: each is made from an entry when it is read. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +59,7 @@ static void get(const void *context, uint64_t first, size_t count, struct gm_eve
 		        .native_stack = entry->stacks.native,
 		};
 		if (entry->flags & GM_ENTRY_LAST) {
-			/* What the segments sum up to is the allocator's own count at the end. */
+			/* The sum of the segments is the allocator's own counter at the end. */
 			ret_events[i].allocated = events->devices[entry->device].allocated;
 			ret_events[i].reserved = events->devices[entry->device].reserved;
 		}

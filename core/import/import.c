@@ -12,11 +12,11 @@
 #include "import/snapshot_read.h"
 #include "log/log.h"
 
-enum { SPACE_MAX = 100 }; /* bytes of space before JSON */
+enum { SPACE_MAX = 100 }; /* bytes of white space before JSON */
 
 bool gm_import_is_snapshot(const char *path)
 {
-	/* O_NONBLOCK: opening a FIFO by mistake must not hang. */
+	/* O_NONBLOCK: opening a FIFO by mistake must not block. */
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat status;
 	unsigned char first;

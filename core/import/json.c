@@ -1,7 +1,7 @@
 /*
- * JSON into the machine: json.dumps of what torch.cuda.memory._snapshot() gives. RFC 8259, and
- * Python's NaN. JSON shares nothing: each event spells out its frames. Equal frames become one
- * here, and equal lists of them.
+ * Reads JSON into the machine: json.dumps of the result of torch.cuda.memory._snapshot(). RFC 8259,
+ * and Python's NaN. JSON shares nothing, so each event contains its frames. Equal frames are merged
+ * here, and so are equal lists of them.
  */
 #include "import/json.h"
 
@@ -11,16 +11,16 @@
 #include "log/format.h"
 
 enum {
-	AHEAD = 1 << 12,     /* bytes that are made to lie ahead */
+	AHEAD = 1 << 12,     /* bytes that are read ahead */
 	BATCH = 1 << 10,     /* values of a list that wait on the stack */
-	BROKEN_MAX = 0xdfff, /* the last half of a surrogate pair */
+	BROKEN_MAX = 0xdfff, /* the low half of a surrogate pair */
 };
 
 struct text {
-	GM_ARRAY(uint8_t) bytes;    /* of a string in progress, as far as one is kept */
+	GM_ARRAY(uint8_t) bytes;    /* of the current string, as far as it is kept */
 	struct gm_intern frames;    /* file, name, line */
 	GM_ARRAY(uint32_t) objects; /* of frame id - 1 */
-	GM_ARRAY(uint32_t) list;    /* frames of a list in progress */
+	GM_ARRAY(uint32_t) list;    /* frames of the current list */
 };
 
 static struct gm_error *broken(const struct gm_pickle *pickle)
@@ -28,7 +28,7 @@ static struct gm_error *broken(const struct gm_pickle *pickle)
 	return gm_pickle_wrong(pickle, "it is not JSON as json.dumps writes it");
 }
 
-/* The next byte, which is there. */
+/* The next byte, which exists. */
 static inline struct gm_error *peek(struct gm_pickle *pickle, uint8_t *ret_byte)
 {
 	gm_try(gm_pickle_need(pickle, 1));
@@ -128,7 +128,7 @@ static struct gm_error *keep_escape(struct gm_pickle *pickle, struct text *text)
 	return keep(text, (const uint8_t *)&meant[name - names], 1) ? NULL : &gm_error_no_memory;
 }
 
-/* Behind the opening quote. */
+/* After the opening quote. */
 static struct gm_error *push_string(struct gm_pickle *pickle, struct text *text)
 {
 	text->bytes.count = 0;
@@ -156,7 +156,7 @@ static struct gm_error *push_string(struct gm_pickle *pickle, struct text *text)
 	return id ? gm_pickle_push(pickle, gm_value_make(GM_TAG_STRING, id)) : &gm_error_no_memory;
 }
 
-/* Digits that end with the file end it: its last byte is a bracket. */
+/* A number at the end of the file is an error: the last byte must be a bracket. */
 static struct gm_error *push_number(struct gm_pickle *pickle)
 {
 	uint64_t value = 0;
@@ -222,8 +222,8 @@ static bool in_list(const struct gm_pickle *pickle)
 	return gm_pickle_object(pickle, values[-1])->kind == GM_LIST;
 }
 
-/* A dictionary that is done: an entry needs no object any more, and a frame that there was before
- * is that one. */
+/* A complete dictionary: an entry needs no object any more, and a frame that is equal to an earlier
+ * one is replaced by it. */
 static struct gm_error *share_dict(struct gm_pickle *pickle, struct text *text)
 {
 	gm_value *value = &pickle->stack.items[pickle->stack.count - 1];
@@ -249,7 +249,7 @@ static struct gm_error *share_dict(struct gm_pickle *pickle, struct text *text)
 	return NULL;
 }
 
-/* The values from `start` on, if all are frames, as a stack in the list's place. */
+/* Replaces the values from `start` on by one stack, if all of them are frames. */
 static struct gm_error *share_list(
         struct gm_pickle *pickle, struct text *text, size_t start, bool *ret_shared)
 {
@@ -304,7 +304,7 @@ static struct gm_error *close_container(struct gm_pickle *pickle, struct text *t
 	return shared ? NULL : gm_pickle_append_items(pickle, start);
 }
 
-/* Into a list or dictionary; *ret_value: a value of it comes next. */
+/* Enters a list or dictionary; *ret_value: a value follows. */
 static struct gm_error *open_container(
         struct gm_pickle *pickle, struct text *text, uint8_t byte, bool *ret_value)
 {
@@ -319,7 +319,7 @@ static struct gm_error *open_container(
 	return list ? NULL : read_key(pickle, text);
 }
 
-/* Behind a value: closes what ends here. *ret_value: another value comes. */
+/* After a value: closes the containers that end here. *ret_value: another value follows. */
 static struct gm_error *go_on(struct gm_pickle *pickle, struct text *text, bool *ret_value)
 {
 	uint8_t byte;
@@ -381,7 +381,7 @@ struct gm_error *gm_json_read(struct gm_pickle *pickle)
 	gm_intern_deinit(&text.frames);
 	if (error)
 		return error;
-	for (;; pickle->at++) { /* nothing but space may follow */
+	for (;; pickle->at++) { /* only white space may follow */
 		gm_try(gm_pickle_fill(pickle, 1));
 		if (pickle->at == pickle->end)
 			return NULL;

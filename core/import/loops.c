@@ -38,7 +38,8 @@ static bool go_round(struct gm_import_loops *loops, uint32_t code, uint32_t from
 	       loops->items.count == LOOPS_MAX || gm_array_push(&loops->items, fresh);
 }
 
-/* Control comes down again to where it went up from: that was no expression of several lines. */
+/* Control comes back down to the line from which it went up: that was an expression of several
+ * lines. */
 static void come_again(struct gm_import_loops *loops, uint32_t code, uint32_t line)
 {
 	for (size_t i = 0; i < loops->items.count; i++) {
@@ -56,7 +57,7 @@ static bool leave(struct gm_import_loops *loops, uint32_t code, uint32_t from, u
 	       loops->leaves.count == LOOPS_MAX || gm_array_push(&loops->leaves, fresh);
 }
 
-/* Leaving a `with` stands on its first line again, which is no pass of a loop. */
+/* Leaving a `with` returns to its first line, which is not an iteration of a loop. */
 bool gm_import_leaves_with(const struct gm_import_stacks *all, uint32_t frame)
 {
 	size_t length;
@@ -80,7 +81,7 @@ bool gm_import_loops_feed(struct gm_import_loops *loops, uint32_t stack)
 	                             *b = &all->stacks.items[stack];
 	const uint32_t *frames_a = all->members.items + a->first + a->python;
 	const uint32_t *frames_b = all->members.items + b->first + b->python;
-	/* from the outermost in, to the first frame that stands elsewhere */
+	/* from the outermost in, to the first frame at another line */
 	for (uint32_t i = 1; i <= a->python && i <= b->python; i++) {
 		uint32_t frame_a = *(frames_a - i), frame_b = *(frames_b - i);
 		if (frame_a == frame_b)
@@ -98,7 +99,7 @@ bool gm_import_loops_feed(struct gm_import_loops *loops, uint32_t stack)
 		}
 		return go_round(loops, is->code, was->line, is->line);
 	}
-	/* A call that has returned to the same line does not hide how far it had come. */
+	/* A call that has returned to the same line does not hide how far control had come. */
 	if (b->python > a->python)
 		loops->last = stack;
 	return true;
@@ -111,12 +112,12 @@ static int compare(const void *a, const void *b)
 		return left->code < right->code ? -1 : 1;
 	if (left->first_line != right->first_line)
 		return left->first_line < right->first_line ? -1 : 1;
-	/* the widest first: it may take in those after it */
+	/* the widest first: it may contain those after it */
 	return left->last_line > right->last_line ? -1 : left->last_line < right->last_line;
 }
 
-/* Of two ranges that overlap and neither is within the other, both are parts of one loop: passes
- * differ in which of their lines allocate. */
+/* Two ranges that overlap, neither within the other, are parts of one loop: its iterations differ
+ * in which lines allocate. */
 static bool join(struct gm_import_loop *into, const struct gm_import_loop *from)
 {
 	if (into->code != from->code || from->first_line > into->last_line ||
@@ -136,10 +137,10 @@ static int compare_narrow(const void *a, const void *b)
 }
 
 /*
- * An optimizer allocates its state in the first step and nothing later: then control comes from
- * further down once, and from further up ever after. Ranges with one beginning that take turns are
- * loops within loops; those that do not are one loop. The narrowest are put together first, as the
- * widest may be a loop around them all.
+ * An optimizer allocates its state only in the first step. So control comes once from further down,
+ * and afterwards always from further up. Ranges with the same beginning that alternate are nested
+ * loops; those that do not alternate are one loop. The narrowest are merged first, because the
+ * widest may be a loop around all of them.
  */
 static void join_same_start(struct gm_import_loops *loops)
 {
@@ -161,8 +162,8 @@ static void join_same_start(struct gm_import_loops *loops)
 	loops->items.count = kept;
 }
 
-/* A `with` that is left again and again from within a loop is in it, though nothing is allocated on
- * its line. */
+/* A `with` that is left repeatedly from within a loop is part of the loop, even if nothing is
+ * allocated on its line. */
 static void take_in(const struct gm_import_loops *loops, struct gm_import_loop *loop)
 {
 	for (size_t i = 0; i < loops->leaves.count; i++) {
@@ -198,8 +199,8 @@ void gm_import_loops_finish(struct gm_import_loops *loops)
 		for (size_t j = kept; j-- > 0 && !joined &&
 		                      loops->items.items[j].code == loops->items.items[i].code;)
 			joined = join(&loops->items.items[j], &loops->items.items[i]);
-		/* an expression of several lines is evaluated from its end to its beginning,
-		 * once */
+		/* an expression of several lines is evaluated once, from its end to its beginning
+		 * */
 		const struct gm_import_loop *loop = &loops->items.items[i];
 		bool expression = loop->rounds == 1 && !loop->again &&
 		                  loop->last_line - loop->first_line <= 3;

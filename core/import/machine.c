@@ -1,4 +1,4 @@
-/* The machine: what is pushed, put together and remembered. */
+/* The machine: its stack, containers and memo. */
 #include "import/machine.h"
 
 #include <errno.h>
@@ -95,7 +95,7 @@ static uint8_t action_of(const uint8_t *bytes, size_t length)
 
 uint32_t gm_pickle_string_id(struct gm_pickle *pickle, const uint8_t *bytes, size_t length)
 {
-	/* One byte stands before it, as an empty string has a number too. */
+	/* One byte comes first, so that an empty string has a number of its own too. */
 	size_t known = pickle->strings.count;
 	uint8_t *text = pickle->buffer + GM_PICKLE_BUFFER + GM_PICKLE_SLACK;
 	text[0] = 's';
@@ -117,7 +117,7 @@ struct gm_error *gm_pickle_push_object(struct gm_pickle *pickle, enum gm_object_
 	return gm_pickle_push(pickle, gm_value_make(GM_TAG_OBJECT, pickle->objects.count - 1));
 }
 
-/* Entries that were read one after another are kept as the first of them and how many. */
+/* Entries that were read consecutively are stored as the first one and their number. */
 static bool is_row(const gm_value *values, size_t count)
 {
 	if (count < 2 || gm_value_tag(values[0]) != GM_TAG_ENTRY)
@@ -202,14 +202,15 @@ struct gm_error *gm_pickle_set_items(struct gm_pickle *pickle, size_t start)
 
 /* ---- the memo ------------------------------------------------------------------------------- */
 
-enum { MEMO_LARGE = 7, MEMO_PAYLOAD_BITS = 29 }; /* a tag beyond those of values */
+enum { MEMO_LARGE = 7, MEMO_PAYLOAD_BITS = 29 }; /* a tag that no value has */
 
 bool gm_memo_pack(struct gm_pickle *pickle, gm_value value, uint32_t *ret_packed)
 {
 	uint64_t payload = value >> 3;
 	uint32_t tag = (uint32_t)gm_value_tag(value);
 	if (tag == GM_TAG_STACK)
-		payload = gm_value_stack(value); /* which list it is, its place in the memo tells */
+		payload = gm_value_stack(
+		        value); /* which list it is follows from its place in the memo */
 	if (payload >> MEMO_PAYLOAD_BITS) {
 		payload = pickle->memo_large.count;
 		tag = MEMO_LARGE;
@@ -233,7 +234,7 @@ gm_value gm_memo_unpack(const struct gm_pickle *pickle, size_t index)
 struct gm_error *gm_pickle_memo_put(struct gm_pickle *pickle, uint64_t index)
 {
 	gm_try(gm_pickle_require(pickle, 1));
-	/* Each number is written by an opcode of its own, so none is beyond the file's bytes. */
+	/* Each number is written by an opcode of its own, so none can exceed the file's size. */
 	if (index > pickle->op_at)
 		return gm_pickle_wrong(
 		        pickle, "a memo number is greater than the file could have made");

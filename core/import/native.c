@@ -42,7 +42,7 @@ static bool is_shared_object(const char *file, size_t length)
 
 enum gm_file_kind gm_file_kind_of_name(const char *file, size_t length)
 {
-	static const char deleted[] = " (deleted)"; /* as the kernel tells of a mapped file */
+	static const char deleted[] = " (deleted)"; /* as in the kernel's list of mapped files */
 	static const char *const python[] = {".py", ".pyc", ".pyi", ".pyw", ".ipynb"};
 	static const char *const sources[] = {".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".h",
 	        ".hh", ".hpp", ".hxx", ".cu", ".cuh", ".hip", ".inc", ".inl", ".ipp", ".tcc", ".S",
@@ -52,7 +52,7 @@ enum gm_file_kind gm_file_kind_of_name(const char *file, size_t length)
 	if (gm_bytes_end_with(file, length, deleted))
 		length -= sizeof(deleted) - 1;
 	if (length == 0 || equals(file, length, "??") || equals(file, length, "<unknown>"))
-		return GM_FILE_SOURCE; /* of which nothing is known */
+		return GM_FILE_SOURCE; /* a file of unknown kind */
 	if (has_end_of(file, length, python, sizeof(python) / sizeof(*python)))
 		return GM_FILE_PYTHON;
 	if (has_end_of(file, length, objects, sizeof(objects) / sizeof(*objects)) ||
@@ -63,10 +63,10 @@ enum gm_file_kind gm_file_kind_of_name(const char *file, size_t length)
 	return file[0] == '<' ? GM_FILE_PYTHON : GM_FILE_UNKNOWN; /* <string>, <frozen runpy> */
 }
 
-/* Which language calls a function so? GM_FILE_UNKNOWN: any may. */
+/* The language whose functions have such names. GM_FILE_UNKNOWN: any. */
 static enum gm_file_kind kind_of_function(const char *name, size_t length)
 {
-	/* Python's own names for code that has none */
+	/* Python's own names for code without a name */
 	static const char *const python[] = {
 	        "<module>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"};
 	for (size_t i = 0; i < sizeof(python) / sizeof(*python); i++)
@@ -85,8 +85,8 @@ static enum gm_file_kind kind_of_function(const char *name, size_t length)
 	return GM_FILE_UNKNOWN;
 }
 
-/* A program names offsets as lines, and a header of C++ without an end
- * ("/usr/include/c++/12/functional") lines. */
+/* Programs have offsets as lines, and headers of C++ without a suffix
+ * ("/usr/include/c++/12/functional") have lines. */
 static enum gm_file_kind kind_of_native(const char *file, size_t length)
 {
 	return memmem(file, length, "/include/", 9) ? GM_FILE_SOURCE : GM_FILE_OBJECT;
@@ -94,7 +94,7 @@ static enum gm_file_kind kind_of_native(const char *file, size_t length)
 
 uint8_t *gm_file_kinds(const struct gm_pickle *pickle)
 {
-	/* beside enum gm_file_kind, while names are gone through: one frame so far had the name of
+	/* in addition to enum gm_file_kind, while names are read: an earlier frame had the name of
 	 * a native function */
 	enum { PERHAPS_NATIVE = 1 << 7 };
 	uint8_t *kinds = calloc(pickle->strings.count + 1, 1);

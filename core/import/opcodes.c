@@ -25,7 +25,7 @@ static inline __attribute__((always_inline)) struct gm_error *get(
 	return NULL;
 }
 
-/* A length that the rest of the file must hold. */
+/* A length that the rest of the file must have. */
 static struct gm_error *get_length(struct gm_pickle *pickle, size_t size, uint64_t *ret_length)
 {
 	gm_try(get(pickle, size, ret_length));
@@ -84,7 +84,7 @@ static struct gm_error *push_string(struct gm_pickle *pickle, uint64_t length)
 
 /* ---- opcodes -------------------------------------------------------------------------------- */
 
-/* Those that make Python import or call something, or that plain data does not use. */
+/* Opcodes that make Python import or call something, or that plain data does not use. */
 static struct gm_error *refuse_opcode(const struct gm_pickle *pickle, uint8_t op)
 {
 	static const char *const names[256] = {
@@ -157,7 +157,7 @@ static struct gm_error *step(struct gm_pickle *pickle, uint8_t op)
 	case 0x8a: /* LONG1 */
 		gm_try(get_length(pickle, 1, &number));
 		return push_long(pickle, number);
-	case 0x8b: /* LONG4, of a signed length: a negative one is longer than the file */
+	case 0x8b: /* LONG4, with a signed length: a negative one would be longer than the file */
 		gm_try(get_length(pickle, 4, &number));
 		return push_long(pickle, number);
 	case 'G': /* BINFLOAT */
@@ -239,7 +239,7 @@ static struct gm_error *step(struct gm_pickle *pickle, uint8_t op)
 	case 0x87: /* TUPLE1 to TUPLE3 */
 		gm_try(gm_pickle_require(pickle, op - 0x84u));
 		return make_opaque(pickle, pickle->stack.count - (op - 0x84u));
-	case '0': /* POP: of a mark too */
+	case '0': /* POP: removes a mark too */
 		if (pickle->stack.count == gm_pickle_bottom(pickle) && pickle->marks.count) {
 			pickle->marks.count--;
 			return NULL;
@@ -273,8 +273,8 @@ static struct gm_error *step(struct gm_pickle *pickle, uint8_t op)
 	}
 }
 
-/* An entry that was just read, with the dictionary that began last as itself: others may be like
- * it. */
+/* The entry that was just read; the dictionary that began last is the entry itself. Others may be
+ * like it. */
 static void learn(struct gm_pickle *pickle, uint64_t began)
 {
 	if (pickle->stack.count && began >= pickle->before &&
@@ -284,7 +284,7 @@ static void learn(struct gm_pickle *pickle, uint64_t began)
 
 struct gm_error *gm_pickle_read_opcodes(struct gm_pickle *pickle)
 {
-	uint64_t began = 0; /* where the dictionary began that did so last */
+	uint64_t began = 0; /* the offset of the dictionary that began last */
 	for (;;) {
 		gm_try(gm_pickle_need(pickle, 1));
 		if (pickle->buffer[pickle->at] == '}') {

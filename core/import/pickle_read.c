@@ -14,7 +14,7 @@ struct gm_error *gm_pickle_read(
         struct gm_pickle *pickle, const char *path, bool plainly, gm_value *ret_root)
 {
 	*pickle = (struct gm_pickle){.path = path, .plainly = plainly};
-	/* O_NONBLOCK: opening a FIFO by mistake must not hang. */
+	/* O_NONBLOCK: opening a FIFO by mistake must not block. */
 	pickle->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat status;
 	if (pickle->fd < 0 || fstat(pickle->fd, &status) != 0)
@@ -23,8 +23,8 @@ struct gm_error *gm_pickle_read(
 		return gm_error_create(GM_CORRUPT, "%s: not a regular file: name a snapshot", path);
 	pickle->file_size = (uint64_t)status.st_size;
 	pickle->buffer = calloc(1, GM_PICKLE_BUFFER + GM_PICKLE_SLACK + GM_LOG_STRING_MAX + 1);
-	/* The stack is there from the start: places in it are reckoned before anything was
-	 * pushed. */
+	/* The stack exists from the start: positions in it are computed before anything is pushed.
+	 * */
 	if (!pickle->buffer || !gm_array_reserve(&pickle->stack, 64))
 		return &gm_error_no_memory;
 	gm_try(gm_pickle_need(pickle, 1));

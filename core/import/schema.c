@@ -1,12 +1,12 @@
 /*
- * The entries of a trace are alike: the same opcodes with other numbers in them. What one entry
- * looks like is learned as a row of parts (bytes that stay, numbers, the action, the list of
- * frames), and those that fit it are read by it, at a tenth of the opcodes' cost. An entry that
- * does not fit changes nothing: it is read by the opcodes, and so is all that is wrong, so that
- * this file has no errors of its own.
+ * A fast reader of trace entries. The entries of a trace have the same opcodes with other numbers.
+ * The form of one entry is learned as a sequence of parts (constant bytes, numbers, the action, the
+ * list of frames), and entries of this form are read by it, at a tenth of the opcodes' cost. An
+ * entry that does not fit has no effect here: it is read by the opcodes, and so is every error, so
+ * this file reports none.
  *
- * What a part of the file means depends on the memo. Picklers use each of its numbers once; a file
- * that does not is read by opcodes alone.
+ * What a part of the file means depends on the memo. Picklers use each memo number once; a file
+ * that does not is read by opcodes only.
  */
 #include "import/schema.h"
 
@@ -17,14 +17,13 @@
 #include "import/values.h"
 
 enum {
-	SPAN = 1 << 13, /* bytes that are made to lie ahead */
+	SPAN = 1 << 13, /* bytes that are read ahead */
 };
 
 /*
- * An entry in progress: written behind the pickle's entries and memo, where there is room for it,
- * and theirs once all of it has been read. What takes a piece of it is given where it begins and
- * gives back where it ends, NULL where it is something else, so that the place can stay in a
- * register.
+ * The current entry: written after the pickle's entries and memo, where there is space, and added
+ * to them when all of it has been read. Functions that read a part get its position and return its
+ * end, or NULL if it is something else, so that the position can stay in a register.
  */
 struct attempt {
 	const uint8_t *end;
@@ -58,7 +57,7 @@ static inline void put(struct attempt *attempt, uint32_t packed)
 	attempt->puts[attempt->put_count++] = packed;
 }
 
-/* MEMOIZE, or BINPUT and LONG_BINPUT of the next number. */
+/* MEMOIZE, or BINPUT and LONG_BINPUT with the next number. */
 static inline const uint8_t *take_put(
         const struct gm_pickle *pickle, size_t before, const uint8_t *at)
 {
@@ -74,7 +73,7 @@ static inline const uint8_t *take_put(
 
 /* ---- stacks --------------------------------------------------------------------------------- */
 
-/* Notes the frames of a stack not seen before. */
+/* Stores the frames of a new stack. */
 static bool add_stack(struct gm_pickle *pickle, const uint8_t *at, const uint8_t *end)
 {
 	struct gm_raw_stack stack = {.first = (uint32_t)pickle->stack_frames.count};
@@ -94,12 +93,12 @@ static bool add_stack(struct gm_pickle *pickle, const uint8_t *at, const uint8_t
 	return gm_array_push(&pickle->raw_stacks, stack);
 }
 
-/* The id of a stack by its bytes; 0: it cannot be kept. */
+/* The id of a stack by its bytes; 0: it cannot be stored. */
 static uint32_t intern_stack(struct gm_pickle *pickle, const uint8_t *at, const uint8_t *end)
 {
 	size_t known = pickle->raw.count, frames = pickle->stack_frames.count;
 	if (known != pickle->raw_stacks.count || known >= 1u << GM_STACK_BITS)
-		return 0; /* one could not be noted: no more of them */
+		return 0; /* one could not be stored: no more of them */
 	uint32_t id = gm_intern_add(&pickle->raw, at, (size_t)(end - at));
 	if (id > known && !add_stack(pickle, at, end)) {
 		pickle->stack_frames.count = frames;
@@ -108,7 +107,7 @@ static uint32_t intern_stack(struct gm_pickle *pickle, const uint8_t *at, const 
 	return id;
 }
 
-/* The references of a list; the stack that followed the last one before is tried first. */
+/* The references of a list; the stack that followed the previous one last time is tried first. */
 static const uint8_t *take_stack(
         struct gm_pickle *pickle, const uint8_t *at, const uint8_t *end, uint32_t *ret_id)
 {
@@ -208,7 +207,7 @@ static inline const uint8_t *take_field(
 		return value <= GM_PICKLE_TIME_MAX ? at : NULL;
 	case GM_KEY_STREAM:
 		return gm_pickle_stream_number(pickle, value, &entry->stream) ? at : NULL;
-	default: /* an address, or in its place the free bytes of an oom */
+	default: /* an address, or for an oom the free bytes instead */
 		entry->address = value;
 		return at;
 	}
@@ -262,7 +261,7 @@ static inline __attribute__((always_inline)) const uint8_t *take_part(struct gm_
 	return at;
 }
 
-/* False: the entry does not fit, or there is no memory, which the opcodes will find out. */
+/* False: the entry does not fit, or there is no memory, which the opcodes will report. */
 static bool take_entry(struct gm_pickle *pickle, const struct gm_schema *schema)
 {
 	if (pickle->entries.count >= UINT32_MAX >> 3 || !gm_array_reserve(&pickle->entries, 1) ||

@@ -1,4 +1,4 @@
-/* What an entry looks like, learned from one that the opcodes have read. */
+/* Learns the form of an entry from one that the opcodes have read. */
 #include "import/schema_learn.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static bool set_bytes(struct gm_schema_part *part, const uint8_t *bytes, size_t 
 	return true;
 }
 
-/* Bytes that stay, joined to those before them. */
+/* Constant bytes, joined to the preceding ones. */
 static bool add_literal(struct gm_schema *schema, const uint8_t *bytes, size_t length)
 {
 	struct gm_schema_part *last = schema->count ? &schema->parts[schema->count - 1] : NULL;
@@ -52,8 +52,8 @@ static bool add_literal(struct gm_schema *schema, const uint8_t *bytes, size_t l
 	return part && set_bytes(part, bytes, length);
 }
 
-/* What puts the entry itself into the memo. Bytes that were learned have been read: their numbers
- * are not the next. */
+/* Opcodes that put the entry itself into the memo. The learned bytes have been read already: their
+ * numbers are not the next ones. */
 static bool learn_put(struct gm_schema *schema, const uint8_t **at)
 {
 	uint8_t op = **at;
@@ -70,7 +70,7 @@ static bool learn_put(struct gm_schema *schema, const uint8_t **at)
 	return part;
 }
 
-/* A value of no interest: a scalar, or a tuple of up to three of them. */
+/* A value that is not used: a scalar, or a tuple of up to three of them. */
 static bool learn_other(struct gm_pickle *pickle, struct gm_schema *schema, bool metadata,
         const uint8_t **at, const uint8_t *end)
 {
@@ -96,7 +96,7 @@ static bool learn_other(struct gm_pickle *pickle, struct gm_schema *schema, bool
 			break;
 		*at = behind;
 		scalars++;
-		/* a key follows a single one, and is a reference too */
+		/* a key follows a single value, and is a reference too */
 		if (scalars == 1 && (**at == 'h' || **at == 'j' || **at == 'u'))
 			break;
 	}
@@ -107,7 +107,7 @@ static bool learn_other(struct gm_pickle *pickle, struct gm_schema *schema, bool
 		part->key = GM_KEY_USER_METADATA;
 		part->text = tuple ? 0 : gm_metadata_text(pickle, value);
 	}
-	value = fresh ? value : GM_VALUE_OPAQUE; /* of a tuple, if anything */
+	value = fresh ? value : GM_VALUE_OPAQUE; /* the items of a tuple, if any */
 	if (tuple)
 		++*at;
 	else if (!fresh && scalars > 1)
@@ -118,8 +118,8 @@ static bool learn_other(struct gm_pickle *pickle, struct gm_schema *schema, bool
 		if (!gm_memo_pack(pickle, value, &part->value))
 			return false;
 	} else if (**at == 'q' || **at == 'r') {
-		/* its number differs from entry to entry: the bytes never fit, and are read as they
-		 * come */
+		/* its number differs between entries: the bytes never fit, and are read by the
+		 * opcodes */
 		*at += **at == 'q' ? 2 : 5;
 		return fresh;
 	}
@@ -182,8 +182,8 @@ static size_t count_puts(const struct gm_schema *schema)
 	return puts;
 }
 
-/* Room for all entries that the rest of the file may have, so that they are never moved. What is
- * not used of it costs no memory. */
+/* Capacity for all entries that the rest of the file may have, so that they are never moved. Unused
+ * capacity costs no memory. */
 static void grow(struct gm_pickle *pickle, size_t length, size_t puts)
 {
 	uint64_t now = gm_pickle_now(pickle);
@@ -208,7 +208,7 @@ void gm_schema_learn(struct gm_pickle *pickle, size_t start)
 	if (at != end - 1 || !add_literal(&schema, &set_items, 1))
 		return;
 	if (!pickle->schemas && !(pickle->schemas = calloc(1, sizeof(*pickle->schemas))))
-		return; /* it goes without, at a tenth of the speed */
+		return; /* read without it, at a tenth of the speed */
 	struct gm_schemas *schemas = pickle->schemas;
 	if (!schemas->count)
 		grow(pickle, (size_t)(end - pickle->buffer) - start, count_puts(&schema));

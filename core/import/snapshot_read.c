@@ -42,8 +42,8 @@ static bool is_list(const struct gm_snapshot *snapshot, gm_value value)
 	return object && object->kind == GM_LIST;
 }
 
-/* Each list is one thing in a snapshot: one that stands in several places would be read many times
- * over. */
+/* Each list appears once in a snapshot: one that appears in several places would be read many
+ * times. */
 static struct gm_error *take_list(struct gm_snapshot *snapshot, gm_value value)
 {
 	struct gm_object *object = gm_pickle_object(&snapshot->pickle, value);
@@ -53,8 +53,8 @@ static struct gm_error *take_list(struct gm_snapshot *snapshot, gm_value value)
 	return NULL;
 }
 
-/* Entries that are one after another, and in no trace yet, are the trace as they lie there; others
- * are copied. */
+/* Consecutive entries that are in no trace yet become the trace without a copy; others are copied.
+ * */
 static struct gm_error *take_entries(struct gm_snapshot *snapshot, struct gm_trace_device *device,
         uint32_t first, uint32_t count)
 {
@@ -67,7 +67,7 @@ static struct gm_error *take_entries(struct gm_snapshot *snapshot, struct gm_tra
 		snapshot->taken = first + count;
 		return NULL;
 	}
-	pickle->metadata.count = 0; /* whose it is, a copy does not tell */
+	pickle->metadata.count = 0; /* a copy does not show which trace it belongs to */
 	uint32_t had = device->first + device->count == pickle->entries.count ? 0 : device->count;
 	if (pickle->entries.count + had + count >= UINT32_MAX ||
 	        !gm_array_reserve(&pickle->entries, (size_t)had + count))
@@ -115,7 +115,7 @@ static struct gm_error *read_traces(struct gm_snapshot *snapshot, gm_value trace
 	return NULL;
 }
 
-/* Which devices there are, and that what is examined later is a list that stands in one place. */
+/* Finds the devices, and checks that each list that is read later appears only once. */
 static struct gm_error *check_segments(
         struct gm_snapshot *snapshot, gm_value segments, uint8_t type)
 {
@@ -129,7 +129,7 @@ static struct gm_error *check_segments(
 			return wrong(snapshot, "a segment has no list of blocks");
 		gm_try(take_list(snapshot, blocks));
 		uint64_t index = 0, address, size;
-		/* the host's have -1 */
+		/* the host's traces have -1 */
 		gm_value named = type == GM_LOG_DEVICE_PINNED
 		                         ? GM_VALUE_NONE
 		                         : gm_pickle_get(pickle, segment, GM_KEY_DEVICE);
@@ -166,9 +166,9 @@ static bool holds(const struct gm_snapshot *snapshot, gm_value list, enum gm_obj
 }
 
 /*
- * Since torch 2.14 a recorder may follow the allocator of pinned host memory too
- * (record_pinned_host_memory=True): one trace, and segments of one block each, beside those of the
- * devices.
+ * Since torch 2.14 a recorder may also follow the allocator of pinned host memory
+ * (record_pinned_host_memory=True): one trace, and segments with one block each, in addition to
+ * those of the devices.
  */
 static struct gm_error *read_host(struct gm_snapshot *snapshot, gm_value segments, gm_value traces)
 {
@@ -193,7 +193,7 @@ struct gm_error *gm_snapshot_read(struct gm_snapshot *snapshot, const char *path
 	gm_try(gm_pickle_read(&snapshot->pickle, path, plainly, &root));
 	gm_value segments = gm_pickle_get(&snapshot->pickle, root, GM_KEY_SEGMENTS);
 	gm_value traces = gm_pickle_get(&snapshot->pickle, root, GM_KEY_DEVICE_TRACES);
-	if (is_list(snapshot, root)) /* of old: the segments alone */
+	if (is_list(snapshot, root)) /* the old form: only the segments */
 		segments = root;
 	snapshot->has_traces = is_list(snapshot, traces);
 	if (!snapshot->has_traces && !is_list(snapshot, segments))

@@ -57,7 +57,7 @@ static struct gm_import_code describe(
 	return code;
 }
 
-/* A frame's number; UINT32_MAX: no memory. */
+/* A frame's number; UINT32_MAX: out of memory. */
 static uint32_t frame_number(struct gm_import_stacks *stacks, const struct gm_frame_record *record)
 {
 	enum gm_file_kind kind = (enum gm_file_kind)stacks->file_kinds[record->file];
@@ -65,8 +65,7 @@ static uint32_t frame_number(struct gm_import_stacks *stacks, const struct gm_fr
 	uint32_t line = native || record->line <= INT32_MAX ? record->line : 0;
 	size_t length;
 	const char *name = gm_pickle_string(stacks->pickle, record->name, &length);
-	/* no Python function has this name; an offset in a library has it where there are no
-	 * symbols */
+	/* no Python function has this name; an offset in a library without symbols has */
 	native |= length == 2 && memcmp(name, "??", 2) == 0;
 	const uint32_t code_key[] = {record->file, record->name};
 	uint32_t code = gm_intern_add(&stacks->code_ids, code_key, sizeof(code_key));
@@ -86,7 +85,7 @@ static uint32_t frame_number(struct gm_import_stacks *stacks, const struct gm_fr
 	return frame - 1;
 }
 
-/* The next frame of a stack in progress; false: no memory. */
+/* The next frame of the current stack; false: out of memory. */
 static bool add_frame(
         struct gm_import_stacks *stacks, struct gm_import_stack *stack, uint32_t index)
 {
@@ -109,7 +108,7 @@ static bool add_frame(
 	return gm_array_push(&stacks->members, record->result - 1);
 }
 
-/* A stack of the frames of a list, or of a raw stack. */
+/* The stack for a list of frames, or for a raw stack. */
 static struct gm_error *add_stack(
         struct gm_import_stacks *stacks, gm_value frames, uint32_t *ret_result)
 {

@@ -1,12 +1,12 @@
-/* Looking at what the pickle machine made: strings, numbers, lists, dictionaries, entries and
- * frames. */
+/* Access to the values that the pickle machine created: strings, numbers, lists, dictionaries,
+ * entries and frames. */
 #include "import/values.h"
 
 #include <string.h>
 
 #include "base/cleanup.h"
 
-enum { KEYS_MAX = 256 }; /* of a dictionary, looked at; snapshots have a dozen */
+enum { KEYS_MAX = 256 }; /* keys of a dictionary that are examined; snapshots have a dozen */
 
 static const char *const key_names[GM_KEY_COUNT] = {
         [GM_KEY_UNKNOWN] = "",
@@ -137,7 +137,7 @@ gm_value gm_pickle_get(const struct gm_pickle *pickle, gm_value dict, enum gm_ke
 	if (!object || object->kind != GM_DICT)
 		return found;
 	struct gm_pickle_place place = gm_pickle_first(pickle, dict);
-	/* One large dictionary that stands in many places must not cost its size in each. */
+	/* A large dictionary that appears in many places must not cost its size in each. */
 	for (int keys = 0; keys < KEYS_MAX && gm_pickle_next(pickle, &place, &name) &&
 	                   gm_pickle_next(pickle, &place, &value);
 	        keys++)
@@ -217,7 +217,7 @@ struct gm_error *gm_pickle_fill_entry(
 			entry->action = pickle->actions.items[(value >> 3) - 1];
 			break;
 		case GM_KEY_ADDR:
-		case GM_KEY_DEVICE_FREE: /* of an oom, in the place of an address */
+		case GM_KEY_DEVICE_FREE: /* for an oom, instead of an address */
 			gm_try(number(pickle, value, key, UINT64_MAX, &entry->address));
 			break;
 		case GM_KEY_SIZE:
@@ -240,7 +240,7 @@ struct gm_error *gm_pickle_fill_entry(
 				metadata = (uint32_t)(value >> 3);
 			break;
 		default:
-			break; /* what is not asked for, or newer than this */
+			break; /* not needed, or newer than this */
 		}
 	}
 	uint32_t index = (uint32_t)(entry - pickle->entries.items);
@@ -262,7 +262,7 @@ struct gm_error *gm_pickle_fill_frame(const struct gm_pickle *pickle, struct gm_
 			frame->name =
 			        gm_value_tag(value) == GM_TAG_STRING ? (uint32_t)(value >> 3) : 0;
 			break;
-		case GM_KEY_LINE: /* of machine code its offset in the library */
+		case GM_KEY_LINE: /* for machine code, its offset in the library */
 			frame->line = gm_pickle_number(pickle, value, &line) && line <= UINT32_MAX
 			                      ? (uint32_t)line
 			                      : 0;

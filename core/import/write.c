@@ -1,7 +1,7 @@
 /*
- * A snapshot's devices into a log: what was there before, then the traces, merged by their times.
- * Strings, stacks and notes are written; the events stay the entries that they are, with the log's
- * numbers of their stacks.
+ * Writes a snapshot's devices into a log: first the existing blocks, then the traces, merged by
+ * their times. Strings, stacks and notes are written; the events remain the snapshot's entries,
+ * with the log's numbers of their stacks.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,11 +14,11 @@
 #include "import/values.h"
 #include "log/format.h"
 
-/* What the log has of something of the snapshot; ids, 0: not written yet. */
+/* The log's ids for parts of the snapshot; 0: not written yet. */
 struct stacks {
 	uint32_t python, native;
-	uint32_t waiting; /* the Python frames from where backward() waits outwards, 0: it does not
-	                   */
+	uint32_t waiting; /* the Python frames from the waiting backward() outwards, 0: it does not
+	                     wait */
 	bool on_main;     /* its outermost frame is the program's */
 	bool written;
 };
@@ -93,9 +93,9 @@ static uint32_t put_code(struct writing *writing, uint32_t number)
 }
 
 /*
- * A frame of machine code is a library and an offset in it. Where the library lay in memory a
- * snapshot does not tell: each gets 4 GiB of addresses, in the order in which they are met. Below
- * the first are the frames whose source is told, which have numbers for addresses.
+ * A frame of machine code is a library and an offset in it. A snapshot does not contain the
+ * library's address: each gets 4 GiB of addresses, in the order in which they are first seen. Below
+ * the first are the frames with a known source, which have numbers as addresses.
  */
 static uint64_t put_code_in_object(struct writing *writing, const struct gm_import_frame *frame)
 {
@@ -138,15 +138,15 @@ static uint64_t put_frame(struct writing *writing, uint32_t number)
 		        frame->line ? put_string(writing, code->file) : 0, frame->line);
 		return writing->frames[number] = address;
 	}
-	/* Lines stand for instructions: they tell the same order, and loops are given in lines
-	 * too. */
+	/* Lines represent instructions: they have the same order, and loops are given in lines too.
+	 * */
 	const struct gm_log_frame record = {
 	        .code = put_code(writing, frame->code), .lasti = frame->line, .line = frame->line};
 	return writing->frames[number] = gm_log_writer_frame(writing->log, &record);
 }
 
-/* A frame that leaves a `with`: it stands on its line again, but control has come to the end of it.
- * Taken for a way up it would be another call of the function. */
+/* A frame that leaves a `with`: its line is the first one again, but control has reached the end.
+ * Taken as a way up, it would be another call of the function. */
 static uint32_t put_leaving_frame(struct writing *writing, uint32_t number)
 {
 	const struct gm_import_frame *frame = &writing->read.frames.items[number];
@@ -170,7 +170,7 @@ static bool grow(void **ids, size_t *capacity, size_t count, size_t size)
 	return true;
 }
 
-/* All that a list of frames says, as ids of the log. */
+/* All data of a list of frames, as ids of the log. */
 static struct gm_error *put_stacks(
         struct writing *writing, gm_value frames, struct stacks *ret_stacks)
 {
@@ -230,7 +230,7 @@ static struct gm_error *put_stacks(
 	return NULL;
 }
 
-/* The stack of what an entry says, none where it is that of another event. */
+/* The stack of an entry, or none if it is that of another event. */
 static gm_value frames_of(const struct gm_trace_device *device, const struct gm_entry *entry)
 {
 	bool freed = entry->action == GM_FREE_REQUESTED || entry->action == GM_FREE_COMPLETED;
@@ -238,7 +238,7 @@ static gm_value frames_of(const struct gm_trace_device *device, const struct gm_
 	                                                                     : entry->frames;
 }
 
-/* Reads all stacks of the traces, and finds the loops that they tell of: codes are written with
+/* Reads all stacks of the traces, and finds the loops that follow from them: codes are written with
  * their loops. */
 static struct gm_error *read_stacks(struct writing *writing)
 {
@@ -268,7 +268,7 @@ static uint8_t number_of(const struct writing *writing, const struct gm_trace_de
 	return (uint8_t)(device - writing->snapshot->devices.items);
 }
 
-/* An event of what was there before is an entry of our own. */
+/* An event for an existing block is an entry of our own. */
 static struct gm_error *put_old(struct writing *writing, const struct gm_trace_device *device,
         const struct gm_before *before, uint8_t action, const struct stacks *stacks,
         uint64_t time_us)
@@ -347,15 +347,15 @@ static struct gm_error *put_before(
 }
 
 /*
- * The autograd thread has no Python frames. What it does between two events of a caller who waits
- * in backward() is told with the stack of that caller, and marked as borrowed.
+ * The autograd thread has no Python frames. Its events between two events of a caller that waits in
+ * backward() get the stack of that caller, marked as borrowed.
  */
 static bool borrow(struct writing *writing, struct gm_trace_device *device, uint8_t action,
         struct stacks *stacks)
 {
 	if (stacks->python) {
-		/* the autograd thread's own Python (a checkpoint recomputing) changes nothing in
-		 * who waits */
+		/* Python code on the autograd thread itself (a recomputed checkpoint) does not
+		 * change who waits */
 		if (stacks->on_main)
 			device->waiting = stacks->waiting;
 		return false;
@@ -414,7 +414,7 @@ static uint64_t next_time(const struct gm_snapshot *snapshot, const struct gm_tr
 	return snapshot->pickle.entries.items[device->first + device->next].time_us;
 }
 
-/* The device whose next entry is the earliest; NULL: all is written. */
+/* The device whose next entry is the earliest; NULL: everything is written. */
 static struct gm_trace_device *earliest(const struct gm_snapshot *snapshot)
 {
 	struct gm_trace_device *found = NULL;

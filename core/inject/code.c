@@ -1,11 +1,13 @@
 /*
- * The machine code that runs in the program: it makes a thread, and what that thread does. Written
- * by hand, as it must be able to stand anywhere and may refer to nothing but its block.
+ * The machine code that runs in the program: it creates a thread, and this is what that thread
+ * executes. It is written by hand, because it must work at any address and may refer only to its
+ * block.
  *
- * rbx is the block in both parts. The first part runs in the stopped thread, on a stack of ours; it
- * ends by rt_sigreturn with a frame that holds what the thread was doing: we look at it there, and
- * were we not there any more it would go on by itself. Every signal is blocked in between, and so
- * in the new thread for good: the program's signals are its own threads'.
+ * rbx is the block in both parts. The first part runs in the stopped thread, on our own stack. It
+ * ends with rt_sigreturn and a frame that holds the thread's previous state. gpumem checks that
+ * state at this point; if gpumem does not exist any more, the thread continues by itself. Every
+ * signal is blocked in between, and so in the new thread permanently: signals are left to the
+ * program's own threads.
  */
 #include <cpuid.h>
 #include <signal.h>
@@ -67,7 +69,7 @@ __asm__(
 	".pushsection .rodata\n"
 	".balign 16\n"
 	"gm_inject_code_start:\n"
-	/* --- in the stopped thread: rbx is the block, rsp the end of our stack (16-aligned) --- */
+	/* --- in the stopped thread: rbx is the block, rsp the end of our stack (aligned to 16)  */
 	"	cld\n"
 	"	movl $14, %eax\n" /* rt_sigprocmask(SIG_SETMASK, &mask, NULL, 8) */
 	"	movl $2, %edi\n"
@@ -162,7 +164,7 @@ enum {
 	SOFTWARE_BYTES = 464, /* struct _fpx_sw_bytes in the 512 bytes of FXSAVE */
 	UC_EXTENDED = 1,
 	UC_SIGCONTEXT_SS = 2,
-	TILES = 17, /* the first feature of AMX: the frame of a thread that has none has no room for
+	TILES = 17, /* the first feature of AMX: the frame of a thread without it has no space for
 	               it */
 	ERESTARTSYS = 512,
 	ERESTARTNOINTR = 513,
@@ -170,7 +172,7 @@ enum {
 	ERESTART_RESTARTBLOCK = 516,
 };
 
-/* As the kernel reads it: glibc's ucontext_t is longer. */
+/* In the kernel's layout: glibc's ucontext_t is longer. */
 struct frame {
 	uint64_t flags, link;
 	stack_t stack;
@@ -198,7 +200,7 @@ static size_t extended_size(uint64_t features, size_t most)
 	return size;
 }
 
-/* Not by restart_syscall: rt_sigreturn makes the kernel forget what that would go on with. */
+/* Not by restart_syscall: rt_sigreturn makes the kernel forget what it would continue. */
 void gm_inject_restart(const struct gm_inject_thread *thread, struct user_regs_struct *registers)
 {
 	int64_t result = (int64_t)registers->rax;

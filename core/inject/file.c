@@ -1,6 +1,6 @@
 /*
- * The agent's file, as the process can open it: by its path, or, where its files are others than
- * ours (a container), as a memfd that we fill.
+ * The agent's file, in a form that the process can open: by its path, or, if it has other files
+ * than ours (a container), as a memfd that we fill.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "base/same_file.h"
 #include "inject/internal.h"
 
-enum { FILES = 3 }; /* of struct gm_inject_identity.uids: with which files are made */
+enum { FILES = 3 }; /* in struct gm_inject_identity.uids: the user for new files */
 
 bool gm_inject_files_differ(pid_t pid)
 {
@@ -47,7 +47,7 @@ static struct gm_error *error_not_given(const struct gm_inject_identity *identit
 	        "process %d: the agent's file cannot be passed to it", identity->pid);
 }
 
-/* An empty file of the process's own user, that has no name and is in no folder. */
+/* An empty file of the process's own user, without a name or a folder. */
 static bool is_own_memfd(const struct gm_inject_identity *identity, int file)
 {
 	static const char expected[] = "/memfd:" GM_INJECT_MEMFD;
@@ -64,8 +64,9 @@ static bool is_own_memfd(const struct gm_inject_identity *identity, int file)
 }
 
 /*
- * The number is the process's word, and a seccomp filter can make it any: it is examined by
- * O_PATH, which has no effect on whatever it is, and that same file is then opened to be written.
+ * The number comes from the process, and a seccomp filter can make it any number. So it is examined
+ * through O_PATH, which has no effect on any kind of file, and then the same file is opened for
+ * writing.
  */
 static struct gm_error *open_memfd(
         const struct gm_inject_identity *identity, int64_t descriptor, int *ret_file)

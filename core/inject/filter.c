@@ -1,12 +1,12 @@
 /*
- * What a thread's seccomp filters would do to the system calls that the agent's start makes: where
- * one of them would end the process or trap, nothing is begun. The filters are read by ptrace
- * (PTRACE_SECCOMP_GET_FILTER, which takes CAP_SYS_ADMIN and that we have no filter of our own) and
- * run here, classic BPF over struct seccomp_data, for each call.
+ * The effect of a thread's seccomp filters on the system calls of the agent's start: if a filter
+ * would end the process or raise a signal for one of them, nothing is begun. The filters are read
+ * by ptrace (PTRACE_SECCOMP_GET_FILTER, which requires CAP_SYS_ADMIN and that we have no filter of
+ * our own) and interpreted here, classic BPF over struct seccomp_data, for each call.
  *
  * Arguments that are not known beforehand (addresses, descriptors) are unknown values: a jump that
- * depends on one goes both ways. Jumps lead forward only, so every way ends; filters that have too
- * many of them are not known.
+ * depends on one is followed both ways. Jumps lead only forward, so every path ends; filters with
+ * too many paths count as unknown.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -30,7 +30,7 @@ enum {
 struct made {
 	uint32_t number;
 	const char *name;
-	uint32_t first; /* its first argument, where that is known */
+	uint32_t first; /* its first argument, if it is known */
 	bool first_known;
 	bool must_work;
 };
@@ -40,11 +40,11 @@ struct made {
 		SYS_##name, #name, 0, false, false \
 	}
 /*
- * Where one of these fails, the C library ends the process or the thread never ends. glibc 2.35 and
- * later: rseq() in start_thread() (nptl/pthread_create.c), which it calls where the thread that
- * makes the new one is registered; futex_fatal_error() (sysdeps/nptl/futex-internal.h);
- * __nptl_free_stacks() aborts where munmap() fails (nptl/nptl-stack.c); exit() is repeated until it
- * works. Our own code has nowhere to go after rt_sigreturn().
+ * If one of these fails, the C library ends the process or the thread never ends. glibc 2.35 and
+ * later: rseq() in start_thread() (nptl/pthread_create.c), which is called if the creating thread
+ * is registered; futex_fatal_error() (sysdeps/nptl/futex-internal.h); __nptl_free_stacks() aborts
+ * if munmap() fails (nptl/nptl-stack.c); exit() is repeated until it works. Our own code cannot
+ * continue after a failing rt_sigreturn().
  */
 #define MUST_WORK(name)                           \
 	{                                         \
@@ -62,7 +62,7 @@ static const struct made calls[] = {CALL(mmap), CALL(memfd_create), CALL(rt_sigp
         CALL(write), CALL(pwrite64), CALL(lseek), CALL(sched_getaffinity), CALL(process_vm_readv),
         CALL(getrandom), CALL(unlink), CALL(sched_yield)};
 
-/* ---- a filter run for one call --------------------------------------------------------------- */
+/* --- interpreting a filter for one call ------------------------------------------------------- */
 
 struct value {
 	uint32_t value;
@@ -125,7 +125,7 @@ static struct value compute(uint16_t operation, struct value a, struct value b)
 	case BPF_RSH:
 		result.value = a.value >> (b.value & 31);
 		break;
-	default: /* a division, which no filter has for this: not known */
+	default: /* a division, which no filter needs for this: unknown */
 		result.known = false;
 	}
 	return result;
@@ -155,7 +155,7 @@ static void take_action(struct machine *machine, struct value action)
 	machine->hurts |= action.known && (ends || (machine->call->must_work && !works));
 }
 
-/* All that is no jump and no end. False: an instruction that is not known. */
+/* All instructions except jumps and returns. False: an unknown instruction. */
 static bool execute(
         const struct made *call, const struct sock_filter *one, struct registers *registers)
 {
@@ -204,8 +204,8 @@ static bool execute(
 	}
 }
 
-/* From one instruction to every end that can be reached. Ways that part take up the registers as
- * they were. */
+/* From one instruction to every return that can be reached. Each branch begins with the registers
+ * of its jump. */
 static void go(struct machine *machine, size_t at, struct registers registers)
 {
 	while (at < machine->count && machine->steps++ < STEPS_MAX && !machine->hurts) {
@@ -259,7 +259,7 @@ bool gm_inject_filter_hurts(
 
 /* ---- the filters of a thread ----------------------------------------------------------------- */
 
-/* "Seccomp_filters:", after "Seccomp:" says that there are any; 0: none. `thread` 0: our own. */
+/* "Seccomp_filters:", after "Seccomp:" says that there are any; 0: none. `thread` 0: ourselves. */
 static long count_filters(pid_t thread)
 {
 	char path[64] = "/proc/self/status", line[256];
@@ -289,8 +289,8 @@ static struct gm_error *error_hurts(pid_t pid, const char *call)
 	        pid, call);
 }
 
-/* Its own handler gets its system calls where it reports it; the agent's would end it, as signals
- * are blocked meanwhile. */
+/* With this setting its own handler gets its system calls; the agent's would end it, because
+ * signals are blocked meanwhile. */
 static bool dispatches(pid_t thread)
 {
 	enum { GET_CONFIG = 0x4211 }; /* PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, since Linux 6.4 */
@@ -309,8 +309,8 @@ struct gm_error *gm_inject_filter_check(const struct gm_inject_thread *thread, b
 		        "(PR_SET_SYSCALL_USER_DISPATCH), and would receive the agent's: start it "
 		        "with `gpumem run`",
 		        thread->pid);
-	/* Those that we have ourselves, as everything in a container has: what it is of them, we
-	 * are. */
+	/* Filters that we have as well, like every process in a container: if these are all that it
+	 * has, our own calls show their effect. */
 	if (!gm_inject_has_filters(thread->id))
 		return NULL;
 	for (uintptr_t i = 0; i < FILTERS_MAX; i++) {

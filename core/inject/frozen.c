@@ -22,7 +22,7 @@ static bool says(const struct gm_inject_group *group, const char *name, const ch
 	return strstr(text, first) || strstr(text, second);
 }
 
-/* By the group of one controller; NULL: by that of version 2. */
+/* The state of the group of one controller; NULL: that of version 2. */
 static struct gm_error *check_group(pid_t pid, const char *controller)
 {
 	_cleanup_(gm_inject_group_deinit) struct gm_inject_group group = {0};

@@ -1,6 +1,5 @@
-/* Where the control groups of a process lie, of which /proc/PID/cgroup has a line
- * "NUMBER:CONTROLLERS:GROUP" each: one of version 2 ("0::GROUP"), and one of each hierarchy of
- * version 1. */
+/* The control groups of a process. /proc/PID/cgroup has one line "NUMBER:CONTROLLERS:GROUP" for
+ * each: one for version 2 ("0::GROUP"), and one for each hierarchy of version 1. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +7,7 @@
 #include "base/cleanup.h"
 #include "inject/group.h"
 
-/* Does the list "a,b,c" have this word? */
+/* Does the list "a,b,c" contain this word? */
 static bool has_word(const char *list, const char *word)
 {
 	size_t length = strlen(word);
@@ -18,7 +17,7 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* Where the hierarchy is mounted. NULL: nowhere, or only a part of it. */
+/* The mount point of the hierarchy. NULL: not mounted, or only a part of it. */
 static char *mount_of(const char *controller)
 {
 	_cleanup_fclose_ FILE *file = fopen("/proc/self/mountinfo", "re");

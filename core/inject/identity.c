@@ -48,7 +48,8 @@ static bool read_words(const struct gm_inject_identity *identity, struct words *
 	return true;
 }
 
-/* Of several the one that is not root's: a program with the setuid bit is still its caller's. */
+/* If there are several, the one that is not root: a program with the setuid bit still belongs to
+ * its caller. */
 static unsigned weakest(const unsigned ids[4])
 {
 	for (size_t i = 0; i < 4; i++)
@@ -82,7 +83,7 @@ struct gm_error *gm_inject_identity_init(struct gm_inject_identity *identity, pi
 	        .folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
 	if (identity->folder >= 0)
 		identity->process = (int)syscall(SYS_pidfd_open, pid, 0);
-	/* read after that: the folder is not empty, so the number was its process's */
+	/* read after that: the folder is not empty, so the number was that of its process */
 	if (identity->folder < 0 || !read_words(identity, &words)) {
 		gm_inject_identity_deinit(identity);
 		return error_ended(pid);
@@ -92,7 +93,7 @@ struct gm_error *gm_inject_identity_init(struct gm_inject_identity *identity, pi
 	identity->user = (uid_t)weakest(words.uids);
 	identity->group = (gid_t)weakest(words.gids);
 	look_at_program(identity, &identity->device, &identity->inode);
-	/* Not process_vm_writev: this one writes where only the program may not. */
+	/* Not process_vm_writev: this also writes where only the kernel may. */
 	identity->memory = openat(identity->folder, "mem", O_RDWR | O_CLOEXEC);
 	identity->memory_error = identity->memory < 0 ? errno : 0;
 	return NULL;
@@ -109,8 +110,8 @@ void gm_inject_identity_deinit(struct gm_inject_identity *identity)
 	identity->folder = identity->memory = identity->process = -1;
 }
 
-/* Its memory is that which is open: of a memory that nobody has any more nothing is read, not even
- * an error. */
+/* Its memory is the one that is open: from memory that belongs to no process any more nothing can
+ * be read, not even an error. */
 static bool has_memory(const struct gm_inject_identity *identity)
 {
 	char byte;
@@ -148,8 +149,8 @@ bool gm_inject_write(
 	return written == (ssize_t)size;
 }
 
-/* "START-END PERMISSIONS OFFSET DEVICE INODE PATH": is it private, of no file, and may it do
- * this? */
+/* "START-END PERMISSIONS OFFSET DEVICE INODE PATH": is it private, without a file, and has it these
+ * permissions? */
 static bool is_plain(
         const char *line, const char *permissions, uint64_t *ret_start, uint64_t *ret_end)
 {

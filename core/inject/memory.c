@@ -17,7 +17,7 @@
 #include "inject/group.h"
 #include "inject/memory.h"
 
-/* Half of it was the most that starting took, with PyTorch and twenty thousand blocks. */
+/* Half of it was the most that a start took, with PyTorch and twenty thousand blocks. */
 static const uint64_t NEEDED = UINT64_C(2) << 20;
 
 /* UINT64_MAX: no file, or no number ("max"). */
@@ -28,7 +28,7 @@ static uint64_t number_in(const struct gm_inject_group *group, const char *name)
 	return file && fscanf(file, "%" SCNu64, &number) == 1 ? number : UINT64_MAX;
 }
 
-/* The sum of those lines "NAME NUMBER" of a file that have one of these names; NULL ends them. */
+/* The sum of the lines "NAME NUMBER" of a file with one of these names; NULL ends the list. */
 static uint64_t sum_of(FILE *file, const char *const *names)
 {
 	char line[256], name[64];
@@ -42,7 +42,7 @@ static uint64_t sum_of(FILE *file, const char *const *names)
 	return sum;
 }
 
-/* UINT64_MAX: it has no limit that is known. */
+/* UINT64_MAX: it has no known limit. */
 static uint64_t free_in(const struct gm_inject_group *group, bool second)
 {
 	uint64_t limit = number_in(group, second ? "memory.max" : "memory.limit_in_bytes"),

@@ -1,9 +1,9 @@
 /*
- * Whether a stopped thread may make a new thread: that takes memory and a thread-local block, so it
- * must not be within the C library's allocator, its making of threads, a fork, the dynamic linker,
- * or an allocator that stands in for the C library's. Its call stack tells. A function of the C
- * library that is not known here to take no lock counts as one that does: another moment, or
- * another thread, will do.
+ * Whether a stopped thread may create a new thread. That needs memory and a thread-local block, so
+ * the thread must not be within the C library's allocator, its creation of threads, a fork, the
+ * dynamic linker, or an allocator that replaces the C library's. Its call stack shows that. A
+ * function of the C library that is not known here to take no lock counts as one that does: then
+ * another moment, or another thread, is tried.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ enum { DEPTH = 512 };
 
 enum owner { OTHER, LIBC, LOADER, ALLOCATOR };
 
-/* Functions of the C library in which threads wait or work without a lock of its own. */
+/* Functions of the C library in which threads wait or work without a lock of the library. */
 static const char *const harmless[] = {"poll", "ppoll", "select", "pselect", "epoll_wait",
         "epoll_pwait", "epoll_pwait2", "read", "write", "readv", "writev", "pread", "pread64",
         "pwrite", "pwrite64", "recv", "recvfrom", "recvmsg", "recvmmsg", "send", "sendto",
@@ -33,7 +33,7 @@ static const char *const harmless[] = {"poll", "ppoll", "select", "pselect", "ep
         "lseek64", "fsync", "fdatasync", "stat", "stat64", "fstat", "fstat64", "clock_gettime",
         "gettimeofday", "time", "getrandom", "kill", "tgkill", "getpid", "gettid", "mmap", "mmap64",
         "munmap", "mprotect", "madvise", "qsort", "bsearch", "msgrcv", "msgsnd"};
-/* The same, by how their names begin: the kinds that are chosen for a processor. */
+/* The same, by the beginning of their names: variants that are chosen for a processor. */
 static const char *const harmless_kinds[] = {
         "mem", "__mem", "str", "__str", "wcs", "__wcs", "wmem", "__wmem"};
 
@@ -85,9 +85,9 @@ static bool ends_a_stack(const struct gm_symbol *symbol, enum owner owner)
 }
 
 /*
- * System calls in which the C library holds none of the locks that matter, whatever its function:
- * the allocator and the making of threads use only those for memory, futexes and clone. (The linker
- * reads files; but its frames are seen.)
+ * System calls in which the C library holds none of the relevant locks, whatever its function: the
+ * allocator and the creation of threads use only those for memory, futexes and clone. (The linker
+ * reads files, but its frames are recognized.)
  */
 static bool is_wait(long number)
 {
@@ -123,7 +123,7 @@ enum gm_inject_place gm_inject_place(struct gm_symbols *symbols,
 	size_t count = gm_symbols_unwind(symbols, registers, addresses, DEPTH);
 	if (count < 2)
 		return GM_PLACE_LIBC;
-	/* the first is where it stands, perhaps at a function's beginning */
+	/* the first is the current instruction, perhaps at a function's beginning */
 	struct gm_error *error = gm_symbols_name_functions(symbols, addresses, 1, false, names);
 	if (!error)
 		error = gm_symbols_name_functions(
@@ -138,14 +138,14 @@ enum gm_inject_place gm_inject_place(struct gm_symbols *symbols,
 		if (owners[i] == LOADER || owners[i] == ALLOCATOR)
 			return GM_PLACE_LOADER;
 	bool whole = ends_a_stack(&names[count - 1], owners[count - 1]);
-	/* The start of the program or thread; with nothing of its own above it, the thread begins
-	 * or ends. */
+	/* The start of the program or thread; if it has nothing of its own above it, the thread
+	 * begins or ends. */
 	size_t end = whole && owners[count - 1] != LIBC ? count - 1 : count;
 	while (end > 0 && owners[end - 1] == LIBC)
 		end--;
 	if (end == 0)
 		return GM_PLACE_LIBC;
-	/* Of frames of the C library that stand together, the outermost is what the program
+	/* Of adjacent frames of the C library, the outermost is the function that the program
 	 * called. */
 	for (size_t i = end; i > 0; i--) {
 		bool called = owners[i - 1] == LIBC && i < count && owners[i] != LIBC;

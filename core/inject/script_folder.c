@@ -1,11 +1,10 @@
 /*
- * The private folder through which a script is given to the program's Python, and the script
+ * The private folder through which a script is passed to the program's Python, and the script
  * itself.
  *
- * The script runs in the program's main thread, so it only starts a thread of Python's and ends; no
- * signal handler of the program's runs in that thread, and the main one waits for nothing. All that
- * comes from outside is written into it as hexadecimal digits. What it tells, it tells in files of
- * the folder.
+ * The script runs in the program's main thread, so it only starts a Python thread and ends. No
+ * signal handler of the program runs in that thread, and the main thread waits for nothing. All
+ * values are written into the script as hexadecimal digits. It reports through files in the folder.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -100,7 +99,7 @@ bool gm_script_has_failed(const struct gm_script_folder *folder, char *ret_text,
 	        openat(folder->descriptor, FAILED, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	ssize_t length = file >= 0 ? read(file, ret_text, size - 1) : 0;
 	if (length <= 0)
-		return false; /* it is there before its text is, which is never empty */
+		return false; /* it exists before its text does, which is never empty */
 	ret_text[length] = 0;
 	for (char *at = ret_text; *at; at++)
 		if (!isprint((unsigned char)*at))
@@ -108,9 +107,9 @@ bool gm_script_has_failed(const struct gm_script_folder *folder, char *ret_text,
 	return true;
 }
 
-/* ---- what an earlier gpumem left ------------------------------------------------------------- */
+/* --- leftovers of an earlier gpumem ----------------------------------------------------------- */
 
-/* The process that the folder's name tells; 0: it is none of these folders. */
+/* The process in the folder's name; 0: it is not one of these folders. */
 static pid_t process_of(const char *name)
 {
 	int pid, length = 0;
@@ -137,7 +136,7 @@ void gm_script_remove_left_over(
 		        open(folder.path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (folder.descriptor < 0)
 			continue;
-		/* locked: somebody attaches just now */
+		/* locked: another process is attaching now */
 		if (fstat(folder.descriptor, &about) != 0 || about.st_uid != geteuid() ||
 		        (about.st_mode & 0777) != 0700 ||
 		        flock(folder.descriptor, LOCK_EX | LOCK_NB) != 0) {
@@ -164,9 +163,8 @@ static void put_hex(FILE *out, const char *text)
 }
 
 /*
- * Everything that it uses is imported in its own thread: the main one may be in the midst of
- * importing the same. The names are those of the script alone, and both functions are gone when the
- * thread ends.
+ * Everything that it needs is imported in its own thread, because the main thread may be importing
+ * the same. The names belong only to the script, and both functions are freed when the thread ends.
  */
 static void put_script(
         FILE *out, const struct gm_script_folder *folder, const struct gm_script_text *text)

@@ -1,4 +1,4 @@
-/* The agent loaded into a running process: the parts of this room together. */
+/* Loads the agent into a running process: combines the parts of this room. */
 #include "inject/inject.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "inject/script.h"
 
 enum {
-	STEPS_MAX = 200000,  /* of one instruction, until a thread has left the C library */
+	STEPS_MAX = 200000,  /* steps of one instruction, until a thread has left the C library */
 	REFRESH_EVERY = 16,  /* tries, until new libraries are searched for */
 	STOPPED_SECONDS = 1, /* until a program that was stopped meanwhile is not waited for */
 };
@@ -45,7 +45,7 @@ static void pause_for(double seconds)
 
 /* ---- a thread at a safe place ---------------------------------------------------------------- */
 
-/* Whether SIGSTOP or Ctrl-Z keeps it now; an error where that lasts. */
+/* Whether SIGSTOP or Ctrl-Z keeps it stopped now; an error if that lasts. */
 static struct gm_error *look_for_stop(struct call *call, bool *ret_stopped)
 {
 	double now = gm_inject_now();
@@ -68,8 +68,8 @@ static bool waits(pid_t pid, pid_t thread)
 	return file && fgets(text, sizeof(text), file) && text[0] >= '0' && text[0] <= '9';
 }
 
-/* Whether the C library has made it: the word of its descriptor that points to the descriptor.
- * Others cannot call it. */
+/* Whether the C library created it: the word of its descriptor that points to the descriptor. Other
+ * threads cannot call the library. */
 static bool is_of_libc(struct call *call, const struct gm_inject_thread *thread)
 {
 	enum { SELF = 16 }; /* tcbhead_t.self: sysdeps/x86_64/nptl/tls.h, in all versions */
@@ -78,7 +78,8 @@ static bool is_of_libc(struct call *call, const struct gm_inject_thread *thread)
 	       self == base;
 }
 
-/* Half of the time for moments that are surely safe; then also for such that take more doing. */
+/* Half of the time only for moments that are certainly safe; then also for those that need more
+ * work. */
 static bool is_safe(struct call *call, struct gm_inject_thread *thread, bool patient)
 {
 	gm_image_invalidate(call->image);
@@ -100,8 +101,8 @@ static bool is_safe(struct call *call, struct gm_inject_thread *thread, bool pat
 	}
 }
 
-/* In which order threads are tried. One within the kernel, as a vfork() is, stops only when that
- * ends. */
+/* The order in which threads are tried. A thread within the kernel, as in a vfork(), stops only
+ * when that call ends. */
 enum kind { WAITS, RUNS, IN_KERNEL, KINDS };
 
 static enum kind kind_of(pid_t pid, pid_t thread)
@@ -111,7 +112,7 @@ static enum kind kind_of(pid_t pid, pid_t thread)
 	return waits(pid, thread) ? WAITS : RUNS;
 }
 
-/* Stops threads, one at a time, until one stands where it may be used. */
+/* Stops threads, one at a time, until one is at a usable place. */
 static struct gm_error *find_thread(struct call *call, struct gm_inject_thread *ret_thread)
 {
 	double began = gm_inject_now(), half = began + (call->until - began) / 4;
@@ -139,7 +140,7 @@ static struct gm_error *find_thread(struct call *call, struct gm_inject_thread *
 				if (!stopped)
 					continue;
 				call->result.tries++;
-				/* it is, and while its thread is stopped it stays so */
+				/* it is, and stays so while its thread is stopped */
 				struct gm_error *other = gm_inject_identity_check(call->identity);
 				if (!other && is_safe(call, ret_thread, start < half))
 					return NULL;
@@ -163,15 +164,15 @@ static struct gm_error *find_thread(struct call *call, struct gm_inject_thread *
 	        call->pid, call->options->seconds);
 }
 
-/* ---- what is put into the process ------------------------------------------------------------ */
+/* --- data in the process ---------------------------------------------------------------------- */
 
 struct place {
 	uint64_t code, block;
 	int descriptor; /* in the process, -1: none */
 };
 
-/* Memory for the code and the block. What the process says of it, mmap()'s result among that, is
- * not believed. */
+/* Memory for the code and the block. Values from the process, such as mmap()'s result, are not
+ * trusted. */
 static bool is_new_memory(const struct call *call, const struct place *place)
 {
 	const struct gm_inject_range ranges[] = {
@@ -200,7 +201,7 @@ static struct gm_error *map(struct call *call, struct gm_inject_thread *thread, 
 	return NULL;
 }
 
-/* What an earlier one mapped and is done with; false: there is none. */
+/* Memory that an earlier attach mapped and does not use any more; false if there is none. */
 static bool place_again(struct call *call, struct place *ret_place)
 {
 	uint64_t mapping[2];
@@ -306,7 +307,7 @@ static struct gm_error *fill(struct call *call, const struct gm_inject_thread *t
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* With the thread stopped. It continues whatever comes. */
+/* With the thread stopped. It continues in any case. */
 static struct gm_error *start_thread(struct call *call, struct gm_inject_thread *thread,
         const char *path, struct place *ret_place)
 {
@@ -367,7 +368,7 @@ static struct gm_error *wait_for(struct call *call, const struct place *place, c
 	}
 }
 
-/* For the next time: the agent keeps where this is. */
+/* For the next time: the agent stores the address. */
 static void remember(struct call *call, const struct place *place)
 {
 	if (gm_image_refresh(call->image) || gm_symbols_refresh(call->symbols))
@@ -380,7 +381,7 @@ static void remember(struct call *call, const struct place *place)
 		gm_inject_write(call->identity, functions.mapping, mapping, sizeof(mapping));
 }
 
-/* Ended by Ctrl-C only when the thread has been put back. */
+/* Ctrl-C ends this only when the thread's state has been restored. */
 static void hold_signals(sigset_t *ret_before)
 {
 	sigset_t held;
@@ -456,7 +457,7 @@ static struct gm_error *run(struct call *call)
 	        .start = call->start,
 	        .loaded = call->result.loaded,
 	        .until = call->until};
-	/* Its filters can be read of a stopped thread only. */
+	/* Its filters can be read only through a stopped thread. */
 	bool python =
 	        call->options->way == GM_INJECT_BY_PYTHON ||
 	        (call->options->way != GM_INJECT_BY_THREAD && !gm_inject_has_filters(call->pid));

@@ -1,5 +1,5 @@
-/* What process it is, whether the agent can be loaded into it, and where the functions are that do
- * it. */
+/* The target process: what it is, whether the agent can be loaded into it, and the addresses of the
+ * functions for that. */
 #include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "inject/internal.h"
 
-/* The number behind "NAME:" in /proc/PID/status, or the letter where it is not a number. */
+/* The number after "NAME:" in /proc/PID/status, or the letter if it is not a number. */
 static long status_field(pid_t pid, const char *name)
 {
 	char path[64], line[256];
@@ -115,7 +115,7 @@ static uint64_t look_up(struct gm_symbols *symbols, const char *prefix, const ch
 	return module && gm_symbols_lookup(symbols, module, name, &address, &size) ? address : 0;
 }
 
-/* Since glibc 2.34 all is in libc.so.6; before, it was in libraries of its own. */
+/* Since glibc 2.34 everything is in libc.so.6; before, it was in separate libraries. */
 static uint64_t look_up_libc(struct gm_symbols *symbols, const char *name)
 {
 	static const char *const files[] = {
@@ -136,8 +136,8 @@ uint64_t gm_inject_function(struct gm_symbols *symbols, const char *name)
 	return address ? address : look_up(symbols, "ld-linux-x86-64.so", name);
 }
 
-/* __rseq_size of ld.so, since glibc 2.35: 0 where the kernel, a filter or a setting kept the first
- * thread from it. */
+/* __rseq_size of ld.so, since glibc 2.35: 0 if the kernel, a filter or a setting prevented it for
+ * the first thread. */
 static bool has_rseq(struct gm_image *image, struct gm_symbols *symbols)
 {
 	uint64_t address = look_up(symbols, "ld-linux-x86-64.so", "__rseq_size");
@@ -147,7 +147,7 @@ static bool has_rseq(struct gm_image *image, struct gm_symbols *symbols)
 	return address && size > 0;
 }
 
-/* Any `syscall` instruction will do: the C library is full of them. */
+/* Any `syscall` instruction will do: the C library has many. */
 static uint64_t find_syscall(struct gm_image *image, struct gm_symbols *symbols)
 {
 	const struct gm_module *libc = gm_symbols_find_module(symbols, "libc.so.6");

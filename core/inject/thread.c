@@ -1,4 +1,4 @@
-/* One thread of the program: stopped, its registers changed, and put back as they were. */
+/* One thread of the program: stopped, its registers changed, and later restored. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,11 +17,12 @@
 #include "inject/internal.h"
 
 enum {
-	STOP_SECONDS_MILLI = 200, /* a thread that does not stop so soon is in the kernel */
+	STOP_SECONDS_MILLI =
+	        200, /* a thread that does not stop within this time is in the kernel */
 	STEP_SECONDS = 60,
-	CALL_SECONDS = 10, /* at least, for what is begun in a thread: given up in its midst it
-	                      would end the program */
-	RUN_SECONDS = 2,   /* at least, for what puts the thread back by itself */
+	CALL_SECONDS = 10, /* minimum time for work in a thread: to abandon it halfway would end the
+	                      program */
+	RUN_SECONDS = 2,   /* minimum time for the thread to restore itself */
 	SYSCALL_STOP = SIGTRAP | 0x80,
 };
 
@@ -45,7 +46,7 @@ static enum stop wait_until(pid_t id, double until, int *ret_status)
 		if (got < 0 || (got > 0 && !WIFSTOPPED(*ret_status)))
 			return ENDED;
 		if (got > 0 && *ret_status >> 16 == PTRACE_EVENT_EXEC) {
-			/* another program, perhaps one with other rights than this one had */
+			/* another program, perhaps with other rights than this one had */
 			ptrace(PTRACE_DETACH, id, NULL, NULL);
 			return ENDED;
 		}
@@ -64,8 +65,8 @@ static bool is_event_stop(int status)
 }
 
 /*
- * A thread to which a signal is on its way: it gets it, and is stopped again after it. Group stops
- * (SIGSTOP) need nothing: the kernel goes on with them when we detach.
+ * A thread with a pending signal: it gets the signal, and is stopped again afterwards. Group stops
+ * (SIGSTOP) need no action: the kernel continues with them when we detach.
  */
 static enum stop stop_at_rest(pid_t id, double until)
 {
@@ -84,7 +85,7 @@ static enum stop stop_at_rest(pid_t id, double until)
 	}
 }
 
-/* When something that is begun in the stopped thread now is given up. */
+/* The time at which work that begins in the stopped thread now is abandoned. */
 static double end_of(const struct gm_inject_thread *thread, double seconds)
 {
 	double least = gm_inject_now() + seconds;
@@ -118,9 +119,9 @@ static struct gm_error *error_refused(pid_t pid, pid_t id, int os_error)
 }
 
 /*
- * Who was interrupted once before (by a debugger, by another try of ours) continues by
- * restart_syscall: which call it was is in the instruction before, "mov $NUMBER, %eax; syscall",
- * where the C library has it so.
+ * A thread that was interrupted before (by a debugger, by an earlier try) continues with
+ * restart_syscall: the call's number is in the preceding instruction, "mov $NUMBER, %eax; syscall",
+ * if the C library has it this way.
  */
 static uint64_t interrupted_call(pid_t id, const struct user_regs_struct *registers)
 {
@@ -136,7 +137,7 @@ static uint64_t interrupted_call(pid_t id, const struct user_regs_struct *regist
 	return number;
 }
 
-/* All that is to be put back. */
+/* All state that must be restored. */
 static bool look(struct gm_inject_thread *thread)
 {
 	struct iovec extended = {thread->extended, sizeof(thread->extended)};
@@ -163,8 +164,8 @@ struct gm_error *gm_inject_thread_stop(
 	}
 	enum stop stop = stop_at_rest(id, gm_inject_now() + STOP_SECONDS_MILLI / 1000.0);
 	if (stop == LATE) {
-		/* It cannot be released before it stops, so wait on: a driver's call may take its
-		 * time. */
+		/* It cannot be released before it stops, so wait on: a driver's call may take long.
+		 * */
 		int status;
 		stop = wait_until(id, until, &status);
 		if (stop == STOPPED)
@@ -192,8 +193,8 @@ struct gm_error *gm_inject_thread_stop(
 	return NULL;
 }
 
-/* The general registers last: from then on the thread continues where it was, though we be killed.
- */
+/* The general registers last: from then on the thread continues where it was, even if we are
+ * killed. */
 static bool put_back_as(
         const struct gm_inject_thread *thread, const struct user_regs_struct *registers)
 {
@@ -226,14 +227,14 @@ long gm_inject_thread_waits_in(const struct gm_inject_thread *thread)
 {
 	int64_t result = (int64_t)thread->registers.rax;
 	bool waits = (int64_t)thread->registers.orig_rax >= 0 && result <= -512 && result >= -516;
-	/* the call as the program made it: a wait that was interrupted before continues as
-	 * restart_syscall */
+	/* the program's own call: a wait that was interrupted before continues as restart_syscall
+	 * */
 	return waits ? (long)thread->call : -1;
 }
 
 /*
- * A step ends with a SIGTRAP that the kernel forces upon the thread: where that is blocked or
- * ignored it takes the program's disposition away for it.
+ * A step ends with a SIGTRAP that the kernel forces on the thread: if the signal is blocked or
+ * ignored, the kernel resets the program's handler for it.
  */
 static bool may_be_stepped(const struct gm_inject_thread *thread)
 {
@@ -249,7 +250,7 @@ static bool may_be_stepped(const struct gm_inject_thread *thread)
 	return false;
 }
 
-/* Whether the stop is that of our step, and no signal of the program's. */
+/* Whether this is the stop of our step, and not a signal of the program. */
 static bool is_step(pid_t id, int status)
 {
 	siginfo_t about;
@@ -268,19 +269,19 @@ bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address,
 		errno = 0;
 		long bytes =
 		        ptrace(PTRACE_PEEKTEXT, thread->id, (void *)(uintptr_t)registers.rip, NULL);
-		/* Not over a system call: it may wait, and what a step then ends with is a signal
-		 * for the program. */
+		/* Not over a system call: it may wait, and the step's SIGTRAP would then be a
+		 * signal for the program. */
 		if (errno || (bytes & 0xffff) == 0x050f)
 			return false;
 		if (ptrace(PTRACE_SINGLESTEP, thread->id, NULL, NULL) != 0)
 			return false;
-		/* It cannot be released before its step ends: the SIGTRAP would be the program's.
-		 * That is as soon as the machine has time for it. */
+		/* It cannot be released before its step ends: the SIGTRAP would be delivered to the
+		 * program. That takes as long as the machine is busy. */
 		if (wait_until(thread->id, gm_inject_now() + STEP_SECONDS, &status) != STOPPED)
 			return false;
 		if (!is_event_stop(status) && !is_step(thread->id, status)) {
-			/* One on its way: its handler may block ours, so it gets it when it goes
-			 * on. */
+			/* A pending signal: its handler may block ours, so the thread gets it when
+			 * it continues. */
 			thread->signal = WSTOPSIG(status);
 			return false;
 		}
@@ -291,7 +292,7 @@ bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address,
 	return false;
 }
 
-/* The registers from which something else is run: no system call begins again. */
+/* The registers for running other code: no system call is restarted. */
 static struct user_regs_struct elsewhere(const struct gm_inject_thread *thread)
 {
 	struct user_regs_struct registers = thread->registers;
@@ -308,14 +309,14 @@ static void block_signals(const struct gm_inject_thread *thread)
 }
 
 /*
- * From the stop before or behind a system call. (Before rt_sigreturn, which is not run: it makes
- * the kernel forget how long a sleep still was.) The kernel begins an interrupted system call again
- * only where it was interrupted as at first, so to there.
+ * From the stop before or after a system call. (Before rt_sigreturn, which is not executed: it
+ * makes the kernel forget the remaining time of a sleep.) The kernel restarts an interrupted system
+ * call only if it was interrupted in the original way, so the thread is brought to that state.
  */
 static enum stop come_to_rest(struct gm_inject_thread *thread)
 {
 	struct user_regs_struct registers = thread->registers;
-	/* should we be killed just here */
+	/* in case we are killed at this moment */
 	gm_inject_restart(thread, &registers);
 	registers.orig_rax = UINT64_MAX; /* no system call now */
 	if (!put_back_as(thread, &registers))
@@ -330,8 +331,8 @@ static enum stop come_to_rest(struct gm_inject_thread *thread)
 }
 
 /*
- * Between the stops before and after it, which are no signals: a single step would end with one,
- * and all are blocked. False where it was not come to, or has not come back.
+ * Between the stops before and after it, which are not signals: a single step would end with one,
+ * and all are blocked. False if it did not get there, or has not returned.
  */
 static enum stop run_syscall(struct gm_inject_thread *thread, uint64_t instruction, long number,
         struct user_regs_struct *registers, bool *ret_done)
@@ -361,8 +362,8 @@ static enum stop run_syscall(struct gm_inject_thread *thread, uint64_t instructi
 	return STOPPED;
 }
 
-/* It did not come to where it was sent: its control group was frozen meanwhile, say. As it was, it
- * is released. */
+/* It did not get there, for example because its control group was frozen meanwhile. It is released
+ * in its previous state. */
 static void take_back(const struct gm_inject_thread *thread)
 {
 	int status;
@@ -411,7 +412,7 @@ struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t 
 	registers.rsp = top;
 	registers.rbx = argument;
 	*ret_returned = false;
-	/* A handler of the program's would end by rt_sigreturn too. */
+	/* A handler of the program would end with rt_sigreturn too. */
 	block_signals(thread);
 	if (ptrace(PTRACE_SETREGS, thread->id, NULL, &registers) != 0)
 		return error_ended(thread);
@@ -424,8 +425,8 @@ struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t 
 		if (stop == ENDED)
 			return error_ended(thread);
 		if (stop == LATE) {
-			/* Within pthread_create(): it must not be torn out of that, and comes back
-			 * alone. */
+			/* Within pthread_create(): it must not be interrupted there, and returns by
+			 * itself. */
 			if (stop_at_rest(thread->id, gm_inject_now() + 1) == STOPPED)
 				gm_inject_thread_release(thread);
 			return NULL;
@@ -444,7 +445,7 @@ struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t 
 		}
 		signal = WSTOPSIG(status);
 		if (signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE) {
-			/* Our code or what it calls: nothing of the program's own. */
+			/* Our code or a function that it calls: none of the program's own code. */
 			put_back(thread);
 			gm_inject_thread_release(thread);
 			return gm_error_create(GM_INTERNAL,

@@ -1,7 +1,7 @@
 /*
- * The coding of events. Each is coded against the one before it in its chunk: what is the same, or
- * can be computed (the allocator's counters after an allocation), costs one bit. About 20 bytes an
- * event.
+ * Encodes and decodes events. Each is encoded relative to the previous one in its chunk: a field
+ * that is the same, or can be computed (the allocator's counters after an allocation), costs one
+ * bit. About 20 bytes for each event.
  */
 #include <string.h>
 
@@ -25,7 +25,7 @@ enum {
 	HAS_EVIDENCE = 1 << 13,
 	HAS_TENSOR = 1 << 14,
 	KNOWN_BITS = (1 << 15) - 1,
-	/* what few events have, in front of what many have */
+	/* rare fields, before the fields that many events have */
 	RARE = HAS_DEVICE | HAS_THREAD | HAS_STREAM | HAS_FLAGS | HAS_ALLOCATED | HAS_RESERVED,
 	REFERS = HAS_PYTHON_STACK | HAS_NATIVE_STACK | HAS_EVIDENCE | HAS_TENSOR,
 	OWNER_SHIFT = 8, /* in the flags */
@@ -42,7 +42,7 @@ static inline void predict(const struct gm_event *state, unsigned action, uint64
 {
 	uint64_t allocated = state->allocated, reserved = state->reserved;
 	if (allocated != UINT64_MAX) {
-		/* without a jump: which of the two comes next is hard to foretell */
+		/* without a branch: which of the two comes next is hard to predict */
 		allocated += action == GM_ALLOC ? size : 0;
 		allocated -= action == GM_FREE_REQUESTED ? size : 0;
 	}
@@ -142,9 +142,9 @@ static inline uint64_t varint_at(const uint8_t *at, unsigned length)
 #endif
 
 /*
- * The three numbers that each event has. Where one ends is known only when the one before it is
- * read, so that a processor waits for each in turn. Here the ends of all three are told by one look
- * at sixteen bytes.
+ * The three numbers that each event has. The end of each is known only when the previous one has
+ * been read, so a processor would wait for each in turn. Here all three ends are found from sixteen
+ * bytes at once.
  */
 static inline void get_three(struct gm_cursor *cursor, uint64_t ret_numbers[static 3])
 {
@@ -205,7 +205,8 @@ static bool refers_beyond(const struct gm_event *state, const struct gm_event *m
 	       state->tensor > most->tensor;
 }
 
-/* The next event into `state`; sets cursor->bad where the bytes are no event. Its bits. */
+/* Reads the next event into `state`; sets cursor->bad if the bytes are not an event. Returns its
+ * bits. */
 static inline unsigned decode(struct gm_event *state, struct gm_cursor *cursor)
 {
 	if (cursor->end - cursor->at < 2) {

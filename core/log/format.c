@@ -6,8 +6,7 @@
 
 const char *gm_device_type_name(uint8_t type)
 {
-	/* c10/core/DeviceType.h and DeviceTypeName() of torch 2.15; numbers are never given again
-	 */
+	/* c10/core/DeviceType.h and DeviceTypeName() of torch 2.15; numbers are never reused */
 	static const char *const names[] = {"cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep",
 	        "hip", "fpga", "maia", "xla", "vulkan", "metal", "xpu", "mps", "meta", "hpu", "ve",
 	        "lazy", "ipu", "mtia", "privateuseone"};
@@ -154,7 +153,7 @@ const char *gm_log_header_decode(const uint8_t *bytes, struct gm_log_header *ret
 	        .pid = get_u64(bytes + 24),
 	        .start_ns = get_u64(bytes + 32),
 	};
-	/* Before the checksum, whose place a newer version may have moved. */
+	/* Before the checksum, whose offset a newer version may have changed. */
 	if (ret_header->major > GM_LOG_MAJOR)
 		return "newer";
 	if (get_u32(bytes + 60) != gm_log_crc(bytes, 60))

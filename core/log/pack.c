@@ -51,7 +51,7 @@ const char *gm_unpack(
 {
 	unsigned long long whole = ZSTD_getFrameContentSize(bytes, size);
 	if (whole > GM_CHUNK_MAX ||
-	        whole > size * GM_PACK_MOST) /* what is not known is greater, too */
+	        whole > size * GM_PACK_MOST) /* an unknown value is greater, too */
 		return "it is not a packed payload, or too long";
 	if (!unpacked->context)
 		unpacked->context = ZSTD_createDCtx();

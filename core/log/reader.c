@@ -1,8 +1,8 @@
 /*
- * The log's reader. Opening walks the chunks once, checks each, and keeps what is interned; events
- * stay in the file and are decoded a chunk at a time when they are asked for, so that ten million
- * of them cost a few bytes each in memory. The file is read, not mapped: a log that is cut short
- * while it is open must not kill gdb.
+ * The log's reader. Opening reads the chunks once, checks each, and stores interned records. Events
+ * stay in the file and are decoded in chunks when they are needed, so that ten million of them cost
+ * a few bytes each in memory. The file is read, not mapped: a log that is truncated while it is
+ * open must not kill gdb.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "log/pack.h"
 #include "log/tables.h"
 
-/* Where a chunk of events lies. */
+/* The position of a chunk of events. */
 struct event_chunk {
 	uint64_t first;  /* number of its first event */
 	uint64_t offset; /* of its payload in the file */
@@ -29,15 +29,15 @@ struct event_chunk {
 
 enum {
 	CACHE_SLOTS = 8,
-	GIVEN_BATCH = 256, /* events got at once from where they lie: few enough to stay in the
-	                      nearest cache */
+	GIVEN_BATCH =
+	        256, /* events that are copied at once: few enough for the first-level cache */
 };
 
 /* Consecutive events, decoded. Several small chunks share a slot. */
 struct cache_slot {
 	uint64_t first, count;
-	uint64_t used;           /* when last, for choosing which slot to give up */
-	bool read_on;            /* it was loaded right after the one before its events */
+	uint64_t used;           /* time of the last use, to choose the slot to replace */
+	bool read_on;            /* it was loaded directly after the events before its own */
 	struct gm_event *events; /* GM_CHUNK_EVENTS_MAX of them, or NULL */
 };
 
@@ -45,9 +45,9 @@ struct cache {
 	struct cache_slot slots[CACHE_SLOTS];
 	struct cache_slot *latest; /* that was asked for, NULL: none */
 	uint64_t clock;
-	uint8_t *bytes; /* a chunk's payload in progress */
+	uint8_t *bytes; /* the payload of the current chunk */
 	size_t capacity;
-	struct gm_unpacked unpacked; /* the same, where it is packed */
+	struct gm_unpacked unpacked; /* the same, if it is packed */
 };
 
 struct gm_log {
@@ -55,15 +55,16 @@ struct gm_log {
 	char *source;
 	int fd;
 	struct gm_log_header header;
-	uint64_t offset; /* one past the last whole chunk */
-	uint64_t size;   /* of the file when last looked at */
+	uint64_t offset; /* the end of the last complete chunk */
+	uint64_t size;   /* of the file at the last look */
 	bool closed;
-	bool lazy; /* chunks of events are examined when they are read */
+	bool lazy; /* chunks of events are checked when they are read */
 	struct gm_tables tables;
 	GM_ARRAY(struct event_chunk) chunks;
 	uint64_t event_count;
-	struct gm_log_events given; /* where they lie elsewhere; get NULL: they are in the file */
-	struct cache *cache; /* apart, as reading an event does not change what the log says */
+	struct gm_log_events
+	        given;       /* if they are in another place; get NULL: they are in the file */
+	struct cache *cache; /* separate, because reading an event does not change the log */
 };
 
 static struct gm_error *damaged(const struct gm_log *log, uint64_t offset, const char *reason)
@@ -111,8 +112,8 @@ static uint32_t greatest_id(size_t count)
 	return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
 }
 
-/* The events of a chunk into `events` (NULL: they are only looked at). What is wrong with it, or
- * NULL. */
+/* Decodes the events of a chunk into `events` (NULL: only checks them). Returns what is wrong with
+ * it, or NULL. */
 static const char *decode_events(
         const struct gm_log *log, struct gm_cursor *cursor, uint32_t count, struct gm_event *events)
 {
@@ -125,13 +126,13 @@ static const char *decode_events(
 	return gm_events_decode(cursor, count, &most, events);
 }
 
-/* Indexes a chunk, and sees that it holds what it says unless that is left to when it is read. */
+/* Adds a chunk to the index, and checks its content unless that is left until it is read. */
 static const char *read_events(struct gm_log *log, const struct gm_chunk_header *header,
         struct gm_cursor *cursor, uint64_t offset, bool *ret_no_memory)
 {
 	if (header->count > GM_CHUNK_EVENTS_MAX)
 		return "a chunk has too many events";
-	/* an event takes two bytes at least: no count beyond what can be there */
+	/* an event takes at least two bytes, so the count is bounded by the size */
 	bool packed = header->flags & GM_CHUNK_PACKED;
 	uint64_t most = log->lazy && packed ? (uint64_t)header->length * GM_PACK_MOST
 	                                    : (uint64_t)(cursor->end - cursor->at);
@@ -203,7 +204,7 @@ static struct gm_error *read_chunk(struct gm_log *log, const struct gm_chunk_hea
 	return reason ? damaged_chunk(log, offset, header->type, reason) : NULL;
 }
 
-/* Reads chunks from log->offset to the last whole one. */
+/* Reads chunks from log->offset to the last complete one. */
 static struct gm_error *read_chunks(struct gm_log *log)
 {
 	struct stat status;
@@ -290,7 +291,7 @@ static struct gm_error *open_log(const char *path, const char *name,
 	log->given = *events;
 	log->event_count = events->count;
 	log->lazy = lazy;
-	/* O_NONBLOCK: opening a FIFO by mistake must not hang. */
+	/* O_NONBLOCK: opening a FIFO by mistake must not block. */
 	log->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct gm_error *error = NULL;
 	struct stat status;
@@ -370,7 +371,7 @@ void gm_log_close(struct gm_log *log)
 
 struct gm_error *gm_log_refresh(struct gm_log *log)
 {
-	/* The same file may hold another recording by now, which has another id. */
+	/* The same file may contain another recording by now, with another id. */
 	uint8_t bytes[GM_LOG_HEADER_SIZE];
 	struct gm_log_header header;
 	if (read_at(log->fd, bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes) ||
@@ -424,8 +425,8 @@ static size_t find_chunk(const struct gm_log *log, uint64_t number)
 	       1;
 }
 
-/* Decodes one chunk into `events` (NULL: only looks at it). What is wrong, or NULL: the file may
- * have changed under us. */
+/* Decodes one chunk into `events` (NULL: only checks it). Returns what is wrong, or NULL: the file
+ * may have changed meanwhile. */
 static const char *load_chunk(
         const struct gm_log *log, const struct event_chunk *chunk, struct gm_event *events)
 {
@@ -448,7 +449,7 @@ static const char *load_chunk(
 	return decode_events(log, &cursor, chunk->count, events);
 }
 
-/* Events that lie elsewhere, from one on: the first slot has them. */
+/* Events in another place, from some number on: they are in the first slot. */
 static struct cache_slot *load_given(const struct gm_log *log, uint64_t number)
 {
 	struct cache_slot *slot = &log->cache->slots[0];
@@ -467,7 +468,7 @@ static struct cache_slot *load(const struct gm_log *log, uint64_t number)
 		return load_given(log, number);
 	struct cache *cache = log->cache;
 	struct cache_slot *slot = cache->latest;
-	/* Who reads on from one chunk to the next will not come back: one slot stays in the
+	/* A reader that goes from one chunk to the next will not return: one slot stays in the
 	 * processor's cache. */
 	if (!slot || slot->first + slot->count != number || !slot->read_on) {
 		bool reads_on = slot && slot->first + slot->count == number;

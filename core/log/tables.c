@@ -28,10 +28,10 @@ void gm_tables_deinit(struct gm_tables *tables)
 	gm_array_deinit(&tables->tensors);
 }
 
-/* A reader of one record: appends it. False: no memory. What is malformed sets cursor->bad. */
+/* A reader of one record: appends it. False: out of memory. Malformed data sets cursor->bad. */
 typedef bool (*read_record)(struct gm_tables *tables, struct gm_cursor *cursor);
 
-/* An id of something that has been read already, or 0. */
+/* The id of a record that has been read already, or 0. */
 static uint32_t get_id(struct gm_cursor *cursor, size_t count)
 {
 	uint32_t id = gm_get_u32(cursor);
@@ -179,7 +179,7 @@ static bool read_iteration(struct gm_tables *tables, struct gm_cursor *cursor)
 static bool read_mark(struct gm_tables *tables, struct gm_cursor *cursor)
 {
 	struct gm_log_mark mark = {.event = gm_get_varint(cursor)};
-	gm_get_varint(cursor); /* its number: makes equal ones differ */
+	gm_get_varint(cursor); /* its number: makes equal records distinct */
 	mark.thread = gm_get_varint(cursor);
 	mark.kind = gm_get_u32(cursor);
 	mark.name = get_id(cursor, tables->strings.count);
@@ -189,7 +189,7 @@ static bool read_mark(struct gm_tables *tables, struct gm_cursor *cursor)
 static bool read_amp(struct gm_tables *tables, struct gm_cursor *cursor)
 {
 	struct gm_log_amp amp = {.event = gm_get_varint(cursor)};
-	gm_get_varint(cursor); /* its number: makes equal ones differ */
+	gm_get_varint(cursor); /* its number: makes equal records distinct */
 	amp.mark = gm_get_varint(cursor);
 	amp.thread = gm_get_varint(cursor);
 	amp.kind = gm_get_u32(cursor);
@@ -207,7 +207,7 @@ static bool read_amp(struct gm_tables *tables, struct gm_cursor *cursor)
 
 static bool read_collective(struct gm_tables *tables, struct gm_cursor *cursor)
 {
-	gm_get_varint(cursor); /* its number: makes equal ones differ */
+	gm_get_varint(cursor); /* its number: makes equal records distinct */
 	struct gm_log_collective collective = {.time_ns = gm_get_varint(cursor)};
 	collective.thread = gm_get_varint(cursor);
 	collective.kind = gm_get_u32(cursor);
@@ -228,7 +228,7 @@ static bool read_collective(struct gm_tables *tables, struct gm_cursor *cursor)
 	collective.send_bytes = gm_get_varint(cursor);
 	collective.receive_bytes = gm_get_varint(cursor);
 	if (cursor->bad || !gm_collective_kind_name(collective.kind))
-		return true; /* of a later minor version: a kind that is not known is left out */
+		return true; /* a later minor version: an unknown kind is omitted */
 	return gm_array_push(&tables->collectives, collective);
 }
 
@@ -263,7 +263,8 @@ static bool read_tensor(struct gm_tables *tables, struct gm_cursor *cursor)
 	        .dimensions = (uint8_t)dimensions,
 	        .strided = strided};
 	uint32_t count = cursor->bad ? 0 : dimensions << strided;
-	if (!gm_array_reserve(&tables->extents, count + 1)) /* a scalar's too have a place */
+	if (!gm_array_reserve(
+	            &tables->extents, count + 1)) /* those of a scalar have an entry too */
 		return false;
 	for (uint32_t i = 0; i < count; i++)
 		tables->extents.items[tables->extents.count++] = gm_unzigzag(gm_get_varint(cursor));
@@ -278,7 +279,7 @@ static bool read_gap(struct gm_tables *tables, struct gm_cursor *cursor)
 static bool read_counter(struct gm_tables *tables, struct gm_cursor *cursor)
 {
 	uint32_t name = get_id(cursor, tables->strings.count);
-	gm_get_varint(cursor); /* its place in the file */
+	gm_get_varint(cursor); /* its position in the file */
 	uint64_t value = gm_get_varint(cursor);
 	for (size_t i = 0; i < tables->counters.count; i++) {
 		if (tables->counters.items[i].name == name) {
@@ -312,7 +313,7 @@ const char *gm_tables_read(struct gm_tables *tables, const struct gm_chunk_heade
 	};
 	read_record read = header->type < GM_CHUNK_TYPE_COUNT ? readers[header->type] : NULL;
 	if (!read)
-		return NULL; /* of a later minor version: what it adds can be left out */
+		return NULL; /* a later minor version: its additions can be omitted */
 	for (uint32_t i = 0; i < header->count; i++) {
 		if (!read(tables, cursor)) {
 			*ret_no_memory = true;

@@ -1,7 +1,7 @@
 /*
- * The log's writer. Records gather in memory and go to the file as whole chunks in one write: first
- * what is interned, then the events that refer to it, so that any prefix of the file of whole
- * chunks is consistent.
+ * The log's writer. Records are collected in memory and written to the file as complete chunks in
+ * one write: first interned records, then the events that refer to them, so that any prefix of
+ * complete chunks is consistent.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,13 +19,15 @@
 
 enum {
 	FLUSH_BYTES = 1 << 20, /* of pending interned records */
-	PACK_LEAST = 256,      /* bytes of a payload that is worth it */
-	FLUSH_SECONDS = 1,     /* a crash loses no more than this, as long as events come */
+	PACK_LEAST = 256,      /* bytes of a payload that is worth packing */
+	FLUSH_SECONDS = 1,     /* a crash loses no more than this, as long as there are events */
 	RECORD_MAX =
-	        10 * (8 + 4 * GM_LOG_LOOPS_MAX), /* bytes of the longest record that is no stack */
+	        10 *
+	        (8 + 4 * GM_LOG_LOOPS_MAX), /* bytes of the longest record other than a stack */
 };
 
-/* What is interned, in the order in which it must be written: later ones refer to earlier ones. */
+/* Interned records, in the order in which they must be written: later ones refer to earlier ones.
+ * */
 enum table {
 	STRINGS,
 	CODES,
@@ -68,7 +70,7 @@ static const uint16_t table_chunks[TABLE_COUNT] = {
 struct gm_log_writer {
 	int fd;
 	char *path;
-	uint64_t file_size; /* of whole chunks */
+	uint64_t file_size; /* complete chunks */
 	struct gm_intern tables[TABLE_COUNT];
 	GM_ARRAY(uint8_t) events;
 	struct gm_event state;
@@ -78,7 +80,7 @@ struct gm_log_writer {
 	GM_ARRAY(uint8_t) scratch; /* a record in progress */
 	GM_ARRAY(uint8_t) out;     /* chunks in progress */
 	struct gm_packer *packer;  /* NULL: chunks are not packed */
-	struct gm_error *error;    /* the first; what came after it is not in the file */
+	struct gm_error *error;    /* the first one; nothing after it is in the file */
 };
 
 static void fail(struct gm_log_writer *writer, struct gm_error *error)
@@ -89,7 +91,7 @@ static void fail(struct gm_log_writer *writer, struct gm_error *error)
 		writer->error = error;
 }
 
-/* The remembered error again; the writer keeps its own. */
+/* Returns the remembered error again; the writer keeps its own copy. */
 static struct gm_error *remembered(const struct gm_log_writer *writer)
 {
 	if (!writer->error || writer->error == &gm_error_no_memory)
@@ -121,7 +123,7 @@ static void write_out(struct gm_log_writer *writer)
 		fail(writer, gm_error_os(GM_TARGET, errno,
 		                     "%s: cannot write the log: free space or choose another file",
 		                     writer->path));
-		/* Best effort: a reader copes with a cut chunk too. */
+		/* As far as possible: a reader can handle a truncated chunk too. */
 		if (ftruncate(writer->fd, (off_t)writer->file_size) != 0)
 			errno = 0;
 	}
@@ -153,7 +155,7 @@ static void put_chunk(struct gm_log_writer *writer, uint16_t type, const uint8_t
 	writer->out.count += size;
 }
 
-/* What was interned since the last flush, in chunks of at most GM_CHUNK_MAX bytes. */
+/* The records interned since the last flush, in chunks of at most GM_CHUNK_MAX bytes. */
 static void put_table(struct gm_log_writer *writer, enum table table)
 {
 	struct gm_intern *intern = &writer->tables[table];
@@ -307,7 +309,7 @@ static uint32_t intern(struct gm_log_writer *writer, enum table table, const uin
 	return id;
 }
 
-/* Room for a record of at most `size` bytes; NULL: no memory. */
+/* Space for a record of at most `size` bytes; NULL: out of memory. */
 static uint8_t *record(struct gm_log_writer *writer, size_t size)
 {
 	writer->scratch.count = 0;
@@ -467,8 +469,8 @@ void gm_log_writer_counter(struct gm_log_writer *writer, const char *name, uint6
 	if (!string || !at)
 		return;
 	at = gm_put_varint(at, string);
-	/* A counter may come back to a value it had: its place in the file makes each record its
-	 * own. */
+	/* A counter may return to an earlier value: its position in the file makes each record
+	 * distinct. */
 	at = gm_put_varint(at, writer->tables[COUNTERS].count);
 	at = gm_put_varint(at, value);
 	intern(writer, COUNTERS, at);
@@ -492,7 +494,7 @@ void gm_log_writer_mark(struct gm_log_writer *writer, const struct gm_log_mark *
 	if (!at)
 		return;
 	at = gm_put_varint(at, mark->event);
-	at = gm_put_varint(at, writer->tables[MARKS].count); /* each is its own */
+	at = gm_put_varint(at, writer->tables[MARKS].count); /* each is distinct */
 	at = gm_put_varint(at, mark->thread);
 	at = gm_put_varint(at, mark->kind);
 	at = gm_put_varint(at, mark->name);
@@ -505,7 +507,7 @@ void gm_log_writer_amp(struct gm_log_writer *writer, const struct gm_log_amp *am
 	if (!at || amp->count > GM_LOG_AMP_VALUES)
 		return;
 	at = gm_put_varint(at, amp->event);
-	at = gm_put_varint(at, writer->tables[AMPS].count); /* each is its own */
+	at = gm_put_varint(at, writer->tables[AMPS].count); /* each is distinct */
 	at = gm_put_varint(at, writer->tables[MARKS].count);
 	at = gm_put_varint(at, amp->thread);
 	at = gm_put_varint(at, amp->kind);
@@ -526,7 +528,7 @@ void gm_log_writer_collective(
 	uint8_t *at = record(writer, RECORD_MAX);
 	if (!at)
 		return;
-	at = gm_put_varint(at, writer->tables[COLLECTIVES].count); /* each is its own */
+	at = gm_put_varint(at, writer->tables[COLLECTIVES].count); /* each is distinct */
 	at = gm_put_varint(at, collective->time_ns);
 	at = gm_put_varint(at, collective->thread);
 	at = gm_put_varint(at, collective->kind);
@@ -564,7 +566,7 @@ void gm_log_writer_name(struct gm_log_writer *writer, const struct gm_log_name *
 
 uint64_t gm_log_writer_event(struct gm_log_writer *writer, const struct gm_event *event)
 {
-	/* The buffer has room for a whole chunk of the longest events: made so at creation. */
+	/* The buffer has space for a complete chunk of the longest events since its creation. */
 	uint8_t *at = writer->events.items + writer->events.count;
 	uint8_t *end = gm_event_encode(&writer->state, event, at);
 	writer->events.count += (size_t)(end - at);

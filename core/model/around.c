@@ -1,5 +1,5 @@
 /* Loops around those that have the steps: epochs, rounds, trials. Their iterations are read when
- * they are asked for. */
+ * they are needed. */
 #include <stdlib.h>
 
 #include "base/cleanup.h"

@@ -1,6 +1,6 @@
-/* Makes the runs, from which event on which step and phase hold: the second reading of a log, by
- * the loops that the first one found (step_plan.c), by grad modes and by what runs around one
- * another say. */
+/* Creates the runs, which say from which event on which step and phase apply. This is the second
+ * reading of a log: by the loops that the first reading found (step_plan.c), by grad modes and by
+ * neighbouring runs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ struct gm_steps *gm_model_steps_create(const struct gm_model *model)
 	return gm_log_steps_create(model->log);
 }
 
-/* Feeds what is before an event: what iterators told, and marks of work. */
+/* Passes on what comes before an event: positions of iterators, and marks of work. */
 static inline void feed_between(const struct gm_model *model, struct gm_steps *steps,
         uint32_t number, struct gm_readers_place *place)
 {
@@ -38,7 +38,7 @@ static inline void feed_between(const struct gm_model *model, struct gm_steps *s
 	}
 }
 
-/* The event that the next of what is between events is in front of. */
+/* The event before which the next mark comes. */
 static uint32_t next_between(const struct gm_model *model, const struct gm_readers_place *place)
 {
 	uint64_t next = UINT32_MAX;
@@ -65,14 +65,14 @@ void gm_model_steps_learn(const struct gm_model *model, struct gm_steps *steps,
 		feed_between(model, steps, number, place);
 		const struct gm_step_event fed = gm_step_event_of(&events[i]);
 		gm_steps_learn(steps, &fed);
-		/* what may be a repetition: as far as nothing is between */
+		/* events that may be repetitions: up to the next mark */
 		uint32_t next = next_between(model, place);
 		size_t left = next - number - 1 < count - i - 1 ? next - number - 1 : count - i - 1;
 		i += gm_steps_learn_repeated(steps, events + i + 1, left);
 	}
 }
 
-/* The second reading from the beginning on, by what is known now. */
+/* Begins the second reading, with the present knowledge. */
 static bool begin_assigning(struct gm_model *model)
 {
 	struct readings *readings = &model->readings;
@@ -96,7 +96,7 @@ static bool begin_assigning(struct gm_model *model)
 	return true;
 }
 
-/* By the grad mode, where that was recorded; false: no memory. */
+/* By the grad mode, if it was recorded; false: out of memory. */
 static bool assign_by_mode(struct gm_model *model, const struct gm_site *site, struct run *run)
 {
 	struct readings *readings = &model->readings;
@@ -132,7 +132,7 @@ uint32_t gm_model_steps_follow(const struct gm_model *model, struct gm_steps *st
 	return gm_steps_feed(steps, &event);
 }
 
-/* The iteration and phase of the event that the second reading has come to; false: no memory. */
+/* The iteration and phase of the current event of the second reading; false: out of memory. */
 static bool assign(struct gm_model *model, uint32_t number, struct run *ret_run)
 {
 	struct readings *readings = &model->readings;
@@ -149,12 +149,12 @@ static bool assign(struct gm_model *model, uint32_t number, struct run *ret_run)
 		run.iteration = gm_marks_step(model->marks, number, 0);
 	if (!assign_by_mode(model, site, &run))
 		return false;
-	/* in a step that was marked, what has no phase of its own is no start-up */
+	/* in a step that was marked, an event without a phase of its own is not start-up */
 	if (readings->marked && run.iteration && run.phase == GM_PHASE_INIT)
 		run.phase = GM_PHASE_OTHER;
 	run.phase = (uint8_t)gm_marks_phase(
 	        model->marks, number, site->thread, (enum gm_phase)run.phase);
-	/* The main thread has no Python frame any more: the program is over. */
+	/* The main thread has no Python frame any more: the program has ended. */
 	readings->over =
 	        site->thread == readings->main_thread ? !site->python_stack : readings->over;
 	if (readings->over && readings->main_thread) {
@@ -165,8 +165,8 @@ static bool assign(struct gm_model *model, uint32_t number, struct run *ret_run)
 	return true;
 }
 
-/* The first event from one on that may be in another run than the one before it: it is of another
- * site, or something else may tell. */
+/* The first event, from one on, that may be in another run than the previous event: it has another
+ * site, or another source may say so. */
 static uint32_t end_of_same(const struct gm_model *model, uint32_t number, bool heeds)
 {
 	if (heeds || model->marks || !number ||
@@ -190,8 +190,8 @@ static void index_runs(struct gm_model *model)
 	}
 }
 
-/* Which step each iteration is of, and the runs' steps after that: of the runs from `settled` on,
- * and before of those whose iteration is another step's by now. */
+/* Assigns iterations to steps, and updates the steps of the runs: of those from `settled` on, and
+ * of earlier ones whose iteration is in another step now. */
 static bool number_steps(struct gm_model *model, size_t settled)
 {
 	const struct gm_steps *assigning = model->readings.assigning;

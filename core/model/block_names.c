@@ -60,7 +60,7 @@ size_t gm_block_names_of(const struct gm_block_names *names, const struct gm_log
 		gm_log_name(log, names->items.items[at].name, &name);
 		const struct gm_block_name one = {gm_log_string(log, name.name),
 		        (enum gm_named_kind)name.kind, name.offset, name.size};
-		/* of a block with very many, the further ones may be told twice */
+		/* for a block with very many names, some may be returned twice */
 		size_t same = 0, known = count < max ? count : max;
 		known = known < COMPARED ? known : COMPARED;
 		while (same < known && !is_same(&ret_names[same], &one))

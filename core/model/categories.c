@@ -51,7 +51,7 @@ static const uint8_t categories_of[GM_REASON_COUNT] = {
         [GM_REASON_SHORT_LIVED] = GM_CATEGORY_TEMPORARY,
 };
 
-/* What a stack says, once. */
+/* The meaning of a stack, computed once. */
 struct origin {
 	bool known;
 	uint32_t flags, apply_line;
@@ -66,15 +66,15 @@ struct working {
 	const struct gm_model *model;
 	struct gm_categories *categories;
 	struct origins python, native;
-	struct origin *sites;      /* by site, worked out when first asked for */
-	uint32_t param_line;       /* of Module._apply: where parameters are converted; buffers come
-	                              further down */
+	struct origin *sites; /* by site, computed when first needed */
+	uint32_t param_line;  /* of Module._apply, in which parameters are converted; buffers come
+	                         further down */
 	uint64_t *parameter_sizes; /* sorted; requested bytes */
-	uint64_t *gathered_sizes;  /* of what a collective moved data through, in order */
+	uint64_t *gathered_sizes;  /* memory through which collectives transferred data, in order */
 	size_t gathered_count;
 	size_t parameter_count;
 	bool casts;                       /* autocast has converted a parameter */
-	GM_ARRAY(uint32_t) module_allocs; /* events: what modules allocate in evaluation */
+	GM_ARRAY(uint32_t) module_allocs; /* events: allocations of modules in evaluation */
 };
 
 const char *gm_category_name(enum gm_category category)
@@ -107,7 +107,7 @@ static struct origin *origin_at(struct origins *origins, uint32_t stack)
 	return &origins->items[stack];
 }
 
-/* The flags of an allocation's stacks; false: no memory. */
+/* The flags of an allocation's stacks; false: out of memory. */
 static bool origin_of(
         struct working *working, const struct gm_site *site, struct origin *ret_origin)
 {
@@ -128,7 +128,7 @@ static bool origin_of(
 	return true;
 }
 
-/* The same for an event's site, which many share; NULL: no memory. */
+/* The same for an event's site, which many events share; NULL: out of memory. */
 static const struct origin *origin_of_event(struct working *working, uint32_t event)
 {
 	uint32_t site = working->model->event_sites[event];
@@ -138,7 +138,7 @@ static const struct origin *origin_of_event(struct working *working, uint32_t ev
 	return origin;
 }
 
-/* Where a block was released: the run of its free, or SIZE_MAX where the record has none. */
+/* Where a block was released: the run of its free, or SIZE_MAX if the recording has none. */
 static size_t run_of_free(const struct gm_model *model, const struct gm_block *block,
         struct gm_model_run born, size_t born_index)
 {
@@ -160,8 +160,8 @@ static bool is_workspace_size(uint64_t size)
 	       size == GM_TORCH_LT_WORKSPACE || size == GM_TORCH_LT_WORKSPACE_LARGE;
 }
 
-/* Is its size one, and could a library have asked for it? It gets its workspace from the allocator
- * while it is called, or as bytes in one dimension. */
+/* Can it be a workspace by its size, and could a library have requested it? A library gets its
+ * workspace from the allocator while it is called, or as bytes in one dimension. */
 static bool may_be_workspace(
         const struct working *working, const struct gm_block *block, const struct origin *origin)
 {
@@ -189,10 +189,10 @@ static bool is_parameter_size(const struct working *working, uint64_t requested)
 }
 
 /*
- * Since torch 2.15 a matrix product gets its workspace from the allocator each time and gives it
- * back at once. Where no native frames tell whose it is, the large sizes do: a gradient is read by
- * the node after it before it is freed. One that is added to a parameter's is not, which is why
- * sizes of parameters are left out.
+ * Since torch 2.15 a matrix product gets its workspace from the allocator each time and releases it
+ * at once. If no native frames show its purpose, the large sizes do: the next node reads a gradient
+ * before it is freed. A gradient that is added to a parameter's is not read, so sizes of parameters
+ * are excluded.
  */
 static bool is_workspace_of_one_call(const struct working *working, const struct gm_block *block,
         const struct gm_site *site, const struct origin *origin, enum gm_phase phase)
@@ -222,7 +222,7 @@ static enum gm_category_reason in_init(const struct working *working, const stru
 	return GM_REASON_NO_RULE;
 }
 
-/* Has it the size of a parameter in half of that one's precision? */
+/* Is its size that of a parameter in half of the parameter's precision? */
 static bool is_half_size(const struct working *working, uint64_t requested)
 {
 	return requested <= UINT64_MAX / 2 && is_parameter_size(working, requested * 2);
@@ -244,7 +244,8 @@ static enum gm_category_reason in_backward(const struct working *working,
         const struct gm_block *block, const struct origin *origin, struct gm_model_run born,
         const struct gm_model_run *died)
 {
-	/* checkpoints alternate between backward and recomputing: one backward pass for all that */
+	/* checkpoints alternate between backward and recomputation: all of it is one backward pass
+	 * */
 	bool kept = !died || died->step != born.step ||
 	            (died->phase != GM_PHASE_BACKWARD && died->phase != GM_PHASE_RECOMPUTE &&
 	                    died->first >= born.end);
@@ -261,7 +262,7 @@ static enum gm_category_reason in_backward(const struct working *working,
 	return GM_REASON_NO_RULE;
 }
 
-/* Was a block freed in the pass that made it: in the same phase, and no backward pass came
+/* Was a block freed in the pass that created it: in the same phase, without a backward pass in
  * between? */
 static bool in_one_pass(const struct gm_model *model, size_t born, size_t died)
 {
@@ -300,8 +301,8 @@ static bool modules_ran(const struct working *working, uint32_t from, uint32_t t
 	return low < working->module_allocs.count && working->module_allocs.items[low] < to;
 }
 
-/* No backward pass comes: what modules leave behind is their output, and what they read is
- * input. */
+/* No backward pass follows: what modules leave behind is their output, and what they read is input.
+ * */
 static enum gm_category_reason in_evaluation(const struct working *working,
         const struct gm_block *block, const struct origin *origin, const struct gm_model_run *died,
         bool same_run)
@@ -360,7 +361,7 @@ static enum gm_category_reason judge(const struct working *working, const struct
 	}
 }
 
-/* The run of an event, from that of the one before: events come in order. */
+/* The run of an event, from that of the previous one: events come in order. */
 static size_t run_of(const struct gm_model *model, size_t run, uint32_t event)
 {
 	struct gm_model_run now = gm_run_at_index(model, run);
@@ -378,8 +379,8 @@ static bool is_without_gradients(enum gm_phase phase)
 	       phase == GM_PHASE_DECODE;
 }
 
-/* What judging one block needs of the others: the sizes of parameters, where in Module._apply they
- * are converted (before the buffers), and when modules ran without gradients. */
+/* Properties of other blocks that judging one block needs: the sizes of parameters, where in
+ * Module._apply they are converted (before the buffers), and when modules ran without gradients. */
 static bool look_at_all(struct working *working)
 {
 	const struct gm_model *model = working->model;

@@ -26,11 +26,11 @@ bool gm_condition_node(const struct gm_condition *condition, size_t i, enum gm_n
 	return true;
 }
 
-/* ---- what cannot be -------------------------------------------------------------------------- */
+/* --- contradictions --------------------------------------------------------------------------- */
 
-/* What comparisons that all must hold leave of each fact. */
+/* The values of each fact that remain possible if all comparisons must be true. */
 struct left {
-	uint64_t step; /* the lowest that may come, beside 0: events outside of the loop */
+	uint64_t step; /* the lowest that is possible, besides 0: events outside of the loop */
 	uint64_t least[GM_FACT_COUNT], most[GM_FACT_COUNT]; /* of numbers */
 	const char *text[GM_FACT_COUNT];                    /* of texts, NULL: any */
 };
@@ -65,7 +65,7 @@ static bool leaves_text(struct left *left, const struct gm_clause *clause)
 	return strcmp(*text, clause->text) == 0;
 }
 
-/* False: nothing is left. What stands under `not` is not looked into. */
+/* False: no value is possible. Clauses under `not` are not examined. */
 static bool leaves(const struct gm_condition *condition, size_t index, struct left *left)
 {
 	const struct gm_condition_node *node = &condition->nodes.items[index];
@@ -105,7 +105,7 @@ bool gm_condition_mentions(const struct gm_condition *condition, enum gm_fact fa
 	return false;
 }
 
-/* ---- judging --------------------------------------------------------------------------------- */
+/* --- evaluation ------------------------------------------------------------------------------- */
 
 static enum gm_truth holds(
         const struct gm_condition *condition, size_t index, gm_judge *judge, const void *subject)
@@ -116,7 +116,7 @@ static enum gm_truth holds(
 	enum gm_truth left = holds(condition, node->left, judge, subject);
 	if (node->kind == GM_NODE_NOT)
 		return left == GM_UNKNOWN ? GM_UNKNOWN : left == GM_TRUE ? GM_FALSE : GM_TRUE;
-	/* the value that decides alone: false of `and`, true of `or` */
+	/* the value that decides alone: false for `and`, true for `or` */
 	enum gm_truth decides = node->kind == GM_NODE_AND ? GM_FALSE : GM_TRUE;
 	if (left == decides)
 		return left;
@@ -164,8 +164,7 @@ enum gm_truth gm_compare_texts(const char *text, const struct gm_clause *clause)
 
 static bool matches(const int64_t *sizes, size_t count, const int64_t *pattern, size_t length)
 {
-	/* `...` takes as few as will do: where what follows fails, one more, from the last `...`
-	 * on */
+	/* `...` matches as few as possible: if the rest fails, the last `...` takes one more */
 	size_t at = 0, in_pattern = 0, resume_at = 0, resume = SIZE_MAX;
 	while (at < count) {
 		if (in_pattern < length && pattern[in_pattern] == GM_ANY_SIZES) {
@@ -193,7 +192,7 @@ enum gm_truth gm_compare_shapes(const int64_t *sizes, size_t count, const struct
 	             (clause->compare == GM_IS));
 }
 
-/* `*` takes as little as will do: where what follows fails, one more, from the last `*` on */
+/* `*` matches as little as possible: if the rest fails, the last `*` takes one more */
 static bool matches_text(const char *text, const char *pattern)
 {
 	const char *resume = NULL, *resume_at = NULL;

@@ -79,7 +79,7 @@ struct parser {
 	enum gm_subject subject;
 	struct gm_condition *condition;
 	unsigned depth;
-	size_t column; /* of the error; 0: none */
+	size_t column; /* position of the error; 0: none */
 };
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -112,7 +112,7 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Takes the word where it stands next. */
+/* Accepts the word if it comes next. */
 static bool take_word(struct parser *parser, const char *word)
 {
 	skip_space(parser);
@@ -123,7 +123,7 @@ static bool take_word(struct parser *parser, const char *word)
 	return true;
 }
 
-/* A fact that there is, but that is not known of the subject. */
+/* A fact that exists, but is not known for the subject. */
 static struct gm_error *refuse_fact(struct parser *parser, enum gm_fact fact)
 {
 	const char *name = names[fact];
@@ -298,7 +298,7 @@ const char *gm_fact_word(enum gm_fact fact, unsigned i)
 	}
 }
 
-/* A word that cannot be the fact's would select nothing, in silence. */
+/* A word that the fact can never have would silently select nothing. */
 static struct gm_error *check_text(
         struct parser *parser, const char *at, const struct gm_clause *clause)
 {
@@ -414,7 +414,7 @@ static struct gm_error *parse_one(struct parser *parser, size_t *ret_index)
 	return add(parser, node, ret_index);
 }
 
-/* One or more of what `parse` reads, with `word` between them. */
+/* One or more of the items that `parse` reads, separated by `word`. */
 static struct gm_error *parse_joined(struct parser *parser, const char *word,
         enum gm_node_kind kind, struct gm_error *(*parse)(struct parser *, size_t *),
         size_t *ret_index)

@@ -1,4 +1,4 @@
-/* Conditions over what the stacks of an event tell. */
+/* Conditions over the stacks of an event. */
 #include "model/condition.h"
 
 #include <string.h>
@@ -45,8 +45,8 @@ static enum gm_truth judge_frames(
 
 /* ---- modules --------------------------------------------------------------------------------- */
 
-/* "a.<locals>.Net.forward" of a class Net: its length, *ret_class is where it begins; 0: the name
- * is not qualified, or that of a function within a function */
+/* For "a.<locals>.Net.forward" of a class Net: its length, *ret_class is where it begins. 0: the
+ * name is not qualified, or is that of a function within a function */
 static size_t class_of(const char *function, const char **ret_class)
 {
 	const char *end = strrchr(function, '.');
@@ -59,8 +59,8 @@ static size_t class_of(const char *function, const char **ret_class)
 	return *from == '<' ? 0 : (size_t)(end - from);
 }
 
-/* The class that defines the forward() by which a module is called (Module._call_impl): subclasses
- * that inherit it are told by its name. */
+/* The class that defines the forward() through which a module is called (Module._call_impl):
+ * subclasses that inherit it have its name. */
 static enum gm_truth judge_module(
         const struct gm_condition_stacks *stacks, const struct gm_clause *clause)
 {
@@ -94,8 +94,8 @@ static enum gm_truth judge_module(
 
 /* ---- native functions ------------------------------------------------------------------------ */
 
-/* The operator is the outermost one, as the program or autograd called it; the node the innermost
- * one. A stack that is in none is not the one that is asked for. */
+/* The operator is the outermost one, as the program or autograd called it; the node is the
+ * innermost one. A stack without one does not match. */
 static enum gm_truth judge_native(
         const struct gm_condition_stacks *stacks, const struct gm_clause *clause)
 {
@@ -141,9 +141,9 @@ static bool collective_fits(const char *name, const struct gm_clause *clause)
 	return name_fits(bare, &plain);
 }
 
-/* What a frame of Python tells of a collective; NULL: nothing. FSDP2 (fully_shard) makes the
- * collectives' buffers itself, in functions such as foreach_all_gather() and foreach_reduce(),
- * which scatters too. */
+/* The collective of a Python frame; NULL: none. FSDP2 (fully_shard) creates the buffers of
+ * collectives itself, in functions such as foreach_all_gather() and foreach_reduce(), which also
+ * scatters. */
 static const char *collective_of(const struct gm_condition_frame *frame)
 {
 	const char *name = gm_plain_name(frame->function);
@@ -159,7 +159,8 @@ static const char *collective_of(const struct gm_condition_frame *frame)
 	                                                                      : NULL;
 }
 
-/* A function of torch.distributed, in Python or in C++, that is on a stack; "none": none is. */
+/* A function of torch.distributed, in Python or in C++, that is on a stack; "none" if there is
+ * none. */
 static enum gm_truth judge_collective(
         const struct gm_condition_stacks *stacks, const struct gm_clause *clause)
 {

@@ -1,9 +1,9 @@
 /*
- * What is inferred from sizes. A gradient has the size of its parameter, and there are as many at
- * once as there are parameters of that size. So what was there before the first step and stays is a
- * parameter if gradients of its size come and no more blocks can be meant than there are gradients.
- * Where recording began late, a parameter's state is among these blocks too: with N gradients and a
- * multiple of N blocks, N are parameters and the others the optimizer's.
+ * Categories inferred from sizes. A gradient has the size of its parameter, and there are as many
+ * at once as there are parameters of that size. So a block that existed before the first step and
+ * stays is a parameter if gradients of its size appear and the number of such blocks is not larger
+ * than that of gradients. If recording began late, the optimizer's state is among these blocks too:
+ * with N gradients and a multiple of N blocks, N are parameters and the others are the optimizer's.
  */
 #include <stdlib.h>
 
@@ -14,22 +14,22 @@
 #include "model/runs.h"
 #include "model/reasons.h"
 
-enum { STATES_MAX = 4 }; /* of a parameter, in the optimizers that there are */
+enum { STATES_MAX = 4 }; /* for each parameter, in the existing optimizers */
 
 /* All of one size. */
 struct of_size {
 	uint64_t size;
-	uint32_t gradients, states; /* at once, at most */
-	uint32_t known;             /* parameters that are known otherwise, and outlive start-up */
-	uint32_t made;              /* before the first step, by nobody known */
-	uint32_t there;             /* before the record began, and to its end */
-	uint32_t given;             /* of these, parameters */
+	uint32_t gradients, states; /* maximum at one time */
+	uint32_t known; /* parameters that are known otherwise, and live longer than start-up */
+	uint32_t made;  /* before the first step, of unknown origin */
+	uint32_t there; /* from before the recording to its end */
+	uint32_t given; /* of these, parameters */
 };
 
 /*
- * One block more, or one fewer, from an event on, as a number by which changes sort: the size's
- * index, the event, and 1 for a block more. Of one event the fewer comes first. There are as many
- * as blocks, so they are sorted by their digits.
+ * One block more, or one fewer, from an event on, encoded as a number so that changes can be
+ * sorted: the index of the size, the event, and 1 for one more. At the same event, the fewer comes
+ * first. There are as many as blocks, so they are sorted by radix sort.
  */
 typedef uint64_t change_t;
 
@@ -63,7 +63,8 @@ static struct of_size *of_size(struct inferring *inferring, const struct gm_bloc
 	return at < inferring->sizes.count && items[at].size == size ? &items[at] : NULL;
 }
 
-/* How many blocks of one reason there are at once, by size; into `gradients` or `states`. */
+/* The number of blocks with one reason that are live at once, by size; into `gradients` or
+ * `states`. */
 static void count_at_once(struct inferring *inferring, enum gm_category_reason reason, bool states)
 {
 	struct of_size *sizes = inferring->sizes.items;
@@ -95,7 +96,7 @@ static void count_at_once(struct inferring *inferring, enum gm_category_reason r
 	}
 }
 
-/* The sizes of gradients and states: of others nothing is inferred. */
+/* The sizes of gradients and states: nothing is inferred for others. */
 static void gather_sizes(struct inferring *inferring)
 {
 	GM_ARRAY(uint64_t) all = {0};
@@ -122,7 +123,7 @@ static bool ends_in_init(const struct gm_model *model, const struct gm_block *bl
 	       gm_model_phase(model, end) == GM_PHASE_INIT;
 }
 
-/* Made before the first step by nobody known, and there in it. */
+/* Created before the first step with unknown origin, and live in it. */
 static bool is_made(const struct inferring *inferring, size_t index)
 {
 	const struct gm_block *block = &inferring->model->blocks.items[index];
@@ -177,7 +178,7 @@ static enum gm_category_reason of_there(struct of_size *of)
 	return of->given++ < most ? GM_REASON_INFERRED_PARAMETER : GM_REASON_INFERRED_STATE;
 }
 
-/* What was there before the record began and was freed in it. */
+/* Blocks from before the recording that were freed in it. */
 static enum gm_category_reason of_freed(
         const struct gm_model *model, const struct gm_block *block, const struct of_size *of)
 {

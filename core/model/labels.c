@@ -1,6 +1,6 @@
 /*
- * Labels of blocks: torch.cuda.memory._annotate_tensor() attaches a text to the memory of a tensor
- * that is there already. The text is the metadata of the event that did it.
+ * Labels of blocks: torch.cuda.memory._annotate_tensor() attaches a text to the memory of an
+ * existing tensor. The text is the metadata of the corresponding event.
  */
 #include "model/labels.h"
 

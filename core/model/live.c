@@ -13,7 +13,8 @@ static uint64_t draw_factor(void)
 {
 	uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
 	if (getrandom(&factor, sizeof(factor), GRND_NONBLOCK) < 0)
-		factor ^= (uintptr_t)&factor << 13; /* where the program was loaded */
+		factor ^= (uintptr_t)&factor
+		          << 13; /* the address at which the program was loaded */
 	return factor | 1;
 }
 
@@ -51,7 +52,7 @@ void gm_live_remove(struct gm_live *live, uint64_t address, uint32_t device)
 	if (!live->slots[at].block)
 		return;
 	live->count--;
-	/* Close the hole: move back what probing would no longer reach. */
+	/* Close the hole: move back entries that probing could not reach any more. */
 	size_t mask = live->slot_count - 1;
 	for (size_t next = (at + 1) & mask; live->slots[next].block; next = (next + 1) & mask) {
 		size_t wanted =

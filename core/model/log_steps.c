@@ -48,7 +48,7 @@ struct gm_steps *gm_log_steps_create(const struct gm_log *log)
 	return gm_steps_create(gm_log_step_frames, (void *)(uintptr_t)log);
 }
 
-/* The work that a mark tells of: PyTorch puts a range around each step() and zero_grad() of an
+/* The work that a mark shows: PyTorch puts a range around each step() and zero_grad() of an
  * optimizer. */
 static unsigned work_of(const struct gm_log *log, const struct gm_log_mark *mark)
 {

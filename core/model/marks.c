@@ -9,16 +9,16 @@
 
 enum { DEPTH_MAX = 256, THREADS_MAX = 1024 };
 
-/* A range within the ranges around it. Each is made once where it begins, so that the ranges of any
- * moment are one number. */
+/* A range within other ranges. Each is created once where it begins, so that one number describes
+ * the ranges of any moment. */
 struct range {
 	uint32_t parent; /* index + 1; 0: none */
 	uint32_t name;
-	uint8_t phase; /* that it or one around it names; OTHER: none does */
-	bool said;     /* by the program; else by PyTorch's own code around it */
+	uint8_t phase; /* named by it or by one around it; OTHER: by none */
+	bool said;     /* by the program; otherwise by PyTorch's own code around it */
 };
 
-/* From `event` on the innermost open range is this one. */
+/* From `event` on, this is the innermost open range. */
 struct change {
 	uint64_t event;
 	uint32_t range; /* index + 1 */
@@ -27,9 +27,8 @@ struct change {
 struct thread_ranges {
 	uint64_t thread;
 	GM_ARRAY(struct change) changes;
-	size_t near; /* the change that was asked for last: events are mostly gone through in order
-	              */
-	GM_ARRAY(struct change) metadata; /* string ids in the place of ranges */
+	size_t near; /* the last change that was looked up: events are mostly read in order */
+	GM_ARRAY(struct change) metadata; /* string ids instead of ranges */
 	GM_ARRAY(struct change) forward;  /* the same */
 };
 
@@ -38,10 +37,10 @@ struct gm_marks {
 	GM_ARRAY(struct range) ranges;
 	GM_ARRAY(struct thread_ranges) threads;
 	GM_ARRAY(uint64_t) steps; /* the events at which they begin */
-	size_t read;              /* marks of the log's that are in here */
+	size_t read;              /* number of the log's marks that were added */
 };
 
-static const char optimizer_step[] = "Optimizer.step#"; /* the name goes on with the class */
+static const char optimizer_step[] = "Optimizer.step#"; /* the name continues with the class */
 
 bool gm_marks_begins_optimizer_step(const struct gm_log *log, const struct gm_log_mark *mark)
 {
@@ -49,7 +48,7 @@ bool gm_marks_begins_optimizer_step(const struct gm_log *log, const struct gm_lo
 	                                             sizeof(optimizer_step) - 1) == 0;
 }
 
-/* Names of ranges in common use: users' own, and those of PyTorch's profiler
+/* Commonly used names of ranges: users' own, and those of PyTorch's profiler
  * (torch/optim/optimizer.py, torch/utils/data/dataloader.py). */
 static enum gm_phase phase_named(const char *name, bool *ret_said)
 {
@@ -111,7 +110,7 @@ static bool change(struct thread_ranges *thread, uint64_t event, uint32_t range)
 	return gm_array_push(&thread->changes, ((struct change){event, range}));
 }
 
-/* emit_nvtx() says again what record_function() has said. */
+/* emit_nvtx() repeats what record_function() has reported. */
 static bool is_echo(const struct gm_marks *marks, uint32_t around, uint32_t name)
 {
 	return around && marks->ranges.items[around - 1].name == name;
@@ -140,7 +139,8 @@ static bool add(struct gm_marks *marks, const struct gm_log_mark *mark)
 		if (!thread)
 			return marks->threads.count == THREADS_MAX;
 		now = range_now(thread);
-		/* an end without a begin is of a range that was open when recording began */
+		/* an end without a beginning belongs to a range that was open when recording began
+		 * */
 		if (mark->kind == GM_MARK_POP)
 			return !now ||
 			       change(thread, mark->event, marks->ranges.items[now - 1].parent);
@@ -151,7 +151,7 @@ static bool add(struct gm_marks *marks, const struct gm_log_mark *mark)
 			range.phase = marks->ranges.items[now - 1].phase;
 			range.said = marks->ranges.items[now - 1].said;
 		}
-		/* PyTorch's profiler calls its steps so */
+		/* the name of steps in PyTorch's profiler */
 		if (strncmp(name, "ProfilerStep#", 13) == 0 && !is_echo(marks, now, mark->name) &&
 		        !gm_array_push(&marks->steps, mark->event))
 			return false;
@@ -204,7 +204,7 @@ uint32_t gm_marks_step(const struct gm_marks *marks, uint64_t event, uint32_t fo
 	if (!gm_marks_has_steps(marks))
 		return found;
 	size_t low = 0,
-	       high = marks->steps.count; /* those before `low` begin at the event or before */
+	       high = marks->steps.count; /* those before `low` begin at the event or before it */
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		if (marks->steps.items[middle] <= event)
@@ -215,13 +215,13 @@ uint32_t gm_marks_step(const struct gm_marks *marks, uint64_t event, uint32_t fo
 	return (uint32_t)low;
 }
 
-/* How many of the changes are not after the event. */
+/* The number of changes that are not after the event. */
 static size_t count_until(const struct change *changes, size_t count, uint64_t event)
 {
 	return gm_partition_point(count, middle, changes[middle].event <= event);
 }
 
-/* The last of the changes that is not after the event; 0: there is none. */
+/* The last change that is not after the event; 0 if there is none. */
 static uint32_t last_of(const struct change *changes, size_t count, uint64_t event)
 {
 	size_t until = count_until(changes, count, event);
@@ -243,7 +243,7 @@ static uint32_t range_at(struct thread_ranges *thread, uint64_t event)
 	return changes[near].range;
 }
 
-/* Backward runs on threads of its own, while the one that called it stands in its ranges. */
+/* Backward runs on other threads, while its caller is in its ranges. */
 static uint32_t range_of(const struct gm_marks *marks, uint64_t event, uint64_t thread)
 {
 	uint32_t other = 0, others = 0;
@@ -264,7 +264,7 @@ enum gm_phase gm_marks_phase(
 {
 	uint32_t range = marks ? range_of(marks, event, thread) : 0;
 	uint8_t phase = range ? marks->ranges.items[range - 1].phase : GM_PHASE_OTHER;
-	/* in a closure of optimizer.step() forward and backward are what the stack tells */
+	/* in a closure of optimizer.step(), the stack shows forward and backward */
 	bool unsaid = range && !marks->ranges.items[range - 1].said && found != GM_PHASE_OTHER;
 	return phase == GM_PHASE_OTHER || unsaid ? found : (enum gm_phase)phase;
 }

@@ -86,7 +86,7 @@ static void raise(uint64_t *peak, uint64_t now)
 		*peak = now;
 }
 
-/* The cases are distinguished here, so that each is compiled by itself. */
+/* The cases are distinguished here, so that the compiler specializes each. */
 static void count_usage(struct gm_model_device *owner, const struct gm_event *event,
         const struct gm_block *block, uint32_t number)
 {
@@ -159,13 +159,13 @@ static struct gm_error *unreadable(const struct gm_log *log, uint64_t number)
 	return error ? error : &gm_error_no_memory;
 }
 
-/* Room for what is kept of each event. */
+/* Reserves capacity for the data of each event. */
 static bool reserve_events(struct gm_model *model, uint64_t count)
 {
 	size_t capacity = model->event_capacity;
 	if (count < capacity)
 		return true;
-	/* a log that is whole gets what it takes, one that grows room for more */
+	/* exact for a complete log, with spare capacity for a growing one */
 	capacity = model->follows ? (size_t)count + (size_t)count / 2 + 1024 : (size_t)count + 1;
 	uint32_t *blocks = realloc(model->event_blocks, capacity * sizeof(*blocks));
 	model->event_blocks = blocks ? blocks : model->event_blocks;
@@ -176,12 +176,12 @@ static bool reserve_events(struct gm_model *model, uint64_t count)
 	gm_array_advise(blocks, capacity * sizeof(*blocks));
 	gm_array_advise(sites, capacity * sizeof(*sites));
 	model->event_capacity = capacity;
-	/* most lives are three events; where they are two, the array grows */
+	/* most lives have three events; if they have two, the array grows */
 	return model->blocks.count || gm_array_reserve(&model->blocks, count / 3 + 1);
 }
 
-/* The block that a free is about was allocated long ago: it is asked for from memory some events
- * before it is needed, and its place in the table still earlier. */
+/* The block of a free was allocated long ago: it is prefetched some events before it is needed, and
+ * its place in the table still earlier. */
 static inline void look_ahead(
         const struct gm_model *model, const struct gm_event *events, size_t left)
 {
@@ -228,8 +228,8 @@ static bool read_event(struct gm_model *model, const struct gm_event *event, uin
 	return true;
 }
 
-/* Events one behind another; few enough at once to stay in the nearest cache for what is learned of
- * the steps. */
+/* Consecutive events; few enough at once to stay in the first-level cache while the steps are
+ * learned. */
 static bool read_batch(
         struct gm_model *model, const struct gm_event *events, size_t count, uint32_t number)
 {
@@ -248,7 +248,7 @@ static bool read_batch(
 	return true;
 }
 
-/* Takes in what the log has beyond what was read of it. */
+/* Reads the part of the log that was not read yet. */
 static struct gm_error *read_on(struct gm_model *model)
 {
 	struct readings *readings = &model->readings;
@@ -287,7 +287,7 @@ static struct gm_error *read_on(struct gm_model *model)
 	return gm_model_assign_steps(model);
 }
 
-/* What only reading on takes. */
+/* State that only reading further needs. */
 static void forget_readings(struct gm_model *model)
 {
 	gm_live_deinit(&model->live);
@@ -401,7 +401,7 @@ bool gm_model_all_names(const struct gm_model *model, size_t block, struct gm_al
 	ret_names->many = calloc(ret_names->count, sizeof(*ret_names->many));
 	if (!ret_names->many)
 		return false;
-	/* with room for more of them it finds more that are the same */
+	/* with capacity for more of them, more equal ones are found */
 	size_t all = gm_model_names(model, block, ret_names->many, ret_names->count);
 	ret_names->count = all < ret_names->count ? all : ret_names->count;
 	ret_names->items = ret_names->many;

@@ -10,26 +10,26 @@
 
 enum { FRAMES_MAX = 256 };
 
-/* What a stack says, worked out once. */
+/* The meaning of a stack, computed once. */
 struct facts {
 	bool known;
-	bool loads;    /* a dataset is being read */
-	bool inner;    /* PyTorch's own code has switched it off: a checkpoint, a function with its
-	                  own backward, a function of PyTorch under @torch.no_grad() */
-	uint64_t call; /* where the outermost module is called: a hash of the frames around; 0: none
-	                  is */
+	bool loads; /* a dataset is being read */
+	bool inner; /* PyTorch's own code has switched it off: a checkpoint, a function with its own
+	               backward, a function of PyTorch with @torch.no_grad() */
+	uint64_t call; /* the call of the outermost module: a hash of the frames around it; 0: none
+	                */
 };
 
 struct gm_modes {
 	gm_step_frames frames;
 	void *context;
 	GM_ARRAY(struct facts) facts; /* by stack id */
-	/* the outermost call of a module that the last event was in */
+	/* the outermost module call of the previous event */
 	uint64_t call;      /* 0: in none */
 	uint32_t call_from; /* its first event */
 	bool call_grad;     /* autograd has recorded in it */
 	bool call_inner;    /* so far only PyTorch's own code has switched it off in it */
-	/* events one behind another while autograd was off */
+	/* consecutive events while autograd was off */
 	bool off;
 	uint32_t off_from;
 	bool off_evaluates; /* a module was called in it */
@@ -56,8 +56,8 @@ void gm_modes_destroy(struct gm_modes *modes)
 	free(modes);
 }
 
-/* A function of PyTorch's that @torch.no_grad() wraps, such as FSDP2's foreach_all_gather(): frame
- * `i` is the wrapper's, the one before it the function's. */
+/* A function of PyTorch that @torch.no_grad() wraps, such as FSDP2's foreach_all_gather(): frame
+ * `i` is the wrapper's, the previous one the function's. */
 static bool is_wrapped_inside(const struct gm_step_frame *frames, size_t i)
 {
 	return i > 0 && gm_text_ends_with(frames[i].file, "torch/utils/_contextlib.py") &&
@@ -107,7 +107,7 @@ static uint32_t bit(enum gm_phase phase)
 	return UINT32_C(1) << phase;
 }
 
-/* Phases that the mode has no say in. */
+/* Phases that the mode does not change. */
 static bool is_settled(enum gm_phase phase)
 {
 	return phase != GM_PHASE_FORWARD && phase != GM_PHASE_EVALUATION &&
@@ -125,8 +125,8 @@ static enum gm_phase of_call(struct gm_modes *modes, const struct gm_mode_event 
 		modes->call_grad = modes->call_inner = false;
 	}
 	if (grad) {
-		/* an evaluation after the last iteration that leaves autograd on is one all the
-		 * same */
+		/* an evaluation after the last iteration that leaves autograd on is an evaluation
+		 * all the same */
 		if (!event->step && event->phase == GM_PHASE_EVALUATION)
 			return event->phase;
 		if (!modes->call_grad)
@@ -151,8 +151,8 @@ static enum gm_phase of_call(struct gm_modes *modes, const struct gm_mode_event 
 	return GM_PHASE_EVALUATION;
 }
 
-/* No module is being called. What the stacks tell then goes by the calls before, which they took
- * for what they were not. */
+/* No module is being called. Then the phase that the stacks show depends on the earlier calls,
+ * which were misinterpreted. */
 static enum gm_phase by_place(const struct gm_modes *modes, const struct gm_mode_event *event)
 {
 	bool evaluated =
@@ -175,14 +175,14 @@ static enum gm_phase phase_of(struct gm_modes *modes, const struct gm_mode_event
         struct gm_mode_change *ret_change)
 {
 	if (!(event->flags & (GM_EVENT_GRAD | GM_EVENT_NO_GRAD)))
-		return event->phase; /* not told, nor does it end what went before */
+		return event->phase; /* not known, and it does not end the previous one */
 	const struct facts facts = facts_of(modes, event->python_stack);
 	bool off = event->flags & GM_EVENT_NO_GRAD && !is_settled(event->phase);
 	if (off && !modes->off) {
 		modes->off_from = event->number;
 		modes->off_evaluates = false;
 	}
-	/* autograd's own code does not end what is around it */
+	/* autograd's own code does not end the surrounding call */
 	if (!facts.inner)
 		modes->off = off;
 	if (!modes->off)

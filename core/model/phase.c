@@ -28,7 +28,7 @@ const char *gm_plain_name(const char *name)
 	return dot ? dot + 1 : name;
 }
 
-/* A module's call, or that of the code which torch.compile() made of one. */
+/* The call of a module, or of code that torch.compile() made from one. */
 static bool calls_module(const char *file, const char *name)
 {
 	if (gm_text_ends_with(file, "torch/nn/modules/module.py"))
@@ -83,7 +83,7 @@ enum gm_phase gm_frame_phase(const struct gm_step_frame *frame)
 		return GM_PHASE_DATA;
 	if (calls_module(frame->file, name))
 		return GM_PHASE_FORWARD;
-	/* torch.compile: what runs the backward pass of the code it made */
+	/* torch.compile: it runs the backward pass of its generated code */
 	if (strcmp(name, "backward") == 0 && gm_frame_in_torch(frame->file))
 		return GM_PHASE_BACKWARD;
 	return GM_PHASE_OTHER;
@@ -97,7 +97,7 @@ bool gm_frame_evaluates(const struct gm_step_frame *frame)
 
 bool gm_frame_leaves_optimizer(const struct gm_step_frame *frame, const struct gm_step_frame *outer)
 {
-	/* torch wraps the step of users' own optimizers; torch.compile makes files of its own */
+	/* torch wraps the step of users' own optimizers; torch.compile generates files */
 	return gm_frame_in_torch(outer->file) && !gm_frame_in_torch(frame->file) &&
 	       !strstr(frame->file, "torchinductor_") &&
 	       strcmp(gm_plain_name(frame->name), "step") != 0;
@@ -113,7 +113,7 @@ enum gm_phase gm_phase_around(
 
 enum gm_phase gm_phase_within(enum gm_phase around, enum gm_phase own)
 {
-	/* A module that runs within the backward pass runs again, for a checkpoint. */
+	/* A module that runs within the backward pass is run again, for a checkpoint. */
 	if (own == GM_PHASE_FORWARD && around == GM_PHASE_BACKWARD)
 		return GM_PHASE_RECOMPUTE;
 	if ((own && around == GM_PHASE_OTHER) || own == GM_PHASE_ZERO_GRAD)

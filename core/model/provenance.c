@@ -95,9 +95,9 @@ uint32_t gm_provenance_python(const struct gm_log *log, uint32_t stack, uint32_t
 		inner = now;
 		if (in_closure)
 			found &= ~(uint32_t)GM_FROM_OPTIMIZER;
-		/* The innermost _apply is the one that converts; those further out went to its
-		 * module. A recurrent network's own makes one block of its weights, and says
-		 * nothing of where the others are converted. */
+		/* The innermost _apply is the one that converts; those further out called it for a
+		 * submodule. A recurrent network's own _apply makes one block of its weights, and
+		 * does not show where the others are converted. */
 		if (strcmp(name, "_apply") == 0 && !applied) {
 			applied = true;
 			if (found == GM_FROM_APPLY)

@@ -2,10 +2,10 @@
 
 #include "base/search.h"
 
-/* --- by the runs around one ------------------------------------------------------------------- */
+/* --- by neighbouring runs --------------------------------------------------------------------- */
 
-/* What was allocated between a backward pass and the forward pass of the next micro-batch is that
- * one's data. Of runs before `from` that is settled. */
+/* Allocations between a backward pass and the forward pass of the next micro-batch are that one's
+ * data. Runs before `from` are final. */
 static void find_micro_batches(struct gm_model *model, size_t from)
 {
 	for (size_t i = from ? from : 1; i + 1 < model->runs.count; i++) {
@@ -34,7 +34,7 @@ static size_t end_of_iteration(const struct gm_model *model, size_t index)
 	return end;
 }
 
-/* Does a backward pass of the next step free what a run allocated? */
+/* Does a backward pass of the next step free anything that a run allocated? */
 static bool feeds_backward(const struct gm_model *model, size_t index)
 {
 	const struct gm_model_run run = gm_run_at_index(model, index);
@@ -52,9 +52,9 @@ static bool feeds_backward(const struct gm_model *model, size_t index)
 }
 
 /*
- * Where the grad mode was not recorded: a forward pass after the last backward pass of its step,
- * of which the backward pass of the next one frees nothing, is an evaluation. So is what was made
- * right before one.
+ * If the grad mode was not recorded: a forward pass after the last backward pass of its step is an
+ * evaluation if the backward pass of the next step frees nothing of it. So are allocations directly
+ * before it.
  */
 static void find_evaluations(struct gm_model *model, size_t begin)
 {
@@ -76,8 +76,8 @@ static void find_evaluations(struct gm_model *model, size_t begin)
 	}
 }
 
-/* The first run that more events may tell something of: in the step of run `from` or the one
- * before. What is in no step is told by the run after it alone. */
+/* The first run that further events may change: in the step of run `from` or the previous one. A
+ * run in no step is decided by the next run only. */
 static size_t begin_of_unpromoted(const struct gm_model *model, size_t from)
 {
 	const struct run *runs = model->runs.items;
@@ -104,8 +104,8 @@ void gm_run_phases_look_around(struct gm_model *model, size_t from)
 
 /* --- by the grad mode of a later event -------------------------------------------------------- */
 
-/* Cuts the run that an event is in, so that one begins there. The index of that one; SIZE_MAX: no
- * memory. */
+/* Splits the run of an event, so that one begins there. Returns its index; SIZE_MAX: out of memory.
+ * */
 static size_t cut_run(struct gm_model *model, uint32_t event)
 {
 	size_t low = gm_partition_point(
@@ -125,9 +125,9 @@ static size_t cut_run(struct gm_model *model, uint32_t event)
 }
 
 /*
- * Where an evaluation began whose module is called now, while autograd has been off since an event:
- * weights may have been averaged before, without a word between. What was made for the evaluation
- * is still there, and the others' is not.
+ * The beginning of an evaluation whose module is called now, if autograd has been off since an
+ * event: before it, weights may have been averaged without any mark. What was allocated for the
+ * evaluation is still live; the rest is not.
  */
 static uint32_t begin_of_evaluation(const struct gm_model *model, uint32_t since, uint32_t now)
 {
@@ -166,7 +166,7 @@ bool gm_run_phases_change(struct gm_model *model, uint32_t now, const struct gm_
 		if (change->from & UINT32_C(1) << model->runs.items[i].own_phase)
 			model->runs.items[i].own_phase = model->runs.items[i].phase =
 			        (uint8_t)change->to;
-	size_t kept = first ? first : 1; /* runs that are the same again become one */
+	size_t kept = first ? first : 1; /* runs that are equal again are merged */
 	for (size_t i = kept; i < model->runs.count; i++) {
 		const struct run *run = &model->runs.items[i];
 		const struct run *last = &model->runs.items[kept - 1];

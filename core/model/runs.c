@@ -1,5 +1,5 @@
-/* Runs: from which event on which step and phase hold. They change rarely, so an event's are looked
- * up. assign_steps.c makes them. */
+/* Runs: from which event on which step and phase apply. They change rarely, so an event's run is
+ * looked up. assign_steps.c creates them. */
 #include "model/runs.h"
 
 #include <stdio.h>

@@ -1,14 +1,14 @@
 /*
- * From the agent's records. A check (unscale_()) waits for what becomes of it: the host's read of
- * its found_inf, which is in GradScaler.step(); or the update() of the scale, by which all
- * optimizers of the iteration have been asked. A check that no read came for is of a fused
- * optimizer, if the range of an Optimizer.step() follows that no read accounts for; else nobody
- * called GradScaler.step().
+ * Results of GradScaler's checks, from the agent's records. A check (unscale_()) waits for its
+ * outcome: the host's read of its found_inf in GradScaler.step(), or the update() of the scale,
+ * before which all optimizers of the iteration have been stepped. A check without a read belongs to
+ * a fused optimizer if a range of an Optimizer.step() follows that no read explains; otherwise
+ * nobody called GradScaler.step().
  *
- * The gradients of an optimizer that lie on several devices have a found_inf on each, and step()
- * adds up what it reads of them. Two optimizers that are stepped at the same line also give two
- * reads. A read of 0 after which the optimizer does not step, as its range shows, is one of several
- * that are added up.
+ * Gradients of one optimizer on several devices have one found_inf on each, and step() adds up the
+ * values that it reads. Two optimizers that are stepped on the same line also give two reads. A
+ * read of 0 after which the optimizer does not step, as its range shows, is one of several that are
+ * added up.
  */
 #include "model/scaling.h"
 
@@ -49,12 +49,12 @@ struct finding {
 	GM_ARRAY(struct gm_scaled_step) steps;
 	GM_ARRAY(uint32_t) numbers; /* of the steps' checks */
 	GM_ARRAY(struct gm_scale_update) updates;
-	GM_ARRAY(uint64_t) ranges; /* indices of the marks with which an Optimizer.step() begins */
-	size_t range;              /* the first that nothing accounts for */
+	GM_ARRAY(uint64_t) ranges; /* indices of the marks where an Optimizer.step() begins */
+	size_t range;              /* the first that is not explained yet */
 	bool no_memory;
 };
 
-/* The last event before what stands between two events. */
+/* The last event before a position between two events. */
 static uint32_t event_before(const struct gm_log_amp *record)
 {
 	return record->event ? (uint32_t)(record->event - 1) : 0;
@@ -120,14 +120,13 @@ static void take_check(struct finding *finding, const struct gm_log_amp *record)
 	}
 }
 
-/* Is it read by GradScaler.step(), and not by the program for itself? */
+/* Does GradScaler.step() read it, rather than the program itself? */
 static bool is_read_by_step(const struct gm_log *log, uint32_t stack)
 {
 	return gm_scaling_function(log, stack, "_maybe_opt_step");
 }
 
-/* Where a check was flushed as one that nobody asked about, because another scaler was updated
- * first. */
+/* Where a check was finished as unread, because another scaler was updated first. */
 static bool was_flushed(struct finding *finding, uint32_t number)
 {
 	for (size_t i = finding->steps.count; i-- > 0;)
@@ -146,7 +145,7 @@ static bool was_flushed(struct finding *finding, uint32_t number)
 	return false;
 }
 
-/* Does an Optimizer.step() begin behind one record and before the next one? */
+/* Does an Optimizer.step() begin after one record and before the next one? */
 static bool steps_between(const struct finding *finding, uint64_t from, uint64_t to)
 {
 	const uint64_t *ranges = finding->ranges.items;
@@ -155,8 +154,8 @@ static bool steps_between(const struct finding *finding, uint64_t from, uint64_t
 }
 
 /*
- * The reads from `index` on that one call of step() adds up. Of two of the same stack, one behind
- * the other, the second is another call's if a step was taken between, or if the first alone
+ * The reads from `index` on that one call of step() adds up. Of two consecutive reads with the same
+ * stack, the second belongs to another call if a step was taken in between, or if the first alone
  * decides and the second one's step is taken.
  */
 static size_t count_reads(const struct finding *finding, size_t index, double *ret_sum)
@@ -212,7 +211,7 @@ static size_t take_found(struct finding *finding, size_t index, const struct gm_
 	step.evidence = GM_SCALED_BY_HOST_READ;
 	step.found_known = true;
 	step.found = sum != 0;
-	/* its range, so that it is not taken for another's */
+	/* its range, so that it is not taken for another one's */
 	for (size_t i = finding->range;
 	        step.outcome == GM_SCALED_TAKEN && i < finding->ranges.count; i++)
 		if (finding->ranges.items[i] >= record->mark) {
@@ -223,7 +222,8 @@ static size_t take_found(struct finding *finding, size_t index, const struct gm_
 	return count;
 }
 
-/* What is left waits for no read any more: the scale is updated, or the recording ends. */
+/* The remaining ones do not wait for a read any more: the scale is updated, or the recording ends.
+ * */
 static void settle(struct finding *finding, uint64_t mark, bool ended)
 {
 	for (size_t i = 0; i < finding->waiting.count; i++) {
@@ -273,7 +273,7 @@ static void take_update(struct finding *finding, const struct gm_log_amp *record
 		finding->no_memory = true;
 }
 
-/* ---- what the scale tells ---- */
+/* --- from the scale --------------------------------------------------------------------------- */
 
 struct reading {
 	bool known;
@@ -291,7 +291,8 @@ static int compare(const void *a, const void *b)
 	return (x->event > y->event) - (x->event < y->event);
 }
 
-/* What an update, by its number from 0, is of, where that is one step alone; else NULL. */
+/* The check of an update, by the update's number from 0, if it is of one step only; otherwise NULL.
+ * */
 static struct gm_scaled_step *only_step_of(
         struct finding *finding, const struct by_event *sorted, size_t update)
 {
@@ -303,7 +304,7 @@ static struct gm_scaled_step *only_step_of(
 	return end == first + 1 ? &finding->steps.items[sorted[first].step] : NULL;
 }
 
-/* The program read the scale behind an update, and `before` behind the one before it. */
+/* The program read the scale after an update, and `before` after the previous one. */
 static void infer_from_update(struct finding *finding, const struct by_event *sorted, size_t number,
         struct reading before, double scale)
 {
@@ -322,9 +323,9 @@ static void infer_from_update(struct finding *finding, const struct by_event *so
 }
 
 /*
- * A fused optimizer on a device whose memory is not the host's: the scale fell at the update behind
- * the check, or it did not, where the program read it before and after (get_scale()). Only where
- * the update is of one check.
+ * A fused optimizer on a device whose memory is not the host's: the scale decreased at the update
+ * after the check, or it did not, if the program read it before and after (get_scale()). Only if
+ * the update follows one check.
  */
 static void infer_from_scale(struct finding *finding)
 {

@@ -9,12 +9,12 @@
 
 enum { FRAMES_MAX = 512 };
 
-/* What a stack says. */
+/* The meaning of a stack. */
 enum sign {
 	LOOKED_AT = 1,
 	CHECKS = 2,    /* GradScaler unscales gradients and checks them */
 	STEPS = 4,     /* GradScaler.step() has called the optimizer's */
-	ON_DEVICE = 8, /* ... which is a fused one, called whatever the check finds */
+	ON_DEVICE = 8, /* ... which is a fused one, called regardless of the check's result */
 	CALLED = 16,   /* the check is within GradScaler.step() */
 };
 
@@ -35,7 +35,7 @@ static bool frame_at(const struct gm_log *log, uint32_t id, struct gm_step_frame
 	return true;
 }
 
-/* "GradScaler._maybe_opt_step.<locals>.<genexpr>" is of _maybe_opt_step too. */
+/* "GradScaler._maybe_opt_step.<locals>.<genexpr>" counts as _maybe_opt_step too. */
 static bool is_function(const char *qualified, const char *name)
 {
 	const char *found = strstr(qualified, name);
@@ -49,8 +49,8 @@ bool gm_scaling_function(const struct gm_log *log, uint32_t stack, const char *n
 	size_t count;
 	const uint32_t *frames = gm_log_python_stack(log, stack, &count);
 	struct gm_step_frame frame;
-	/* Not what the optimizer does within the scaler's step(): it may read a tensor that has
-	 * taken the memory of a found_inf. */
+	/* Not a read by the optimizer within the scaler's step(): it may read a tensor that was
+	 * allocated in the memory of a found_inf. */
 	for (size_t i = 0; i < count && i < FRAMES_MAX && frame_at(log, frames[i], &frame) &&
 	                   in_scaler(frame.file);
 	        i++)
@@ -138,7 +138,7 @@ static struct gm_error *look(const struct gm_model *model, struct seen *seen, bo
 	return NULL;
 }
 
-/* `ranges`: the record has those of Optimizer.step(). */
+/* `ranges`: the recording has those of Optimizer.step(). */
 static void judge(const struct seen *seen, bool ranges, struct gm_scaled_step *step)
 {
 	step->on_device = seen->signs & ON_DEVICE;
@@ -160,8 +160,8 @@ static void judge(const struct seen *seen, bool ranges, struct gm_scaled_step *s
 	}
 }
 
-/* Is any of the scaler's code in the recording? If not, which is most often so, no stack is looked
- * at. */
+/* Is any code of the scaler in the recording? If not, which is the usual case, no stack is
+ * examined. */
 static bool has_scaler(const struct gm_log *log)
 {
 	struct gm_log_code code;

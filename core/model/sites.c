@@ -51,8 +51,8 @@ static bool grow(struct gm_sites *sites)
 
 static bool put(struct gm_sites *sites, const struct gm_event *event, uint32_t *ret_site)
 {
-	/* most events are of a site that was there lately: no hash of all of it is needed to find
-	 * that */
+	/* most events have a site that was used recently: it is found without a hash of the whole
+	 * site */
 	uint32_t *near =
 	        &sites->near[(event->python_stack * 5 + event->native_stack) % GM_SITES_NEAR];
 	*ret_site = *near;
@@ -76,7 +76,7 @@ static bool put(struct gm_sites *sites, const struct gm_event *event, uint32_t *
 
 bool gm_sites_put(struct gm_sites *sites, const struct gm_event *event, uint32_t *ret_site)
 {
-	/* a free is requested and completed at one site, and what one call allocates is, too */
+	/* a free is requested and completed at one site, and so are the allocations of one call */
 	if (sites->latest < sites->items.count &&
 	        is_of(&sites->items.items[sites->latest], event)) {
 		*ret_site = sites->latest;

@@ -13,8 +13,7 @@ size_t gm_model_find_device(const struct gm_model *model, uint8_t type, int16_t 
 	return SIZE_MAX;
 }
 
-/* What an event does, by the block that it is about; false: the log must be asked (segments;
- * a second free). */
+/* The effect of an event on its block; false: the log must be read (segments; a second free). */
 static bool action_by_block(
         const struct gm_block *block, uint32_t number, enum gm_action *ret_action)
 {
@@ -29,7 +28,7 @@ static bool action_by_block(
 	return true;
 }
 
-/* The next event's action and size; false: it is another device's. */
+/* The next event's action and size; false: it belongs to another device. */
 static bool look(const struct gm_model *model, size_t device, uint32_t number,
         struct gm_event *ret_event, const struct gm_block **ret_block)
 {
@@ -105,8 +104,8 @@ static int compare_segments(const void *a, const void *b)
 }
 
 /*
- * What is mapped of an expandable segment is one segment a stretch, as PyTorch tells it
- * (CUDACachingAllocator.cpp, snapshot()): it grows at either end, and what is unmapped is cut out
+ * Each mapped range of an expandable segment is one segment, as in PyTorch
+ * (CUDACachingAllocator.cpp, snapshot()): it grows at either end, and an unmapped part is cut out
  * of it.
  */
 struct segments {

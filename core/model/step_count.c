@@ -1,11 +1,11 @@
 /*
- * Counting: which iteration an event is in, and which iterations make one step.
+ * Counting: which iteration an event is in, and which iterations form one step.
  *
- * Gradients add up over the backward passes until the optimizer takes them, or zero_grad() drops
- * them. Two iterations of one loop, each with a backward pass, between which neither happened,
- * belong to one update of the weights: to one step. Where a recording shows the optimizer only at
- * times (its state is made in its first step, and nothing marks the others), more iterations than
- * any update took stay open at the end: these are taken one by one.
+ * Gradients accumulate over the backward passes until the optimizer uses them, or zero_grad() drops
+ * them. If two iterations of one loop, each with a backward pass, have neither in between, they
+ * belong to one update of the weights, which is one step. If a recording shows the optimizer only
+ * sometimes (its state is allocated in its first step, and nothing marks the others), more
+ * iterations than any update used remain open at the end: these are counted one by one.
  */
 #include "model/step_count.h"
 
@@ -60,9 +60,9 @@ static bool in_unit(const struct gm_steps *steps, const struct summary *summary)
 }
 
 /*
- * No loop goes around the work: a step ends with the update of the weights, and the next begins
- * with what follows. The first begins with the work, or with its function, where that is called
- * once for each step.
+ * No loop is around the work: a step ends with the update of the weights, and the next begins with
+ * the following event. The first begins with the work, or with its function if that is called once
+ * for each step.
  */
 static void count_updates(struct gm_steps *steps, const struct summary *summary)
 {
@@ -87,7 +87,7 @@ static void count_updates(struct gm_steps *steps, const struct summary *summary)
 	steps->consumed |= current(steps)->after;
 }
 
-/* The update right behind an iteration, outside of the loop, takes the gradients of that: it
+/* An update directly after an iteration, outside of the loop, uses that iteration's gradients and
  * belongs to it. */
 static void count_update_behind(
         struct gm_steps *steps, uint32_t latest, const struct summary *summary)
@@ -105,8 +105,8 @@ static void count_loops(
 {
 	uint32_t latest = steps->step;
 	steps->step = 0;
-	/* the plan's loops are not within one another: one at most is stood in, the innermost where
-	 * that changes */
+	/* the plan's loops are not nested: a thread is in at most one, the innermost where that
+	 * changes */
 	for (uint32_t i = 0; i < steps->plan.loop_count; i++) {
 		const struct gm_step_loop *loop = &steps->plan.loops[i];
 		for (uint32_t j = 0; j < summary->count; j++) {
@@ -166,7 +166,7 @@ uint32_t gm_steps_loop_of_iteration(const struct gm_steps *steps, uint32_t itera
 	return iteration < steps->iterations.count ? steps->iterations.items[iteration].loop : 0;
 }
 
-/* Do gradients add up over an iteration and the one before it? */
+/* Do gradients accumulate over an iteration and the previous one? */
 static bool adds_up(const struct iteration *iteration)
 {
 	return iteration->follows && iteration->backward && iteration[-1].backward &&
@@ -180,7 +180,7 @@ uint32_t gm_steps_of_iterations(const struct gm_steps *steps, bool goes_on, uint
 	bool updates = steps->plan.rule == GM_STEPS_UPDATES;
 	bool works = steps->plan.rule == GM_STEPS_AROUND_WORK;
 	ret_steps[0] = 0;
-	/* what an update took, at most */
+	/* the most that an update used */
 	for (uint32_t i = 1, first = 1; i <= count; i++) {
 		first = i > 1 && adds_up(&items[i]) ? first : i;
 		if (items[i].after && i - first + 1 > longest)
@@ -192,8 +192,8 @@ uint32_t gm_steps_of_iterations(const struct gm_steps *steps, bool goes_on, uint
 		/* it was closed by the optimizer, or by zero_grad() at the beginning of the next */
 		bool closed = items[last].after || (last < count && items[last + 1].before);
 		bool one = closed || last - first + 1 <= longest;
-		/* an iteration without work is no step: a batch that is passed over, the end of the
-		 * iterator; the one that is in progress may have some yet */
+		/* an iteration without work is not a step: a batch that is skipped, or the end of
+		 * the iterator; the current one may have work later */
 		bool none = first == last && !(goes_on && last == count) &&
 		            ((updates && !items[first].backward) || (works && !items[first].works));
 		for (uint32_t i = first; i <= last; i++) {

@@ -1,7 +1,9 @@
-/* Iterations: when one of a loop begins. */
+/* Iterations: when an iteration of a loop begins. */
 #include "model/steps_internal.h"
 
-enum { SEEN_MAX = 1 << 12 }; /* allocation sites remembered per iteration of a thin loop */
+enum {
+	SEEN_MAX = 1 << 12
+}; /* allocation sites that are remembered for each iteration of a thin loop */
 
 static bool seen_before(struct followed *loop, uint64_t site)
 {
@@ -15,12 +17,12 @@ static bool seen_before(struct followed *loop, uint64_t site)
 
 /*
  * Whether a function that the loop's frame calls, at the same place as before, has begun again: the
- * first frame that stands elsewhere stands further up, and no loop nearer to it explains that.
+ * first frame that is at another place is further up, and no inner loop explains that.
  */
 static bool called_again(
         const struct summary *before, const struct summary *now, const struct standing *standing)
 {
-	/* most often nothing differs: what does is within torch's own frames */
+	/* usually nothing differs, or something within torch's own frames */
 	if (standing->inner || (before->places_hash == now->places_hash &&
 	                               before->place_count == now->place_count))
 		return false;
@@ -37,8 +39,8 @@ static bool called_again(
 	return false;
 }
 
-/* What the iterator says. What happens at the loop's head, while it makes its next item (a batch
- * is read), is of the iteration that this begins, though it moves only after that. */
+/* The evidence of the iterator. Events at the loop's head, while it creates its next item (a batch
+ * is read), belong to the iteration that begins, although the iterator moves only afterwards. */
 static bool position_begins(struct followed *loop, bool at_head)
 {
 	bool turned = loop->turned && !loop->ahead;
@@ -48,8 +50,8 @@ static bool position_begins(struct followed *loop, bool at_head)
 	return begins;
 }
 
-/* `around_began`: with this event a loop around it has begun an iteration. Returns whether this one
- * has. */
+/* `around_began`: with this event an iteration of a surrounding loop has begun. Returns whether one
+ * of this loop has. */
 static bool note_iteration(struct gm_steps *steps, struct followed *loop,
         const struct standing *standing, uint32_t stack, uint64_t site, bool alloc,
         bool around_began)
@@ -88,8 +90,8 @@ static bool note_iteration(struct gm_steps *steps, struct followed *loop,
 	}
 	loop->iterations += begins;
 	loop->thin_iterations += begins || repeats;
-	/* It was left and entered again, and nothing happened in between; its iterator may stand
-	 * where the one before stood. */
+	/* It was left and entered again without events in between; its iterator may be at the same
+	 * position as the previous one's. */
 	bool named = begins || repeats || (around_began && !standing->at_head);
 	loop->named_iterations += named;
 	loop->events++;
@@ -98,7 +100,7 @@ static bool note_iteration(struct gm_steps *steps, struct followed *loop,
 	return named;
 }
 
-/* What is known of the iterator of a loop that an event stands in. */
+/* The known position of the iterator of a loop that an event is in. */
 static void take_turn(
         struct gm_steps *steps, const struct known_loop *known, struct followed *loop, bool last)
 {
@@ -106,8 +108,8 @@ static void take_turn(
 		const struct turn turn = steps->turns[i];
 		if (turn.code != known->code || turn.loop != known->loop)
 			continue;
-		/* The first sight of its iterator is no move of it; nor is that of another thread's
-		 * between. */
+		/* The first time that its iterator is seen is not a move; neither is another
+		 * thread's position in between. */
 		bool has_position = turn.position != GM_LOG_NO_POSITION;
 		loop->turned =
 		        loop->has_position && !(has_position && turn.position == loop->position);
@@ -130,7 +132,7 @@ static bool reserve(struct gm_steps *steps, struct step_thread *thread)
 bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
         const struct summary *summary, const struct gm_step_event *event, bool made, bool last)
 {
-	/* Without a native stack two allocations of one call cannot be distinguished from two
+	/* Without a native stack, two allocations of one call cannot be distinguished from two
 	 * calls. */
 	uint64_t site = (uint64_t)event->python_stack << 32 | event->native_stack;
 	uint64_t before = thread->fed++;
@@ -142,12 +144,11 @@ bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
 		const struct standing *standing = &summary->standing[i];
 		struct followed *loop = &thread->followed.items[standing->known];
 		if (loop->fed == thread->fed)
-			continue; /* a function that calls itself: its outermost frame was taken */
+			continue; /* a recursive function: its outermost frame was used */
 		loop->inside = before && loop->fed == before;
 		loop->fed = thread->fed;
 		take_turn(steps, &steps->known.items[standing->known], loop, last);
-		/* what happens at a loop's head is within the generator that it asks, which goes
-		 * on */
+		/* events at a loop's head are within the generator of its items, which continues */
 		began |= note_iteration(
 		                 steps, loop, standing, event->python_stack, site, made, began) &&
 		         !standing->at_head;

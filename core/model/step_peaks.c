@@ -22,11 +22,12 @@ enum gm_peak_class gm_peak_class_of(enum gm_phase phase)
 }
 
 /*
- * With t times the batch a moment has fixed + growing * t bytes, a line. Which moment in the model
+ * With t times the batch, a moment has fixed + growing * t bytes, a line. Which moment in the model
  * is the first to reach the optimizer's line is a question to the upper envelope of all lines,
  * which is the upper convex hull of the points (growing, fixed): some dozen, of millions. The
- * optimizer's peak is known at the walk's end alone, so the hull is kept. Points above it are
- * gathered and taken in when there are as many as the hull has, so that no order of them is dear.
+ * optimizer's peak is known only at the end of the walk, so the hull is kept. Points above it are
+ * collected and added when there are as many as the hull has, so that no order of them is
+ * expensive.
  */
 enum { GATHERED_LEAST = 1024 };
 
@@ -36,7 +37,7 @@ struct point {
 
 struct hull {
 	GM_ARRAY(struct point)
-	points; /* [0, sorted): the hull, by growing; the others are gathered */
+	points; /* [0, sorted): the hull, by growing; the others are collected points */
 	size_t sorted;
 };
 
@@ -48,8 +49,8 @@ static int compare_points(const void *a, const void *b)
 	return left->fixed < right->fixed ? -1 : left->fixed > right->fixed;
 }
 
-/* Is `middle` on or below the line from `left` to `right`? In long double: sizes have more bits
- * than a product has. */
+/* Is `middle` on or below the line from `left` to `right`? In long double, because a product of
+ * sizes has more bits than they have. */
 static bool is_below(
         const struct point *left, const struct point *middle, const struct point *right)
 {
@@ -59,8 +60,8 @@ static bool is_below(
 	       ((long double)middle->growing - (long double)left->growing) * rise;
 }
 
-/* The upper hull of all points, from the left (Andrew's monotone chain); what is left of the
- * highest is below its line. */
+/* The upper hull of all points, from the left (Andrew's monotone chain); points to the left of the
+ * highest are below its line. */
 static void close_hull(struct hull *hull)
 {
 	struct point *points = hull->points.items;
@@ -101,9 +102,9 @@ static bool add_point(struct hull *hull, struct point point)
 	return true;
 }
 
-/* Times the batch below which the optimizer's peak is the higher one, and above which the model's:
- * where the envelope, which is convex, comes up through the optimizer's line. 0: nowhere, as one of
- * them is higher at any batch. */
+/* The factor of the batch below which the optimizer's peak is higher, and above which the model's
+ * is: where the envelope, which is convex, crosses the optimizer's line from below. 0: nowhere,
+ * because one of them is higher for any batch. */
 static double find_equal(struct hull *hull, const struct gm_step_peak *optimizer)
 {
 	double from = 0, to = INFINITY;
@@ -123,7 +124,7 @@ static double find_equal(struct hull *hull, const struct gm_step_peak *optimizer
 	return from < to && to < INFINITY ? to : 0;
 }
 
-/* Does the size of a block follow the batch? `side`: where it was allocated. */
+/* Does the size of a block grow with the batch? `side`: where it was allocated. */
 static bool grows(const struct gm_categories *categories, uint32_t block, enum gm_peak_class side)
 {
 	enum gm_category category = gm_categories_of(categories, block);
@@ -141,7 +142,7 @@ struct walking {
 	struct hull hull;
 };
 
-/* What an event does to the sums. True: it may have made them greater. */
+/* The effect of an event on the sums. True: it may have increased them. */
 static bool take(struct walking *walking, uint32_t number, enum gm_peak_class side)
 {
 	const struct gm_model *model = walking->model;
@@ -165,8 +166,7 @@ static bool take(struct walking *walking, uint32_t number, enum gm_peak_class si
 	return false;
 }
 
-/* Goes through a run. What frees leave is below what was there before them, but where a run
- * begins. */
+/* Processes a run. The bytes after a free are fewer than before it, except where a run begins. */
 static bool walk_run(struct walking *walking, struct gm_model_run run)
 {
 	enum gm_peak_class side = gm_peak_class_of(run.phase);

@@ -1,8 +1,8 @@
-/* The phase of an event: by its frames, and by how far the iteration has come. */
+/* The phase of an event: by its frames, and by the progress of the iteration. */
 #include "model/phase.h"
 #include "model/steps_internal.h"
 
-/* A phase that the frames do not prove: where in the pass the event stands. */
+/* A phase that the frames do not prove: it follows from the event's position in the iteration. */
 static enum gm_phase place_phase(struct gm_steps *steps)
 {
 	if (!steps->step && steps->pass_phase == GM_PHASE_EVALUATION)
@@ -21,8 +21,8 @@ static enum gm_phase place_phase(struct gm_steps *steps)
 	}
 }
 
-/* The first pass of generate() reads the prompt, the others decode a token each: the first is over
- * when the loop around the model's call has gone round. */
+/* The first forward pass of generate() reads the prompt, the others decode a token each: the first
+ * has ended when the loop around the model's call begins its second iteration. */
 static enum gm_phase generation_phase(struct gm_steps *steps, const struct summary *summary)
 {
 	const struct place *now = &summary->turning;

@@ -42,7 +42,7 @@ static bool covers(const struct step_sight *sight, uint32_t loop, unsigned wante
 	return !sight->ignored[loop] && (gm_sight_work_in(sight, loop, NULL) & wanted) == wanted;
 }
 
-/* Does a loop go round about once for each iteration of one around it that covers the work as
+/* Does a loop iterate about once for each iteration of a surrounding loop that covers the work as
  * well? */
 static bool repeats(const struct step_sight *sight, uint32_t loop, unsigned wanted)
 {
@@ -56,8 +56,7 @@ static bool repeats(const struct step_sight *sight, uint32_t loop, unsigned want
 	return false;
 }
 
-/* Marks in `chosen` the loops that have the steps, if the wanted work is one; false: there are
- * none. */
+/* Marks in `chosen` the loops that have the steps, for this wanted work; false: there are none. */
 static bool choose(struct step_sight *sight, unsigned wanted)
 {
 	uint32_t count = (uint32_t)sight->steps->known.count;
@@ -83,7 +82,7 @@ static bool choose(struct step_sight *sight, unsigned wanted)
 		        (innermost || (gm_sight_work_in(sight, i, covering) & wanted) == wanted))
 			sight->chosen[i] = found = true;
 	}
-	/* of those around one another the outermost */
+	/* of nested ones the outermost */
 	for (uint32_t i = 0; i < count; i++)
 		for (uint32_t j = 0; sight->chosen[i] && j < count; j++)
 			if (sight->chosen[j] && gm_sight_is_within(sight, i, j))
@@ -91,7 +90,7 @@ static bool choose(struct step_sight *sight, unsigned wanted)
 	return found;
 }
 
-/* The first of the ways to want work that some loop covers; 0: none does. */
+/* The first kind of wanted work that some loop covers; 0: none is covered. */
 static unsigned choose_work(struct step_sight *sight)
 {
 	unsigned all = sight->work, training = all & ~(unsigned)GM_LANDMARK_MODULE;
@@ -102,7 +101,7 @@ static unsigned choose_work(struct step_sight *sight)
 	return 0;
 }
 
-/* Backward passes in no loop that was chosen, and in none around those: a phase of its own. */
+/* Backward passes in no chosen loop, and in none around those: a separate phase. */
 static void choose_outside(struct step_sight *sight)
 {
 	uint32_t count = (uint32_t)sight->steps->known.count;
@@ -141,7 +140,7 @@ static void put_loops(const struct step_sight *sight, struct gm_step_plan *plan)
 	}
 }
 
-/* Where a function is on a stack, the innermost time, plus 1; 0: it is not. */
+/* The innermost place of a function on a stack, plus 1; 0: it is not on the stack. */
 static uint32_t place_of(const struct summary *summary, uint32_t code)
 {
 	uint32_t i = summary->place_count;
@@ -150,8 +149,8 @@ static uint32_t place_of(const struct summary *summary, uint32_t code)
 	return i;
 }
 
-/* Is a function around all backward passes and updates, and around some of the other work that is
- * wanted? */
+/* Is a function around all backward passes and updates, and around part of the other wanted work?
+ * */
 static bool is_around(const struct step_sight *sight, uint32_t code, unsigned wanted)
 {
 	const struct summary *summary;
@@ -165,7 +164,7 @@ static bool is_around(const struct step_sight *sight, uint32_t code, unsigned wa
 	return (work & wanted) == wanted;
 }
 
-/* The innermost function around the work, where no loop is; 0: there is none. */
+/* The innermost function around the work, if there is no loop; 0 if there is none. */
 static uint32_t find_unit(const struct step_sight *sight)
 {
 	const struct summary *summary = NULL;
@@ -183,8 +182,8 @@ static uint32_t find_unit(const struct step_sight *sight)
 	}
 }
 
-/* Is the function around the work called again for each update? Then the same place in it, in no
- * loop, runs again. */
+/* Is the function around the work called again for each update? Then the same place in it, outside
+ * of any loop, runs again. */
 static bool is_called_again(const struct step_sight *sight, uint32_t unit)
 {
 	enum { PLACES_MAX = 16 };
@@ -202,7 +201,7 @@ static bool is_called_again(const struct step_sight *sight, uint32_t unit)
 	return count && sight->thread->windows > count;
 }
 
-/* Is there one place that calls a module from outside of any? */
+/* Is there a single place that calls a module from outside of any loop? */
 static bool has_one_call(const struct step_sight *sight)
 {
 	const struct summary *summary;
@@ -238,8 +237,8 @@ static void choose_outermost(struct step_sight *sight, struct gm_step_plan *plan
 	put_loops(sight, plan);
 }
 
-/* How many places call backward in the chosen loops; 0: some are in a loop within, which repeats
- * them. */
+/* The number of places that call backward in the chosen loops; 0: some are in an inner loop, which
+ * repeats them. */
 static uint32_t count_backward(const struct step_sight *sight)
 {
 	enum { PLACES_MAX = 16 };
@@ -261,7 +260,7 @@ static uint32_t count_backward(const struct step_sight *sight)
 	return count;
 }
 
-/* Do the chosen loops go round as often as the weights are updated from one place? */
+/* Do the chosen loops iterate as often as the weights are updated from one place? */
 static bool go_round(const struct step_sight *sight)
 {
 	uint64_t iterations = 0, windows = sight->thread->windows;
@@ -325,7 +324,7 @@ static int weight(const struct gm_step_plan *plan)
 	                                            : 1;
 }
 
-/* The plan of a thread or a task, and how many steps that has. */
+/* The plan of a thread or a task, and how many steps it has. */
 static struct gm_step_plan plan_of(
         const struct gm_steps *steps, const struct step_thread *thread, uint32_t *ret_count)
 {
@@ -346,7 +345,7 @@ static bool is_better(const struct gm_step_plan *plan, uint32_t count,
 	return weight(plan) > weight(best) || (weight(plan) == weight(best) && count > best_count);
 }
 
-/* Do several tasks of a thread stand in one loop at once? */
+/* Are several tasks of a thread in one loop at the same time? */
 static bool are_tasks_apart(const struct step_thread *thread)
 {
 	for (size_t i = 0; i < thread->followed.count; i++)
@@ -355,8 +354,8 @@ static bool are_tasks_apart(const struct step_thread *thread)
 	return false;
 }
 
-/* Where a thread's tasks take turns in one loop, the steps are those of the task that does most.
- * False: they do not, or it is no loop of steps. */
+/* If a thread's tasks alternate in one loop, the steps are those of the task that does most. False:
+ * they do not, or the loop has no steps. */
 static bool plan_tasks(const struct gm_steps *steps, const struct step_thread *thread,
         struct gm_step_plan *plan, uint32_t *count)
 {
@@ -400,7 +399,7 @@ void gm_steps_plan(struct gm_steps *steps, struct gm_step_plan *ret_plan)
 		if (thread->task)
 			continue;
 		struct gm_step_plan plan = plan_of(steps, thread, &count);
-		/* without work only the first thread's loops are thought to be the program's */
+		/* without work, only the first thread's loops are taken for the program's */
 		if (plan.rule == GM_STEPS_OUTERMOST && i)
 			continue;
 		plan_tasks(steps, thread, &plan, &count);

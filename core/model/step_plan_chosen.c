@@ -1,5 +1,5 @@
-/* A plan for the loop that the user names, the loops around those of a plan, and whether two plans
- * are the same. */
+/* A plan for the loop that the user names, the loops around those of a plan, and the comparison of
+ * two plans. */
 #include <string.h>
 
 #include "model/step_plan.h"
@@ -64,8 +64,7 @@ size_t gm_steps_around(struct gm_steps *steps, const struct gm_step_plan *plan,
 		gm_sight_deinit(&sight);
 		return 0;
 	}
-	/* the loops around, by how far out they are: of each context those in front of one of the
-	 * plan's */
+	/* the surrounding loops, by distance: in each context those before one of the plan's */
 	for (uint32_t out = 1; found < max && out < 64; out++) {
 		for (size_t i = 0; i < sight.contexts.count && found < max; i++) {
 			const struct step_context *context = &sight.contexts.items[i];

@@ -63,7 +63,7 @@ bool gm_sight_init(
 	return fits;
 }
 
-/* Where a loop is among those of a context; count: it is none of them. */
+/* The place of a loop among those of a context; count: it is not one of them. */
 static uint32_t find(const struct step_context *context, uint32_t loop)
 {
 	uint32_t i = 0;

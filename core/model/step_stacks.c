@@ -1,4 +1,4 @@
-/* What a stack says about steps: worked out when it is first met. */
+/* What a stack means for steps: computed when it is first seen. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 enum {
 	FRAMES_MAX = 256,
-	LOOPS_MAX = 1024, /* known at once; a program that has more is no training script */
+	LOOPS_MAX = 1024, /* known at once; a program with more is not a training script */
 };
 
 void gm_steps_free_summaries(struct gm_steps *steps)
@@ -35,7 +35,7 @@ static bool wider(const struct gm_log_loop *a, const struct gm_log_loop *b)
 	return a->start <= b->start && a->end >= b->end && (a->start < b->start || a->end > b->end);
 }
 
-/* The number of a loop; UINT32_MAX: none can be known any more. */
+/* The number of a loop; UINT32_MAX: the table is full. */
 static uint32_t know(struct gm_steps *steps, const struct gm_step_frame *frame, uint32_t loop,
         uint32_t depth, uint32_t nesting, bool candidate)
 {
@@ -66,11 +66,11 @@ static uint32_t know(struct gm_steps *steps, const struct gm_step_frame *frame, 
 	return (uint32_t)steps->known.count - 1;
 }
 
-/* Is only one of the plan's loops to be followed, and this is none? */
+/* Must only one of the plan's loops be followed, and this is not it? */
 static bool passed_over(const struct gm_steps *steps, uint32_t code, uint32_t loop)
 {
-	/* one that is named may be entered again by those around it, and by nothing else that is
-	 * seen */
+	/* a named one may be entered again by the loops around it, and by nothing else that is
+	 * recorded */
 	if (steps->plan.rule == GM_STEPS_CHOSEN)
 		return false;
 	for (uint32_t i = 0; steps->fixed && i < steps->plan.loop_count; i++)
@@ -79,7 +79,7 @@ static bool passed_over(const struct gm_steps *steps, uint32_t code, uint32_t lo
 	return steps->fixed;
 }
 
-/* The loops of one frame that it stands in, from the widest in, appended to the summary. */
+/* The loops of one frame that it is in, from the outermost in, appended to the summary. */
 static bool summarise_frame(struct gm_steps *steps, struct summary *summary,
         const struct gm_step_frame *frame, uint32_t depth, bool candidate)
 {
@@ -93,7 +93,7 @@ static bool summarise_frame(struct gm_steps *steps, struct summary *summary,
 		uint32_t nesting = 0, inner = 0;
 		for (uint32_t j = 0; j < limit; j++) {
 			nesting += wider(&frame->loops[j], loop);
-			/* the widest of those within that the frame stands in */
+			/* the outermost of the remaining loops that the frame is in */
 			if (wider(loop, &frame->loops[j]) &&
 			        within(&frame->loops[j], frame->lasti) &&
 			        (!inner || wider(&frame->loops[j], &frame->loops[inner - 1])))
@@ -123,7 +123,7 @@ static bool summarise_frame(struct gm_steps *steps, struct summary *summary,
 	return true;
 }
 
-/* The loops of its code that a frame stands in: bit i for loop i. */
+/* The loops of its code that a frame is in: bit i for loop i. */
 static uint64_t frame_loops(const struct gm_step_frame *frame)
 {
 	uint64_t loops = 0;
@@ -133,9 +133,9 @@ static uint64_t frame_loops(const struct gm_step_frame *frame)
 	return loops;
 }
 
-/* Keeps where the frames stand, outermost first, down to where torch's own begin: what runs within
- * those may be called again and again by native code (hooks, workers), which is no pass of
- * anybody's loop. */
+/* Stores the positions of the frames, outermost first, down to the beginning of torch's own: native
+ * code (hooks, workers) may call functions within those repeatedly, which is not an iteration of a
+ * loop. */
 static void keep_places(struct summary *summary, const struct gm_step_frame *frames, size_t count)
 {
 	summary->places = count ? malloc(count * sizeof(*summary->places)) : NULL;
@@ -147,8 +147,8 @@ static void keep_places(struct summary *summary, const struct gm_step_frame *fra
 	}
 }
 
-/* Evaluation and generation. `calls` is a hash of the frames so far: one call of a function has
- * one. */
+/* Evaluation and generation. `calls` is a hash of the frames so far: one call of a function has one
+ * value. */
 static void summarise_use(struct summary *summary, const struct gm_step_frame *frame,
         enum gm_phase phase, uint64_t *calls)
 {
@@ -158,13 +158,13 @@ static void summarise_use(struct summary *summary, const struct gm_step_frame *f
 		summary->evaluates = true;
 	if (!summary->generation && gm_frame_generates(frame)) {
 		summary->generation = *calls | 1;
-		summary->evaluates = false; /* generate() is under no_grad() as a whole */
+		summary->evaluates = false; /* generate() is completely under no_grad() */
 	} else if (summary->generation && !summary->turning.loops) {
 		summary->turning = (struct place){frame->code, frame->lasti, frame_loops(frame)};
 	}
 }
 
-/* A comprehension's own frame, until CPython 3.11; a generator expression's. */
+/* The frame of a comprehension, until CPython 3.11; or of a generator expression. */
 static bool is_expression(const char *name)
 {
 	name = gm_plain_name(name);
@@ -200,7 +200,8 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 			for (uint32_t j = 0; j < summary->count; j++)
 				if (depth > 0)
 					summary->standing[j].inner_loops = true;
-		/* torch's own loops, those within the work and in expressions never have steps. */
+		/* torch's own loops, and those within the work and in expressions, never have
+		 * steps. */
 		size_t before = summary->count;
 		if (!gm_frame_in_torch(frame->file) && !summary->landmarks &&
 		        !is_expression(frame->name) &&

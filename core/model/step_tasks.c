@@ -1,12 +1,13 @@
 /*
- * Tasks: coroutines that take turns in one thread, as asyncio's do. The recorder says which one a
+ * Tasks: coroutines that alternate in one thread, as with asyncio. The recorder says which one a
  * thread runs.
  *
- * While the steps are learned, a thread is followed as one, and each of its tasks besides, in the
- * loops of its own coroutine. Most often tasks come one after another, or none has a loop around
- * the work (a server makes one of each request): then the thread as one is right. Where a task
- * comes back to a loop in which another one was meanwhile, they are in it at once, and the
- * iterations of the thread as one are nobody's: step_plan.c looks at each task by itself.
+ * While the steps are learned, a thread is followed as a whole, and each of its tasks as well, in
+ * the loops of its own coroutine. Usually tasks run one after another, or none has a loop around
+ * the work (a server creates one for each request): then the thread as a whole is right. If a task
+ * returns to a loop in which another one was meanwhile, they are in it at the same time, and the
+ * iterations of the thread as a whole have no meaning: then step_plan.c considers each task
+ * separately.
  */
 #include "model/steps_internal.h"
 

@@ -5,7 +5,7 @@
 
 #include "model/steps_internal.h"
 
-enum { RUNNING_MAX = 1024 }; /* threads that run a task */
+enum { RUNNING_MAX = 1024 }; /* most threads with tasks */
 
 enum { THREADS_MAX = 256 };
 
@@ -96,12 +96,12 @@ static bool runs_another_task(const struct gm_steps *steps, const struct step_th
 	return steps->plan.task && thread->id == steps->plan.thread;
 }
 
-/* Gradients are made, and later consumed: how often that was. */
+/* Counts how often gradients were created and later used. */
 static void count_windows(struct step_thread *thread, unsigned work)
 {
 	if (work & GM_LANDMARK_BACKWARD)
 		thread->works = true;
-	/* a closure of the optimizer's is within it */
+	/* a closure of the optimizer is within it */
 	if (work & GM_STEP_CONSUMES && !(work & GM_LANDMARK_BACKWARD) && thread->works) {
 		thread->works = false;
 		thread->windows++;
@@ -119,7 +119,7 @@ static void count_repeated(struct gm_steps *steps)
 	steps->repeated = 0;
 }
 
-/* What was marked between two events of a thread was done in the loops that both stand in. */
+/* Marks between two events of a thread belong to the loops that both are in. */
 static bool place_marks(struct gm_steps *steps, struct step_thread *thread, struct summary *now)
 {
 	const struct summary *before =
@@ -136,7 +136,7 @@ static bool place_marks(struct gm_steps *steps, struct step_thread *thread, stru
 	return true;
 }
 
-/* A stack that the thread has not had before may change which its loops are. */
+/* A new stack of a thread may change which loops belong to it. */
 static bool see(struct gm_steps *steps, struct step_thread *thread, uint32_t stack)
 {
 	while (thread->seen.count <= stack / 8)
@@ -158,8 +158,8 @@ bool gm_steps_heeds_allocations(const struct gm_steps *steps)
 	return false;
 }
 
-/* Several threads stand in such frames, and which of them waits was not recorded: its backward is
- * in all of their loops, and tells no iteration. */
+/* Several threads are in such frames, and it was not recorded which of them waits: then its
+ * backward belongs to all of their loops, and shows no iteration. */
 static void see_in_all(struct gm_steps *steps, const struct summary *summary, uint32_t stack)
 {
 	for (size_t i = 0; i < steps->threads.count; i++) {
@@ -169,8 +169,7 @@ static void see_in_all(struct gm_steps *steps, const struct summary *summary, ui
 	}
 }
 
-/* The task that the event is of, where its thread runs one: it has loops of its own. False: no
- * memory. */
+/* The task of the event, if its thread runs one: it has loops of its own. False: out of memory. */
 static bool feed_task(struct gm_steps *steps, const struct gm_step_event *event,
         struct summary *summary, bool made, struct step_thread **thread)
 {
@@ -197,8 +196,8 @@ static bool feed_task(struct gm_steps *steps, const struct gm_step_event *event,
 	return true;
 }
 
-/* Two events of one stack tell what one does: but allocations, which may be iterations of a thin
- * loop. The thread whose latest event another one may repeat; NULL: none can. */
+/* Two events with the same stack mean the same as one, except allocations, which may be iterations
+ * of a thin loop. Returns the thread whose latest event may be repeated; NULL: none can. */
 static const struct step_thread *repeatable(const struct gm_steps *steps)
 {
 	const struct step_thread *near =
@@ -213,8 +212,8 @@ static bool heeds(const struct gm_steps *steps)
 	return !steps->settled && gm_steps_heeds_allocations(steps);
 }
 
-/* An event with a stack that may tell something: its summary, and its thread (NULL: one that is not
- * followed). NULL: it tells nothing. */
+/* An event whose stack may be relevant: its summary, and its thread (NULL: one that is not
+ * followed). NULL: not relevant. */
 static const struct summary *feed(
         struct gm_steps *steps, const struct gm_step_event *event, struct step_thread **ret_thread)
 {
@@ -287,8 +286,8 @@ size_t gm_steps_learn_repeated(struct gm_steps *steps, const struct gm_event *ev
 	return i;
 }
 
-/* Without a second reading: where other loops turn out to have the steps, theirs are counted from
- * the beginning on. */
+/* Without a second reading: if other loops turn out to have the steps, theirs are counted from the
+ * beginning. */
 static void plan_again(struct gm_steps *steps)
 {
 	struct gm_step_plan plan;
@@ -355,7 +354,7 @@ void gm_steps_turn(struct gm_steps *steps, uint32_t code, uint32_t loop, uint64_
 void gm_steps_task(struct gm_steps *steps, uint64_t thread, uint32_t task, uint32_t depth)
 {
 	const struct running now = {thread, task, depth};
-	/* the stack of the event before may come again, and tells something */
+	/* the previous event's stack may come again, and is relevant */
 	if (steps->near < steps->threads.count)
 		steps->threads.items[steps->near].latest = 0;
 	for (size_t i = 0; i < steps->running.count; i++) {
@@ -364,7 +363,7 @@ void gm_steps_task(struct gm_steps *steps, uint64_t thread, uint32_t task, uint3
 		steps->running.items[i] = now;
 		return;
 	}
-	/* without memory the thread is followed as one */
+	/* without memory the thread is followed as a whole */
 	if (task && steps->running.count < RUNNING_MAX)
 		(void)gm_array_push(&steps->running, now);
 }

@@ -7,10 +7,10 @@
 #include "model/internal.h"
 #include "model/phase.h"
 
-/* --- whose a file is -------------------------------------------------------------------------- */
+/* --- the owner of a file ---------------------------------------------------------------------- */
 
-/* The name of the folder or file after the last "-packages/": a package may bring others with it in
- * a folder of its own. */
+/* The name of the folder or file after the last "-packages/": a package may contain others in a
+ * folder of its own. */
 static const char *package_of(const char *file, size_t *ret_length)
 {
 	static const char mark[] = "-packages/";
@@ -24,7 +24,7 @@ static const char *package_of(const char *file, size_t *ret_length)
 
 static bool is_torch(const char *package, size_t length)
 {
-	/* what PyTorch's wheel has in it, and the compiler that it comes with */
+	/* the packages in PyTorch's wheel, and its compiler */
 	static const char *const names[] = {"torch", "torchgen", "functorch", "triton"};
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (strlen(names[i]) == length && memcmp(names[i], package, length) == 0)
@@ -83,7 +83,7 @@ static bool is_local(const char *function)
 	       memcmp(name - sizeof(mark), mark, sizeof(mark) - 1) == 0;
 }
 
-/* Function.apply() of autograd calls a forward() too, which is no module's. */
+/* Function.apply() of autograd calls a forward() too, which is not a module's. */
 static bool is_of_autograd(const struct frame *caller)
 {
 	return strcmp(gm_plain_name(caller->function), "apply") == 0 &&
@@ -108,9 +108,9 @@ static bool is_of_package(const char *file)
 
 /*
  * From the call inwards, up to the next module's call. With qualified names the first forward()
- * that is no local function is the module's. Without them a wrapper of that name looks the same: of
- * a package's forward() and one of another package below it the latter is taken. (The program's own
- * forward() may well call that of the class it is derived from.)
+ * that is not a local function is the module's. Without them a wrapper of that name looks the same:
+ * of a package's forward() and one of another package below it, the latter is used. (The program's
+ * own forward() may call that of its base class.)
  */
 size_t gm_module_forward(const struct gm_log *log, uint32_t stack, size_t call)
 {
@@ -122,7 +122,7 @@ size_t gm_module_forward(const struct gm_log *log, uint32_t stack, size_t call)
 	for (size_t i = call; i-- > 0; caller = frame) {
 		if (!frame_at(log, frames[i], &frame) ||
 		        gm_frame_calls_module(frame.file, frame.function))
-			break; /* another module's */
+			break; /* another module's call */
 		if (strcmp(gm_plain_name(frame.function), "forward") != 0 ||
 		        is_of_autograd(&caller))
 			continue;
@@ -181,9 +181,9 @@ static bool add(struct gm_wrapper_frames *wrapper_frames, const char *file)
 }
 
 /*
- * Who calls the outermost module of a stack, whose call begins at frame `at`: the next frame
- * outwards that is neither PyTorch's nor Python's. Within a model a helper that is handed a module
- * may call it too: such a call tells nothing.
+ * The caller of the outermost module of a stack, whose call begins at frame `at`: the next frame
+ * outwards that is neither PyTorch's nor Python's. Within a model, a helper function that gets a
+ * module as argument may call it too: such a call has no meaning for steps.
  */
 static bool add_caller(
         struct gm_wrapper_frames *wrapper_frames, const uint32_t *frames, size_t count, size_t at)

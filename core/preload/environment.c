@@ -10,7 +10,7 @@
 
 #define VARIABLE "LD_PRELOAD="
 #define OURS "libgpumem-"
-#define SEPARATORS " :" /* as the dynamic linker splits it */
+#define SEPARATORS " :" /* in the same way as the dynamic linker */
 
 static const char *value_of(const char *variable)
 {
@@ -47,7 +47,7 @@ bool gm_preload_has_ours(char *const *environment)
 	return false;
 }
 
-/* What is not told for sure (no descriptor is free) counts as reached: then nothing changes. */
+/* If it is uncertain (no descriptor is free), it counts as reached: then nothing changes. */
 static bool reaches(const char *entry, size_t length)
 {
 	char path[PATH_MAX];
@@ -74,8 +74,8 @@ bool gm_preload_reaches_ours(char *const *environment)
 	return true;
 }
 
-/* LD_PRELOAD without ours at `ret`, which has room for `value` and the name; its end, or NULL: no
- * entry is left. */
+/* Writes LD_PRELOAD without our libraries to `ret`, which has space for `value` and the name;
+ * returns its end, or NULL if no entry is left. */
 static char *write_rest(const char *value, char *ret)
 {
 	const char *entry;
@@ -108,7 +108,7 @@ char *const *gm_preload_without_ours(struct gm_preload_environment *made, char *
 	char **list = made->room;
 	made->mapped = NULL;
 	if (size > sizeof(made->room)) {
-		/* For a vfork that succeeds it stays in the parent, whose memory it is: rather than
+		/* After a successful vfork it stays in the parent, whose memory it is; better than
 		 * on a small stack. */
 		void *mapped = mmap(
 		        NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -20,13 +20,13 @@ enum { OWN_MACHINE = EM_X86_64 };
 enum { OWN_MACHINE = EM_AARCH64 };
 #endif
 
-/* The kernel's calls themselves: libc's are cancellation points, and exec is none. */
+/* System calls directly: libc's functions are cancellation points, and exec is not. */
 static ssize_t read_at(int fd, void *ret, size_t size, uint64_t at)
 {
 	return at > INT64_MAX ? -1 : syscall(SYS_pread64, fd, ret, size, (off_t)at);
 }
 
-/* -1: no regular file. A FIFO would make us wait, and to open a device may do something. */
+/* -1: not a regular file. Opening a FIFO would block, and opening a device may have effects. */
 static int open_regular(int folder, const char *path)
 {
 	struct stat status;
@@ -46,7 +46,7 @@ bool gm_preload_is_musl(const char *linker)
 	return strncmp(base_name(linker), "ld-musl-", 8) == 0;
 }
 
-/* A name that is too long or has no end is left empty. */
+/* A name that is too long or not terminated is left empty. */
 static void read_linker(int fd, const Elf64_Ehdr *header, char ret[GM_PRELOAD_LINE])
 {
 	Elf64_Phdr segment;
@@ -85,7 +85,7 @@ static bool read_elf(int fd, struct gm_preload_program *ret)
 	return true;
 }
 
-/* The interpreter that a script's first line names. */
+/* The interpreter in a script's first line. */
 static bool read_script(int fd, char ret[GM_PRELOAD_LINE])
 {
 	char line[GM_PRELOAD_LINE];
@@ -136,7 +136,7 @@ bool gm_preload_fits(const struct gm_preload_program *program, const char *linke
 		return false;
 	if (!program->linker[0] || !linker[0])
 		return !gm_preload_is_musl(program->linker);
-	/* glibc has one name for each ABI, wherever it lies; a link may have another one. */
+	/* glibc has one name for each ABI, in any folder; a link may have another one. */
 	return strcmp(base_name(program->linker), base_name(linker)) == 0 ||
 	       same_file(program->linker, linker);
 }

@@ -24,7 +24,7 @@ static uint64_t take_alloc(
 	return block->alloc;
 }
 
-/* How many events after its allocation it was released; 0: it was not. */
+/* The number of events between its allocation and its release; 0: it was not released. */
 static uint64_t take_life(const struct looking *looking, size_t index, const struct gm_block *block)
 {
 	uint32_t end = gm_block_end(block);
@@ -120,7 +120,7 @@ static uint64_t take_node(const struct looking *looking, size_t index, const str
 	return gm_view_node(looking->tables, native);
 }
 
-/* Whether a native stack was recorded: without one nobody knows the operator. */
+/* Whether a native stack was recorded: without one the operator is not known. */
 static uint64_t take_native(
         const struct looking *looking, size_t index, const struct gm_block *block)
 {
@@ -131,7 +131,7 @@ static uint64_t take_native(
 	return count > 0;
 }
 
-/* Whether the flame graph tells its node and operator below the frames. */
+/* Whether the flame graph shows its node and operator below the frames. */
 static uint64_t take_work(const struct looking *looking, size_t index, const struct gm_block *block)
 {
 	uint32_t python, native;
@@ -213,7 +213,7 @@ static void destroy_driven(struct gm_driven **driven)
 	gm_driven_destroy(*driven);
 }
 
-/* All that tensors in a block were called: how many, and their texts. */
+/* All names of tensors in a block: how many, and their texts. */
 static struct gm_error *put_names(
         const struct looking *looking, size_t index, struct gm_view_columns *columns)
 {
@@ -229,7 +229,7 @@ static struct gm_error *put_names(
 static struct gm_error *put_labels(
         const struct looking *looking, size_t index, struct gm_view_columns *columns)
 {
-	enum { LABELS_MAX = 16 }; /* as conditions have it */
+	enum { LABELS_MAX = 16 }; /* the same as in conditions */
 	const char *labels[LABELS_MAX];
 	size_t count = gm_model_labels(looking->model, index, labels, LABELS_MAX);
 	gm_view_put(columns, count);
@@ -241,7 +241,7 @@ static struct gm_error *put_labels(
 static struct gm_error *put_ranges(
         const struct looking *looking, size_t index, struct gm_view_columns *columns)
 {
-	enum { RANGES_MAX = 256 }; /* as conditions have it */
+	enum { RANGES_MAX = 256 }; /* the same as in conditions */
 	const char *ranges[RANGES_MAX];
 	uint32_t event = gm_model_block(looking->model, index)->alloc;
 	size_t count = gm_model_ranges(looking->model, event, ranges, RANGES_MAX);

@@ -14,16 +14,16 @@ struct cause {
 struct gm_view_causes {
 	const struct gm_model *model;
 	struct gm_view_tables *tables;
-	uint32_t *releases; /* of each block: what of its release counts, a number of ours; 0: it
-	                       was not released */
-	/* Pairs of stacks, and these with what else counts, have numbers of ours from 1. */
+	uint32_t *releases; /* for each block: the relevant data of its release, as a number of
+	                       ours; 0: it was not released */
+	/* Pairs of stacks, and pairs with other relevant data, have numbers of ours from 1. */
 	struct gm_map stacks, evidence;
 	struct gm_map found; /* from a release and an allocation to a cause */
 	GM_ARRAY(struct cause) causes;
 	bool no_memory;
 };
 
-/* A number for the pair, from 1; 0: no memory. */
+/* A number for the pair, from 1; 0: out of memory. */
 static uint32_t pair(
         struct gm_view_causes *causes, struct gm_map *map, uint32_t one, uint32_t other)
 {
@@ -38,7 +38,7 @@ static uint32_t pair(
 	return (uint32_t)*number;
 }
 
-/* In the order of the events, in which they are read fastest. */
+/* In the order of the events, which is the fastest to read. */
 static void find_releases(struct gm_view_causes *causes, size_t device)
 {
 	const struct gm_log *log = gm_model_log(causes->model);
@@ -113,7 +113,7 @@ static struct cause find(struct gm_view_causes *causes, uint32_t number)
 	gm_log_event(gm_model_log(causes->model), why.freed, &event);
 	gm_place_site(gm_model_log(causes->model), event.python_stack, &why.freed_at);
 	gm_cause_find(causes->model, &why.block, &why.cause);
-	why.cause.step = 0; /* the page says it itself */
+	why.cause.step = 0; /* the page itself shows it */
 	struct cause cause = {0};
 	struct gm_error *error = gm_cause_text(&why, &text);
 	cause.text = take_text(causes, error, text);
@@ -122,7 +122,7 @@ static struct cause find(struct gm_view_causes *causes, uint32_t number)
 	return cause;
 }
 
-/* All that gm_cause_find() looks at. */
+/* All data that gm_cause_find() uses. */
 static uint64_t key_of(const struct gm_view_causes *causes, uint32_t number)
 {
 	const struct gm_model *model = causes->model;

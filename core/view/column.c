@@ -50,7 +50,7 @@ void gm_view_columns_destroy(struct gm_view_columns *columns)
 	free(columns);
 }
 
-/* RFC 4648. Only the last call of a column has a size that is no multiple of three. */
+/* RFC 4648. Only the last call for a column may have a size that is not a multiple of three. */
 static void put_base64(FILE *out, const unsigned char *bytes, size_t size)
 {
 	static const char digits[] =
@@ -73,8 +73,8 @@ static void put_base64(FILE *out, const unsigned char *bytes, size_t size)
 	fwrite(text, 1, count, out);
 }
 
-/* What is in `in`, and with Z_FINISH all that the stream still holds back. deflate() cannot fail:
- * the stream is whole and has room each time. */
+/* Compresses the content of `in`, and with Z_FINISH everything that the stream still holds back.
+ * deflate() cannot fail: the stream is valid and always has space. */
 static void pack(struct gm_view_columns *columns, int flush)
 {
 	z_stream *stream = &columns->stream;

@@ -16,7 +16,7 @@
 #include "render/oom.h"
 #include "render/timeline.h"
 
-/* The page has the answers as they are printed, so that its words are those of the commands. */
+/* The page contains the printed answers, so that its words are those of the commands. */
 struct printed {
 	FILE *out;
 	char *text;
@@ -141,7 +141,7 @@ static json_t *device_json(const struct gm_model *model, size_t number)
 	        gm_json_event_or_null(device->peak_event));
 }
 
-/* What conditions over blocks may name, and the words that are compared with. */
+/* The operands of conditions over blocks, and the words that are compared with. */
 static json_t *facts_json(void)
 {
 	json_t *facts = json_array();

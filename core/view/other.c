@@ -12,7 +12,7 @@
 #include "view/device.h"
 #include "view/head.h"
 
-/* So many buckets at most: a recording with fewer events has one for each event. */
+/* Maximum number of buckets: a recording with fewer events has one for each event. */
 enum { BUCKETS_MOST = 1 << 16 };
 
 static uint32_t bucket_of(uint64_t events)
@@ -23,7 +23,7 @@ static uint32_t bucket_of(uint64_t events)
 	return each;
 }
 
-/* What `diff` says of both, as JSON. */
+/* The answer of `diff` about both, as JSON. */
 static struct gm_error *compare(struct gm_context *context, const char *path, json_t **ret_value)
 {
 	const char *const paths[] = {context->log_path, path};
@@ -82,7 +82,7 @@ static struct gm_error *write_head(json_t *head, struct gm_view_columns *columns
 	return NULL;
 }
 
-/* `value`: what diff says; it becomes the column's. */
+/* `value`: the answer of diff; the column takes it. */
 static struct gm_error *write_other(
         struct gm_context *context, json_t *value, struct gm_view_columns *columns)
 {

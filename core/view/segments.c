@@ -1,4 +1,4 @@
-/* The columns of a device's segments, and of what is in them beside the blocks of the page. */
+/* The columns of a device's segments, and of their content other than the page's blocks. */
 #include <stdlib.h>
 
 #include "base/array.h"
@@ -18,7 +18,7 @@ static bool is_of_segment(unsigned action)
 	       action == GM_SEGMENT_MAP || action == GM_SEGMENT_UNMAP;
 }
 
-/* In a brief walk an event without a block is whole. */
+/* In a brief walk an event without a block is complete. */
 static bool find_changes(const struct gm_model *model, size_t device, change_array *ret_changes)
 {
 	struct gm_state_walk walk = gm_state_walk_begin_brief(model, device);
@@ -86,8 +86,8 @@ struct gm_error *gm_view_device_segments(
 	return NULL;
 }
 
-/* Of blocks from before the recording only the release is known: they lie in segments up to it.
- * One of which only the completed release is known was released before. */
+/* For blocks from before the recording only the release is known: they are in segments until then.
+ * If only the completed release is known, the program released it before. */
 void gm_view_device_before(
         const struct gm_model *model, size_t device, struct gm_view_columns *columns)
 {

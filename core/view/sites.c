@@ -13,7 +13,7 @@ static void add(struct blocks *blocks, size_t block)
 	blocks->no_memory |= !gm_array_push(&blocks->items, (uint32_t)block);
 }
 
-/* Those that are allocated at the device's peak. */
+/* Those allocated at the device's peak. */
 static void find_peak(const struct gm_model *model, size_t device, struct blocks *blocks)
 {
 	uint32_t peak = gm_model_device(model, device)->peak_event;
@@ -61,8 +61,7 @@ struct gm_error *gm_view_driven(
 	uint64_t bytes = gm_model_device(model, device)->peak.allocated;
 	struct gm_error *error = find(model, &peak, bytes ? bytes : UINT64_MAX, &driven);
 	if (!error && !driven) {
-		/* stacks of libraries alone, of other moments: no line of the program's holds them
-		 */
+		/* stacks of only libraries, at other moments: no line of the program has them */
 		find_stacks(model, device, &stacks);
 		error = find(model, &stacks, UINT64_MAX, &driven);
 	}

@@ -18,7 +18,7 @@ enum { FILES_MOST = 1024, FILE_MOST = 4 << 20, LINE_MOST = 1024 };
 
 struct source {
 	char *path, *text;        /* text NULL: it cannot be read, or has changed */
-	GM_ARRAY(uint32_t) lines; /* where they begin, and last where the text ends */
+	GM_ARRAY(uint32_t) lines; /* the beginning of each line, and last the end of the text */
 };
 
 struct gm_view_sources {

@@ -21,7 +21,7 @@ struct frame {
 	uint32_t file, function, line, source;
 };
 
-/* What is known of the tensor that a text tells. */
+/* The tensor that a text describes, as far as it is known. */
 struct tensor {
 	uint32_t text, id; /* id: the log's */
 };
@@ -40,7 +40,8 @@ struct gm_view_tables {
 	/* From numbers of the log, plus 1, to ours, plus 1. */
 	struct gm_map by_stack, by_frame, by_python_site, by_native_site, by_operator, by_node,
 	        by_collective, by_tensor;
-	/* Of Python and native stacks together: backward's work is told by its operator. */
+	/* Of Python and native stacks together: an event of backward is described by its operator.
+	 * */
 	struct gm_map by_borrowed_site;
 	bool no_memory;
 };
@@ -103,7 +104,7 @@ static bool grow_slots(struct gm_view_tables *tables)
 	return true;
 }
 
-/* As people are shown it: bounded, and without what would act. */
+/* As it is shown to people: bounded, and without characters that would act. */
 static char *shown(const char *text)
 {
 	char *made = NULL;
@@ -141,7 +142,7 @@ uint32_t gm_view_text(struct gm_view_tables *tables, const char *text)
 	return tables->slots[slot] = (uint32_t)tables->texts.count;
 }
 
-/* The number kept for `key`; *ret_new: there is none yet. NULL: no memory. */
+/* The number stored for `key`; *ret_new: there is none yet. NULL: out of memory. */
 static uint64_t *kept_of(
         struct gm_view_tables *tables, struct gm_map *map, uint64_t key, bool *ret_new)
 {
@@ -219,7 +220,7 @@ uint32_t gm_view_site(struct gm_view_tables *tables, const struct gm_block *bloc
 	return (uint32_t)*number;
 }
 
-/* What `describe` says of a native stack, as a text; `map`: those that were asked for before. */
+/* The result of `describe` for a native stack, as a text; `map`: earlier results. */
 static uint32_t native_text(struct gm_view_tables *tables, struct gm_map *map, uint32_t native,
         bool (*describe)(const struct gm_log *, uint32_t, char[GM_OPERATOR_MAX]))
 {
@@ -370,7 +371,7 @@ static struct gm_error *write_tensors(
 struct gm_error *gm_view_tables_write(
         struct gm_view_tables *tables, struct gm_view_columns *columns)
 {
-	/* frames get their numbers, and texts, here */
+	/* frames get their numbers and texts here */
 	gm_view_column_begin(columns, "stacks", GM_VIEW_NUMBERS);
 	for (size_t i = 0; i < tables->stacks.count; i++)
 		write_stack(tables, columns, tables->stacks.items[i]);

@@ -12,7 +12,8 @@
 #include "view/sources.h"
 #include "view/tables.h"
 
-/* What is drawn first stands first: the page can show it while the blocks are unpacked. */
+/* The data that are drawn first come first: the page can show them while the blocks are
+ * decompressed. */
 static struct gm_error *write_columns(struct gm_context *context, const char *other,
         struct gm_model *model, struct gm_view_columns *columns, struct gm_view_tables *tables,
         struct gm_view_account *account)
@@ -43,7 +44,7 @@ static void destroy_sources(struct gm_view_sources **sources)
 	gm_view_sources_destroy(*sources);
 }
 
-/* Files that have not changed since the first event are those that ran; where no times are known,
+/* Files that have not changed since the first event are the ones that ran; if no times are known,
  * since the recording was written. */
 static struct gm_error *open_sources(
         const struct gm_model *model, struct gm_view_sources **ret_sources)

@@ -1,8 +1,9 @@
-/* Conditions into what the agent can evaluate: sets of truth values (agent/stop_filter.h). */
+/* Translates conditions into what the agent can evaluate: sets of truth values
+ * (agent/stop_filter.h). */
 #include "walk/filter.h"
 #include "walk/judge.h"
 
-/* What a clause may be where only some kinds of facts are known. */
+/* The possible truth values of a clause if only some kinds of facts are known. */
 typedef unsigned set_of(void *context, const struct gm_clause *clause);
 
 static unsigned set_of_truth(enum gm_truth truth)
@@ -88,8 +89,8 @@ static struct gm_stop_op is(enum gm_stop_fact fact, uint64_t number)
 	        .number = number};
 }
 
-/* `block=N`: where the block is alive that is an address, as no other has it meanwhile. Until then
- * it holds of no event but the N-th. */
+/* `block=N`: while the block is live, it is identified by its address, which no other has
+ * meanwhile. Before, the clause is true only for event N. */
 static struct gm_stop_op op_of_block(struct gm_walk *walk, const struct gm_clause *clause)
 {
 	if (clause->compare != GM_IS)
@@ -173,7 +174,7 @@ static unsigned set_known(const struct known *known, const struct gm_clause *cla
 	switch (clause->fact) {
 	case GM_FACT_DTYPE:
 	case GM_FACT_SHAPE:
-		/* of a release, the agent does not know the block's */
+		/* for a release, the agent does not know the stack of the block's allocation */
 		if (known->by != BY_TENSOR || known->event->action != GM_ALLOC)
 			return GM_MAY_BE_ANY;
 		return set_of_truth(

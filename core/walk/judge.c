@@ -1,4 +1,4 @@
-/* Judging: conditions over one event of the agent's recording, with what came before it. */
+/* Evaluates conditions for one event of the agent's recording, using the events before it. */
 #include <stdlib.h>
 
 #include "base/text.h"
@@ -62,9 +62,9 @@ enum gm_truth gm_walk_judge_tensor(
 	return name ? gm_compare_texts(name, clause) : GM_UNKNOWN;
 }
 
-/* ---- what a GradScaler found ----------------------------------------------------------------- */
+/* --- the results of a GradScaler -------------------------------------------------------------- */
 
-/* GradScaler.step() leaves out the optimizer's step by the value that it reads in
+/* GradScaler.step() skips the optimizer's step depending on the value that it reads in
  * _maybe_opt_step(). */
 static bool is_read_by_step(const struct gm_walk *walk, uint32_t stack)
 {
@@ -77,7 +77,7 @@ static bool is_read_by_step(const struct gm_walk *walk, uint32_t stack)
 	return false;
 }
 
-/* Between the event's thread's event before, and the event. */
+/* Between the previous event of the same thread, and the event. */
 static void read_scaling(
         struct gm_walk *walk, uint64_t number, bool *ret_overflow, bool *ret_skipped)
 {
@@ -96,7 +96,7 @@ static void read_scaling(
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* As the recorder at breakpoints does: by the events so far. */
+/* By the events so far, like the recorder at breakpoints. */
 static void feed(struct gm_walk *walk, const struct gm_event *event, uint64_t number)
 {
 	for (; walk->iterations < gm_log_iteration_count(walk->log); walk->iterations++) {

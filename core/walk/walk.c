@@ -13,7 +13,7 @@
 
 enum {
 	GENERATIONS = 255,
-	SLACK = 64, /* events of threads that were about to count theirs, segments that wait */
+	SLACK = 64, /* events of threads that have not counted theirs yet, segments that wait */
 };
 
 struct gm_error *gm_walk_create(const char *path, struct gm_walk **ret_walk)
@@ -79,7 +79,7 @@ uint64_t gm_walk_event_count(const struct gm_walk *walk)
 	return walk->seen;
 }
 
-/* Does one ask for names of native functions, which take long to look up? */
+/* Does a condition use names of native functions, which take long to look up? */
 static bool needs_names(const struct gm_walk *walk)
 {
 	for (size_t i = 0; i < walk->watches.list.count; i++) {
@@ -96,7 +96,7 @@ static bool needs_names(const struct gm_walk *walk)
 	return false;
 }
 
-/* ---- what the agent wrote -------------------------------------------------------------------- */
+/* --- the agent's data ------------------------------------------------------------------------- */
 
 static struct gm_error *open_events(struct gm_walk *walk, uint64_t sequence)
 {
@@ -110,8 +110,7 @@ static struct gm_error *open_events(struct gm_walk *walk, uint64_t sequence)
 	return walk->steps ? NULL : &gm_error_no_memory;
 }
 
-/* Reads on; `sequence`: the number that the agent gave to the event that is to be evaluated, 0:
- * none is. */
+/* Continues reading; `sequence`: the agent's number of the event to be evaluated, 0: none. */
 static struct gm_error *read_on(struct gm_walk *walk, uint64_t sequence)
 {
 	bool opens = !walk->live, ended = false;
@@ -123,7 +122,7 @@ static struct gm_error *read_on(struct gm_walk *walk, uint64_t sequence)
 	else
 		gm_spool_live_seek(walk->live, sequence);
 	gm_spool_live_name(walk->live, needs_names(walk));
-	/* A second time: an event of another thread that has its number already, and is not written
+	/* A second time: an event of another thread that has a number already, but is not written
 	 * yet, is not waited for. */
 	for (int i = 0; i < 2; i++) {
 		if (!opens || i > 0)
@@ -148,7 +147,7 @@ static struct gm_error *write_at(
 	        (int)walk->pid);
 }
 
-/* All marks of before are void. */
+/* All earlier marks are invalid. */
 static struct gm_error *next_generation(struct gm_walk *walk)
 {
 	static const uint8_t zeros[1 << 16];

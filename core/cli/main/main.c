@@ -24,10 +24,10 @@ static void set_terminal(gpumem_session *session)
 }
 
 /*
- * What one step of a question has freed the next one uses: the kernel clears each page that is new
- * to a process, which costs as much as reading twice as many. So all but the largest arrays come
- * from heaps, which grow in large steps and are not released before the end; those are mappings
- * of their own, which grow without being copied.
+ * Memory that one part of a question frees is reused by the next: the kernel clears each new page
+ * of a process, which takes as long as reading two. So all but the largest arrays come from heaps,
+ * which grow in large steps and are not released before the end; the largest have mappings of their
+ * own, which grow without being copied.
  */
 static void set_allocator(void)
 {
@@ -40,8 +40,8 @@ static void do_nothing(int signal_number)
 {
 }
 
-/* Beyond `ulimit -f` a write then fails with EFBIG, is told, and leaves nothing. A handler: the
- * programs that we start have none. */
+/* Beyond `ulimit -f` a write then fails with EFBIG, is reported, and leaves no file. A handler,
+ * because the programs that we start do not inherit it. */
 static void set_signals(void)
 {
 	struct sigaction before;
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 	int status =
 	        gm_session_run(session, argc - 1, (const char *const *)argv + 1, stdout, stderr);
 	gpumem_session_destroy(session);
-	/* A full disk behind a redirection must not look like an answer. */
+	/* A full disk behind a redirection must not look like a complete answer. */
 	if (fflush(stdout) != 0 && status == 0) {
 		perror("gpumem: cannot write the answer");
 		return 5;

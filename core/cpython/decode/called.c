@@ -15,7 +15,7 @@ static const char *base_name(
 	return name ? name : ""; /* no opcode has this number */
 }
 
-/* The instruction before the one that begins at `unit`; UINT32_MAX: none. */
+/* The instruction before the one that begins at `unit`; UINT32_MAX if there is none. */
 static uint32_t before(const struct gm_code_entry *entry, uint32_t unit)
 {
 	return unit == 0 ? UINT32_MAX : unit - 1 - entry->units[unit - 1];
@@ -30,7 +30,7 @@ static uint32_t after(const struct gm_code_entry *entry, uint32_t unit)
 	return unit;
 }
 
-/* How many values of the stack lie from the callable on, arguments left out; 0: no call with plain
+/* The number of stack values from the callable on, without arguments; 0: not a call with plain
  * arguments. */
 static int call_slots(const char *name)
 {
@@ -87,18 +87,19 @@ const char *gm_py_called_name(
 	const char *name;
 	int slots, loaded;
 
-	/* a result that nobody took: of the call before */
+	/* a result that nobody used: of the previous call */
 	if (python->opcodes[decoded->opcode].op == GM_OP_POP_TOP)
 		unit = before(entry, unit);
 	if (unit == UINT32_MAX || !(slots = call_slots(base_name(python, entry, unit))) ||
 	        !gm_py_decode(entry, python->opcodes, 2 * unit, &call) ||
 	        gm_py_depth_at(python, entry, call.start) < 0)
 		return NULL;
-	/* The callable was there, and arguments came above it: back to what loaded it. */
+	/* The callable was on the stack before its arguments: go back to the instruction that
+	 * loaded it. */
 	loaded = entry->depths[unit] - (int)call.argument;
 	while ((unit = before(entry, unit)) != UINT32_MAX && entry->depths[unit] >= loaded)
 		;
-	/* an attribute takes the place of what it is of */
+	/* an attribute replaces its object on the stack */
 	for (uint32_t next = after(entry, unit);
 	        next < call.start / 2 && entry->depths[next] == loaded &&
 	        !strcmp(base_name(python, entry, next), "LOAD_ATTR");

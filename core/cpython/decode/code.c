@@ -1,11 +1,11 @@
 /*
- * Code objects: copied out of the target once, found again by address, checked at each use.
+ * Code objects: copied from the target once, found again by address, checked at each use.
  *
- * A code object may be freed and another one put at its address (exec() in a loop). What tells them
- * apart is compared at each walk: the pointers and numbers of the struct's head that never change
- * while an object lives (not its reference count, warm-up counter, weak references and
- * caches). 3.12+ numbers code objects (co_version); before, one that is equal in all of these to a
- * dead one at the same address passes for it.
+ * A code object may be freed and another one allocated at its address (exec() in a loop). At each
+ * walk the pointers and numbers of the struct's head that never change while an object lives are
+ * compared (not its reference count, warm-up counter, weak references and caches). 3.12+ numbers
+ * code objects (co_version); before, an object that is equal in all of these to a freed one at the
+ * same address is taken for it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ static char *read_name(struct gm_python *python, uint64_t object)
 	return gm_python_str(python, object, GM_MAX_NAME_LENGTH * 4, &name) ? name : strdup("?");
 }
 
-/* Reads an array of monitoring data, of `size` bytes; NULL: there is none. */
+/* Reads an array of monitoring data of `size` bytes; NULL if there is none. */
 static uint8_t *read_array(struct gm_python *python, uint64_t pointer, size_t size)
 {
 	uint64_t address = 0;
@@ -105,8 +105,9 @@ static uint8_t *read_array(struct gm_python *python, uint64_t pointer, size_t si
 }
 
 /*
- * Under a tracer or debugger 3.12+ puts INSTRUMENTED_LINE and INSTRUMENTED_INSTRUCTION in the place
- * of opcodes and keeps those in _co_monitoring (Python/instrumentation.c). The copy gets them back.
+ * With a tracer or debugger, 3.12+ replaces opcodes by INSTRUMENTED_LINE and
+ * INSTRUMENTED_INSTRUCTION and stores the originals in _co_monitoring (Python/instrumentation.c).
+ * They are restored in the copy.
  */
 static void undo_instrumentation(struct gm_python *python, struct gm_code_entry *entry)
 {
@@ -173,7 +174,7 @@ static bool read_bytecode(struct gm_python *python, struct gm_code_entry *entry)
 
 enum { KIND_LOCAL = 0x20, KIND_CELL = 0x40, KIND_FREE = 0x80 }; /* Include/internal/pycore_code.h */
 
-/* Adds the names of a tuple to localsplus, all of one kind, or of the kinds given. */
+/* Adds the names of a tuple to localsplus, all of one kind, or of the given kinds. */
 static bool add_locals(struct gm_python *python, struct gm_code_entry *entry, uint64_t tuple,
         const uint8_t *kinds, size_t kind_count, uint8_t kind)
 {
@@ -229,7 +230,7 @@ static bool read_locals(struct gm_python *python, struct gm_code_entry *entry)
 	}
 	tuple = gm_u64_at(entry->key, layout->code_locals_names);
 	kinds = gm_py_bytes(python, gm_u64_at(entry->key, layout->code_locals_kinds), &size);
-	/* the tuple's length is read once: a process that runs may change it in between */
+	/* the tuple's length is read once: a running process may change it in between */
 	return kinds && add_locals(python, entry, tuple, kinds, size, 0);
 }
 
@@ -307,7 +308,7 @@ struct gm_code_entry *gm_py_code_find(struct gm_python *python, uint64_t address
 
 	while (entry && entry->address != address)
 		entry = entry->next;
-	return entry; /* the newest at this address, as entries are put in front */
+	return entry; /* the newest at this address, because entries are added at the front */
 }
 
 struct gm_code_entry *gm_py_code(struct gm_python *python, uint64_t address, const uint8_t *head)

@@ -1,11 +1,11 @@
 /*
- * How many values are on a frame's value stack at an instruction.
+ * The number of values on a frame's value stack at an instruction.
  *
- * A frame that runs keeps its stack pointer in a register; but the compiler made code in which the
- * depth at each instruction is always the same. So it is followed through the bytecode once, from
- * the start and from each exception handler (3.11+ tells its depth in co_exceptiontable,
- * Objects/exception_handling_notes.txt). Where two ways to an instruction disagree, nothing is
- * known of the code.
+ * A running frame keeps its stack pointer in a register. But in the compiler's code the depth at
+ * each instruction is always the same. So it is followed through the bytecode once, from the start
+ * and from each exception handler (in 3.11+ its depth is in co_exceptiontable,
+ * Objects/exception_handling_notes.txt). If two paths to an instruction disagree, nothing is known
+ * about the code.
  */
 #include <stdlib.h>
 
@@ -71,7 +71,7 @@ static void reach(struct follow *follow, uint32_t unit, int depth)
 	*known = (int16_t)depth;
 }
 
-/* Where a jump goes; UINT32_MAX: nowhere in the code. */
+/* The target of a jump; UINT32_MAX: outside of the code. */
 static uint32_t jump_target(const struct follow *follow, const struct gm_opcode *opcode,
         uint32_t next, uint32_t argument)
 {
@@ -80,12 +80,12 @@ static uint32_t jump_target(const struct follow *follow, const struct gm_opcode 
 	if (follow->version < 0x030a)
 		argument /= 2; /* bytes */
 	if (opcode->flags & GM_OPCODE_JUMP_BACK)
-		target = (uint64_t)next - argument; /* huge, where it is before the code */
+		target = (uint64_t)next - argument; /* huge, if it is before the code */
 	else
 		target = opcode->flags & GM_OPCODE_JUMP_ABSOLUTE ? argument
 		                                                 : (uint64_t)next + argument;
-	/* A damaged code ends within the caches of its last instruction: the next one lies behind
-	 * it. */
+	/* Damaged code may end within the caches of its last instruction: then the next instruction
+	 * is after its end. */
 	return target < follow->count ? (uint32_t)target : UINT32_MAX;
 }
 
@@ -103,7 +103,7 @@ static void follow_one(struct follow *follow, uint32_t unit)
 		follow->failed = true;
 		return;
 	}
-	/* decoding continues from an EXTENDED_ARG to the instruction that it is for */
+	/* decoding continues from an EXTENDED_ARG to its instruction */
 	opcode = &follow->opcodes[at.opcode];
 	next = at.start / 2 + 1 + opcode->caches;
 	if (opcode->flags &
@@ -132,7 +132,7 @@ static void follow_all(struct follow *follow)
 		follow_one(follow, follow->todo.items[--follow->todo.count]);
 }
 
-/* Big-endian groups of six bits; bit 6 says that more follow, bit 7 begins an entry. */
+/* Big-endian groups of six bits; bit 6 means that more follow, bit 7 begins an entry. */
 static bool read_varint(const uint8_t *table, size_t size, size_t *at, uint32_t *ret)
 {
 	uint32_t value = 0;
@@ -163,8 +163,8 @@ static void follow_handlers(struct follow *follow, const uint8_t *table, size_t 
 			follow->failed = true;
 			return;
 		}
-		/* the exception is pushed, and the instruction's offset before it where the low bit
-		 * reports it */
+		/* the exception is pushed, and before it the instruction's offset if the low bit is
+		 * set */
 		reach(follow, target, (int)(depth >> 1) + (int)(depth & 1) + 1);
 		follow_all(follow);
 	}

@@ -1,11 +1,11 @@
 /*
- * The instruction in progress: what a byte offset in the bytecode means for names.
+ * The current instruction: the names to which a byte offset in the bytecode refers.
  *
  * CPython moves the frame's instruction pointer at the start of each instruction (INSTRUCTION_START
- * in Python/ceval.c), past the caches where it enters a Python function within the loop. A
- * superinstruction of 3.11 and 3.12 runs its second half without moving it: STORE_FAST__LOAD_FAST
- * can only free in its first half, the LOAD ones never, and of STORE_FAST__STORE_FAST either half
- * may be in progress; then both names are told.
+ * in Python/ceval.c), and past the caches when it enters a Python function within the loop. A
+ * superinstruction of 3.11 and 3.12 runs its second half without moving it. STORE_FAST__LOAD_FAST
+ * can free only in its first half, the LOAD ones never; of STORE_FAST__STORE_FAST either half may
+ * be running, and then both names are returned.
  */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 
 /*
  * The bytecode was copied when the code was first seen; since then CPython may have combined two
- * stores into one superinstruction. Then the target has the truth, if the object is still there.
+ * stores into one superinstruction. So the target is read, if the object still exists.
  */
 static uint8_t opcode_now(struct gm_python *python, const struct gm_code_entry *entry,
         const struct gm_decoded *decoded)
@@ -32,15 +32,15 @@ static uint8_t opcode_now(struct gm_python *python, const struct gm_code_entry *
 	return unit[0];
 }
 
-/* Where cells and free variables of 3.9 and 3.10 lie in localsplus: after the locals. */
+/* The offset of cells and free variables in localsplus of 3.9 and 3.10: after the locals. */
 static const char *local_name(const struct gm_code_entry *entry, uint64_t index)
 {
 	return index < entry->code.local_count ? entry->code.local_names[index] : NULL;
 }
 
 /*
- * `except ... as e` ends in POP_EXCEPT, e = None, del e (Python/compile.c, compiler_try_except()):
- * the store releases the exception, and nobody wrote it.
+ * `except ... as e` ends with POP_EXCEPT, e = None, del e (Python/compile.c,
+ * compiler_try_except()): the store releases the exception, and is not in the source.
  */
 static bool ends_except(struct gm_python *python, const struct gm_code_entry *entry,
         const struct gm_decoded *decoded)
@@ -122,9 +122,9 @@ static int64_t slot_named(const struct gm_code *code, const char *name)
 }
 
 /*
- * Which of two stores is in progress. Both values were popped, but popping leaves them in the value
- * stack's memory, the first to be stored above the second (ceval.c, POP()). While the first store
- * frees the old object, the second slot does not have its new value yet.
+ * Which of two stores is running. Both values were popped, but remain in the value stack's memory,
+ * the first to be stored above the second (ceval.c, POP()). While the first store frees the old
+ * object, the second slot does not have its new value yet.
  */
 void gm_python_frame_instruction(
         struct gm_python *python, const struct gm_python_frame *frame, struct gm_instruction *ret)

@@ -3,8 +3,8 @@
  *
  * 3.9: co_lnotab, pairs of (bytes, signed line delta) (Objects/lnotab_notes.txt). 3.10:
  * co_linetable, the same pairs but ranges, -128: no line (Objects/lnotab_notes.txt of 3.10, PEP
- * 626). 3.11+: location entries with variable-length numbers (Objects/locations.md). Truncated or
- * absurd tables end the decoding early.
+ * 626). 3.11+: location entries with variable-length numbers (Objects/locations.md). A truncated or
+ * invalid table ends the decoding early.
  */
 #include "base/search.h"
 #include "cpython/python.h"
@@ -23,7 +23,7 @@ static bool add_row(struct gm_code_entry *entry, uint32_t start, int64_t line)
 	return gm_array_push(&entry->lines, ((struct gm_line_row){start, value}));
 }
 
-/* 3.9: a line delta counts from the byte that the sum of the byte deltas before it names. */
+/* 3.9: a line delta applies from the offset that is the sum of the byte deltas before it. */
 static bool decode_lnotab(struct gm_code_entry *entry, const uint8_t *table, size_t size,
         int64_t line, uint32_t limit)
 {
@@ -56,7 +56,7 @@ static bool decode_ranges(struct gm_code_entry *entry, const uint8_t *table, siz
 	return true;
 }
 
-/* Objects/locations.md: six bits a byte, low first, bit 6 says that more follow. */
+/* Objects/locations.md: six bits for each byte, low first, bit 6 means that more follow. */
 static bool read_varint(const uint8_t *table, size_t size, size_t *at, uint32_t *ret)
 {
 	uint32_t value = 0;

@@ -33,7 +33,7 @@ static bool is_counted(struct gm_python *python, uint64_t iterator, uint64_t typ
 	for (size_t i = 0; i < GM_ITERATOR_TYPES; i++) {
 		if (strcmp(name, names[i]) != 0)
 			continue;
-		/* a class of the program's own may have the name; the static types never move */
+		/* a class of the program may have the name; the static types never move */
 		const struct gm_type *known = gm_py_type(python, type);
 		if (!known || (known->flags & GM_TYPE_FLAG_HEAP))
 			break;

@@ -1,10 +1,10 @@
 /*
  * Loops of the source, found from the backward jumps of the bytecode.
  *
- * Jumps to one head make one loop (`continue` and the loop's end). A `while` has its condition
+ * Jumps to one head form one loop (`continue` and the loop's end). A `while` has its condition
  * compiled twice, before the loop and at its end, and so two heads: those overlap and have the same
- * line, and are merged. The inner loop of `await` and `yield from` (its head is SEND) is no loop of
- * the source.
+ * line, and are merged. The inner loop of `await` and `yield from` (its head is SEND) is not a loop
+ * of the source.
  */
 #include <stdlib.h>
 
@@ -31,7 +31,7 @@ static bool add_jump(struct gm_code_entry *entry, uint32_t head, uint32_t from, 
 	return gm_array_push(&entry->loops, ((struct gm_loop){head, end, line, line}));
 }
 
-/* Where a backward jump at `at` goes to; at + 1 and more: it is none. */
+/* The target of a backward jump at `at`; at + 1 or more: it is not one. */
 static uint32_t target_of(
         int version, const struct gm_opcode *opcode, const struct gm_decoded *at, uint32_t next)
 {

@@ -74,7 +74,7 @@ static bool fill(struct gm_python *python, struct gm_code_entry *entry,
 		memcpy(kinds, recorded->local_kinds, recorded->local_count);
 	if (recorded->bytecode.size)
 		memcpy(entry->bytecode, recorded->bytecode.at, recorded->bytecode.size);
-	/* 3.9, 3.10: names of cells are counted from behind the plain locals */
+	/* 3.9, 3.10: names of cells are counted from the end of the plain locals */
 	while (entry->local_plain < code->local_count && kinds[entry->local_plain] & 0x20 &&
 	        python->version < 0x030b)
 		entry->local_plain++;

@@ -1,6 +1,6 @@
 /*
- * Instructions among code units: where each begins, which caches follow it, and its argument. Pure
- * decoding, which the agent shares.
+ * Instructions among code units: where each begins, its caches, and its argument. Decoding only;
+ * the agent uses it too.
  */
 #include <stdlib.h>
 
@@ -13,8 +13,8 @@ bool gm_py_units_mark(struct gm_code_entry *entry, const struct gm_opcode *opcod
 	entry->units = calloc(count ? count : 1, 1);
 	if (!entry->units)
 		return false;
-	/* Code has no marks where instructions begin: only from its start can caches be told from
-	 * them. */
+	/* Nothing in the code marks where instructions begin: caches can be recognized only from
+	 * the start on. */
 	for (uint32_t at = 0; at < count;) {
 		uint8_t caches = opcodes[entry->bytecode[2 * at]].caches;
 		for (uint8_t i = 0; i <= caches && at + i < count; i++)
@@ -40,7 +40,7 @@ bool gm_py_decode(const struct gm_code_entry *entry, const struct gm_opcode *opc
 	while (opcodes[entry->bytecode[2 * at]].flags & GM_OPCODE_EXTENDED && at + 1 < count)
 		at++;
 	for (uint32_t back = 3; back > 0; back--) {
-		/* the EXTENDED_ARGs right before it, outermost first */
+		/* the EXTENDED_ARGs directly before it, outermost first */
 		bool all = at >= back;
 		for (uint32_t i = 1; all && i <= back; i++)
 			all = opcodes[entry->bytecode[2 * (at - i)]].flags & GM_OPCODE_EXTENDED &&

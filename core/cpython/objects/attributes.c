@@ -1,18 +1,17 @@
 /*
- * Attributes of instances, wherever a version keeps them: an instance dict at tp_dictoffset, a
- * managed dict before the object (3.11+), values kept inline without a dict, slots. No descriptors
- * are run.
+ * Attributes of instances, wherever a version stores them: an instance dict at tp_dictoffset, a
+ * managed dict before the object (3.11+), inline values without a dict, slots. No descriptors are
+ * run.
  *
- * Include/internal/pycore_object.h: 3.11 has the values' pointer 4 words before the object and the
- * dict's 3; 3.12 one word for both, the values' with its low bit set; 3.13 puts the values behind
- * the object.
+ * Include/internal/pycore_object.h: 3.11 has the pointer to the values 4 words before the object
+ * and the dict's 3; 3.12 one word for both, with the low bit set for values; 3.13 stores the values
+ * after the object.
  */
 #include <string.h>
 
 #include "cpython/python.h"
 
-/* tp_dictoffset counts from the end of a variable-sized object where negative
- * (Objects/object.c). */
+/* A negative tp_dictoffset counts from the end of a variable-sized object (Objects/object.c). */
 static uint64_t dict_pointer(struct gm_python *python, uint64_t object, const struct gm_type *type)
 {
 	int64_t offset = type->dictoffset;

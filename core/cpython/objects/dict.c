@@ -1,10 +1,10 @@
 /*
  * Dicts: their entries, in the order of insertion.
  *
- * PyDictKeysObject ends in an index table and then the entries (Objects/dict-common.h of 3.9, 3.10;
- * Include/internal/pycore_dict.h from 3.11): (hash, key, value), or (key, value) where all keys are
- * str (3.11+). A split dict shares its keys with its class's other instances and has its values
- * elsewhere.
+ * PyDictKeysObject ends with an index table and the entries (Objects/dict-common.h of 3.9, 3.10;
+ * Include/internal/pycore_dict.h from 3.11): (hash, key, value), or (key, value) if all keys are
+ * str (3.11+). A split dict shares its keys with the other instances of its class and has its
+ * values elsewhere.
  */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Handing references to a visitor: of a field, of a frame's slot, of an array. */
+/* Reports references to a visitor: of a field, of a frame's slot, of an array. */
 #include "cpython/objects/emit.h"
 
 bool gm_py_emit(struct gm_visit *visit, uint64_t target, enum gm_edge_kind kind, const char *name,
@@ -25,7 +25,7 @@ bool gm_py_emit_slot(struct gm_visit *visit, uint64_t frame, int32_t offset, enu
 	return gm_py_emit(visit, gm_stackref_counted(&visit->python->layout, word), kind, name, -1);
 }
 
-/* Visits `count` words from `address` on; `slots`: they are a frame's. */
+/* Visits `count` words from `address` on; `slots`: they are a frame's slots. */
 static bool emit_words(struct gm_visit *visit, uint64_t address, uint64_t count,
         enum gm_edge_kind kind, int64_t first, bool slots)
 {

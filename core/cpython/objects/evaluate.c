@@ -1,6 +1,6 @@
 /*
  * Variable paths as a user types them: `output`, `self.cache['kept']`, `batches[-1].weight`. No
- * code runs: names are looked up in frames and dicts, attributes where instances keep them, items
+ * code runs: names are looked up in frames and dicts, attributes where instances store them, items
  * in lists, tuples, deques, dicts.
  */
 #include <ctype.h>
@@ -33,7 +33,7 @@ static bool starts_name(char c)
 	return isalpha((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
-/* A Python name at path->at; NULL: none there. The caller frees it. */
+/* A Python name at path->at; NULL if there is none. The caller frees it. */
 static char *take_name(struct path *path)
 {
 	const char *start = path->at;
@@ -71,7 +71,7 @@ static uint64_t local_value(
 		if (value)
 			return value;
 	}
-	/* class bodies and modules keep theirs in a dict */
+	/* class bodies and modules have theirs in a dict */
 	uint64_t dict = gm_py_field(python, frame->address, python->layout.frame_locals);
 	return dict ? gm_py_dict_get_str(python, dict, name) : 0;
 }
@@ -172,7 +172,7 @@ static uint64_t number_item(
 		return sequence_item(python, object, type, index);
 	if (type->kind == GM_TYPE_DICT)
 		return gm_py_dict_get_int(python, object, index);
-	/* torch.nn.Sequential and ModuleList keep their modules in a dict under "0", "1", ... */
+	/* torch.nn.Sequential and ModuleList store their modules in a dict under "0", "1", ... */
 	modules = gm_py_attribute(python, object, "_modules");
 	type = modules ? gm_py_type_of(python, modules) : NULL;
 	if (!type || type->kind != GM_TYPE_DICT)

@@ -1,4 +1,4 @@
-/* What objects of every type begin with: size and reference count; and the items of a tuple. */
+/* The head of objects of every type: size and reference count; and the items of a tuple. */
 #include "cpython/python.h"
 
 uint64_t gm_py_size(struct gm_python *python, uint64_t object)

@@ -1,7 +1,7 @@
 /*
- * What an object holds: its outgoing references by its type's layout, each with the name of the
- * edge. One edge per counted reference, so that what is found can be compared with reference
- * counts: an instance's dict is an edge of its own ("__dict__") and holds the values.
+ * The outgoing references of an object, by its type's layout, each with the name of the edge. There
+ * is one edge for each counted reference, so that the result can be compared with reference counts:
+ * an instance's dict is an edge of its own ("__dict__") and holds the values.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 
 /* --- containers ------------------------------------------------------------------------------- */
 
-/* A key as an edge is named by it: the text of a str, the digits of an int, else NULL. */
+/* A key in the form in which it names an edge: the text of a str, the digits of an int, otherwise
+ * NULL. */
 static char *key_name(struct gm_python *python, uint64_t key)
 {
 	char *text = NULL;
@@ -43,9 +44,9 @@ static bool split_entry(void *context, uint64_t key, uint64_t value)
 	return gm_py_emit(visit, value, GM_EDGE_KEY, name, -1);
 }
 
-/* A split dict's keys are held by the keys object that it shares; values that lie within an
- * instance (3.13, dictobject.c, dict_traverse()) are held by that; from 3.14 on by the dict, where
- * there is one. */
+/* The keys of a split dict are held by the shared keys object. Values that are stored in an
+ * instance (3.13, dictobject.c, dict_traverse()) are held by the instance; from 3.14 on by the
+ * dict, if there is one. */
 static bool visit_dict(struct gm_visit *visit, uint64_t object)
 {
 	struct gm_python *python = visit->python;
@@ -103,7 +104,8 @@ static bool visit_deque(struct gm_visit *visit, uint64_t object)
 	uint64_t left = gm_py_size(visit->python, object);
 	uint64_t block = gm_py_field(visit->python, object, layout->deque_left_block);
 	uint64_t first = gm_py_field(visit->python, object, layout->deque_left_index);
-	uint64_t mark = 0; /* a damaged list of blocks may be a cycle: Brent's way to notice */
+	uint64_t mark =
+	        0; /* a damaged list of blocks may be a cycle: detected by Brent's algorithm */
 	uint64_t step = 0;
 	int64_t index = 0;
 
@@ -160,7 +162,7 @@ static bool visit_type(struct gm_visit *visit, uint64_t object)
 	return true;
 }
 
-/* Pointers in the object itself, as many as it says. */
+/* Pointers in the object itself; their number is in the object. */
 static bool visit_items(struct gm_visit *visit, uint64_t object, const struct gm_type *type)
 {
 	uint32_t count = 0;
@@ -178,7 +180,7 @@ static bool visit_items(struct gm_visit *visit, uint64_t object, const struct gm
 }
 
 /* Modules/_functoolsmodule.c: the cache's ring of links (lru_list_elem) begins and ends in the
- * wrapper itself; each link is held by the ring and by the cache's dict. */
+ * wrapper itself; the ring and the cache's dict each hold every link. */
 static bool visit_links(struct gm_visit *visit, uint64_t object)
 {
 	enum { NEXT = 24, MAX_LINKS = 1 << 24 };
@@ -210,8 +212,8 @@ static bool visit_ring(struct gm_visit *visit, uint64_t object)
 }
 
 /* numpy/core/include/numpy/ndarraytypes.h (1.x and 2.x): data at 16, nd 24, dimensions 32, descr
- * 56, flags 64; a descr's kind at 24. An array that owns its data and whose kind is 'O' holds what
- * is in it. */
+ * 56, flags 64; a descr's kind at 24. An array that owns its data and whose kind is 'O' holds its
+ * items. */
 static bool visit_ndarray(struct gm_visit *visit, uint64_t object)
 {
 	enum { OWNDATA = 4, MAX_DIMENSIONS = 64 };
@@ -241,7 +243,7 @@ static bool visit_ndarray(struct gm_visit *visit, uint64_t object)
 	        visit, gm_py_field(visit->python, object, 16), count, GM_EDGE_ITEM, 0);
 }
 
-/* What the layout of the type itself holds. False: not known. */
+/* The references that follow from the type's own layout. False: not known. */
 static bool visit_layout(struct gm_visit *visit, uint64_t object, const struct gm_type *type)
 {
 	struct gm_python *python = visit->python;
@@ -260,7 +262,7 @@ static bool visit_layout(struct gm_visit *visit, uint64_t object, const struct g
 		        gm_py_size(python, object), GM_EDGE_ITEM, 0);
 	case GM_TYPE_SET:
 		return visit_set(visit, object);
-	case GM_TYPE_MODULE: /* what a C module keeps in its state is not known */
+	case GM_TYPE_MODULE: /* what a C module stores in its state is not known */
 		return !gm_py_field(python, object, l->module_state);
 	case GM_TYPE_TYPE:
 		return visit_type(visit, object);
@@ -291,7 +293,7 @@ static bool inline_value(void *context, uint64_t key, uint64_t value)
 	return gm_py_emit(visit, value, GM_EDGE_ATTRIBUTE, name, -1);
 }
 
-/* Is it a reference that was visited as what it is? */
+/* Was this reference visited already, as a known field? */
 static bool is_known_word(struct gm_python *python, uint64_t object, const struct gm_type *type,
         int64_t offset, uint64_t word)
 {
@@ -336,7 +338,7 @@ bool gm_python_references(
 	whole = visit_layout(&visit, object, type);
 	if (!python->layout.values_by_dict || !gm_py_instance_dict(python, object, type))
 		gm_py_inline_values(python, object, type, inline_value, &visit);
-	/* a function's, a module's dict is one of its fields */
+	/* the dict of a function or module is one of its fields */
 	if (type->kind != GM_TYPE_FUNCTION && type->kind != GM_TYPE_MODULE &&
 	        type->kind != GM_TYPE_TYPE)
 		gm_py_emit(&visit, gm_py_instance_dict(python, object, type), GM_EDGE_OTHER,
@@ -344,7 +346,7 @@ bool gm_python_references(
 	visit_fields(&visit, object, type->fields.items + type->layout_fields,
 	        type->fields.count - type->layout_fields);
 	visit_guesses(&visit, object, type);
-	/* of a class its own class is told by name: few have one of their own */
+	/* the class of a class is recognized by name: few have a metaclass of their own */
 	if (type->flags & GM_TYPE_FLAG_HEAP)
 		gm_py_emit(&visit, type->address,
 		        type->kind == GM_TYPE_TYPE ? GM_EDGE_OTHER : GM_EDGE_TYPE,

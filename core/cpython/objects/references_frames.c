@@ -1,13 +1,13 @@
 /*
- * What frames hold: locals, cells and the value stack, of running frames, of frame objects that
- * outlived their call (tracebacks), of generators and coroutines.
+ * The references of frames: locals, cells and the value stack, of running frames, of frame objects
+ * that exist longer than their call (tracebacks), of generators and coroutines.
  */
 #include <string.h>
 
 #include "cpython/objects/references_frames.h"
 #include "cpython/threads/thread_start.h"
 
-/* Locals by name, then what is on the value stack below its top. */
+/* Locals by name, then the values on the value stack below its top. */
 static bool visit_slots(
         struct gm_visit *visit, uint64_t frame, struct gm_code_entry *entry, uint64_t top)
 {
@@ -27,9 +27,9 @@ static bool visit_slots(
 }
 
 /*
- * Where a frame's value stack ends, in slots from localsplus on. stacktop counts just so; a frame
- * that runs has -1 there and its pointer in a register: then the bytecode tells. 3.14+ has a
- * pointer, which is written before anything is called that may run other code.
+ * The end of a frame's value stack, in slots from localsplus on. stacktop has this value. A running
+ * frame has -1 there and its pointer in a register: then the bytecode gives the depth. 3.14+ has a
+ * pointer, which is written before every call that may run other code.
  */
 static uint64_t stack_top(struct gm_python *python, uint64_t frame, struct gm_code_entry *entry)
 {
@@ -70,9 +70,9 @@ static bool visit_frame(struct gm_visit *visit, uint64_t frame)
 	return visit_slots(visit, frame, entry, stack_top(visit->python, frame, entry));
 }
 
-/* 3.9: f_stacktop is a pointer, NULL while the frame runs and when it has ended, which f_executing
- * tells apart (Include/cpython/frameobject.h); 3.10: f_stackdepth counts from f_valuestack, -1
- * while it runs. */
+/* 3.9: f_stacktop is a pointer, NULL while the frame runs and when it has ended; f_executing
+ * distinguishes the two (Include/cpython/frameobject.h). 3.10: f_stackdepth counts from
+ * f_valuestack, -1 while it runs. */
 static uint64_t stack_top_of_object(
         struct gm_python *python, uint64_t object, struct gm_code_entry *entry)
 {
@@ -123,8 +123,8 @@ bool gm_py_visit_frame_object(struct gm_visit *visit, uint64_t object)
 		if (!frame || !gm_image_try_read(
 		                      python->image, frame + (uint64_t)l->frame_owner, &owner, 1))
 			return false;
-		/* a running frame's data belongs to the thread or the generator, not to this
-		 * object */
+		/* a running frame's data belongs to the thread or the generator, not to this object
+		 * */
 		return owner != GM_OWNED_BY_OBJECT || visit_frame(visit, frame);
 	}
 	gm_py_emit_field(visit, object, l->frame_code, GM_EDGE_OTHER, "f_code");

@@ -1,6 +1,6 @@
 /*
- * Types with a few references at fixed places: iterators, views, descriptors, caches, contexts,
- * tasks. Offsets were compared with gc.get_referents() of each version.
+ * Types with a few references at fixed offsets: iterators, views, descriptors, caches, contexts,
+ * tasks. Offsets were compared with gc.get_referents() in each version.
  */
 #include <string.h>
 
@@ -13,8 +13,8 @@ struct small_field {
 
 enum { FIELDS = 8, BY_SIZE = -1, BY_WORD = -2 };
 
-/* `items`: pointers from there on, `item_count` of them, or as many as ob_size (BY_SIZE) or the int
- * at `counted_at` (BY_WORD) say. */
+/* `items`: pointers from there on. Their number is `item_count`, ob_size (BY_SIZE) or the int at
+ * `counted_at` (BY_WORD). */
 static const struct small_type {
 	const char *type;
 	struct small_field fields[FIELDS];
@@ -78,8 +78,8 @@ static const struct small_type {
         {"operator.methodcaller", {{16, "name"}, {24, "arguments"}, {32, "keywords"}}},
         {"operator.methodcaller", {{40, "all arguments"}, {48, "keywords' names"}}, 0x030e},
         /* Modules/_threadmodule.c: localobject, localdummyobject; lockobject and rlockobject own
-         * nothing. Up to 3.12 a thread's values are the dummy's, which the thread's dict
-         * holds; 3.13 has them in a dict of the object */
+         * nothing. Up to 3.12 the dummy has a thread's values, and the thread's dict holds the
+         * dummy; 3.13 has them in a dict of the object */
         {"_thread._local",
                 {{16, "key"}, {24, "arguments"}, {32, "keywords"}, {48, "dummies"},
                         {56, "callback"}},
@@ -135,8 +135,8 @@ static const struct small_type {
         {"managedbuffer", {{40, "exporter"}}},
         {"memory_iterator", {{24, "memoryview"}}},
         {"array.arrayiterator", {{24, "array"}}},
-        /* Modules/_ctypes/ctypes.h: PyCFuncPtrObject; what all ctypes objects keep is in their
-           members */
+        /* Modules/_ctypes/ctypes.h: PyCFuncPtrObject; the references of all ctypes objects are in
+         * their members */
         {"_ctypes.CFuncPtr",
                 {{96, "thunk"}, {104, "callable"}, {112, "converters"}, {120, "argtypes"},
                         {128, "restype"}},
@@ -221,7 +221,7 @@ static bool add_small(struct gm_type *type, const struct small_type *small)
 	return true;
 }
 
-/* A task is a future too: what all bases have. */
+/* A task is a future too: fields of all bases. */
 bool gm_py_add_small(struct gm_type *type, int version)
 {
 	for (const struct gm_type *base = type; base; base = base->base) {

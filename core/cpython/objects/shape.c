@@ -1,7 +1,7 @@
 /*
- * What the objects of a type hold at fixed places, worked out once for each type: the fields of a
- * layout that is known, and the slots and members of its bases. What depends on the object (a
- * dict's table, a generator's frame) is in references.c.
+ * The references of a type's objects at fixed offsets, computed once for each type: the fields of a
+ * known layout, and the slots and members of its bases. References that depend on the object (a
+ * dict's table, a generator's frame) are in references.c.
  */
 #include <string.h>
 
@@ -104,7 +104,8 @@ static bool add_layout(struct gm_type *type, const struct gm_python_layout *l)
 		return ADD(type, {l->wrapper_callable, GM_EDGE_OTHER, "__func__"});
 	case GM_TYPE_SEQUENCE_ITERATOR:
 		return ADD(type, {l->iterator_sequence, GM_EDGE_OTHER, "sequence"});
-	case GM_TYPE_WEAKREF: /* wr_object is no holder; wr_callback (Include/weakrefobject.h) is */
+	case GM_TYPE_WEAKREF: /* wr_object is not a holder; wr_callback (Include/weakrefobject.h) is
+	                       */
 		return ADD(type, {24, GM_EDGE_OTHER, "callback"});
 	case GM_TYPE_FIELDS:
 	case GM_TYPE_LRU:
@@ -115,7 +116,7 @@ static bool add_layout(struct gm_type *type, const struct gm_python_layout *l)
 	}
 }
 
-/* Layouts whose fields are among tp_members too: they are visited once. */
+/* Layouts whose fields are also among tp_members: they are visited once. */
 static bool members_are_layout(enum gm_type_kind kind)
 {
 	return kind != GM_TYPE_UNKNOWN && kind != GM_TYPE_PLAIN && kind != GM_TYPE_MEMBERS &&
@@ -147,14 +148,15 @@ uint64_t gm_py_item_count(const struct gm_type *type, uint64_t count)
 {
 	if (type->item_count >= 0)
 		return (uint64_t)type->item_count;
-	/* of those that an int counts all lie within the object */
+	/* if an int counts them, all are within the object */
 	uint64_t most = type->counted_at == GM_NO_FIELD
 	                        ? INT32_MAX
 	                        : (uint64_t)(type->basicsize - type->items) / 8;
 	return count < most ? count : type->counted_at == GM_NO_FIELD ? 0 : most;
 }
 
-/* Where the part begins whose layout is not known: after the last base that is known whole. */
+/* The beginning of the part whose layout is not known: after the last base that is completely
+ * known. */
 static int32_t guess_from(const struct gm_type *type)
 {
 	enum { MAX_GUESSED = 4000 };

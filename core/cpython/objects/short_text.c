@@ -1,4 +1,4 @@
-/* Plain values as Python writes them. No code of the target's runs. */
+/* Plain values in Python's notation. No code of the target runs. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@ static char *text_of(const char *text)
 	return strdup(text);
 }
 
-/* As few digits as tell the number from any other, as repr() does. */
+/* The smallest number of digits that distinguishes the number from any other, as in repr(). */
 static char *float_text(double value)
 {
 	char text[40] = "";

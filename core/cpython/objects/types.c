@@ -1,16 +1,17 @@
 /*
- * Type objects: distinguished from other memory, named, and sorted into the layouts that are known.
+ * Type objects: recognized in memory, named, and mapped to known layouts.
  *
- * A pointer is taken for a type where it is ready, has a printable name, and the chain of its types
+ * A pointer is accepted as a type if it is ready, has a printable name, and the chain of its types
  * ends in PyType_Type, which is its own type. Facts are copied once and checked against the target
- * at each use, as classes come and go.
+ * at each use, because classes may be freed.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cpython/objects/shape.h"
 
-/* Layouts by tp_name, of types that CPython defines in C. Subclasses get their base's. */
+/* Layouts by tp_name, of types that CPython defines in C. Subclasses get the layout of their base.
+ * */
 static const struct {
 	const char *name;
 	enum gm_type_kind kind;
@@ -99,14 +100,14 @@ void gm_py_types_destroy(struct gm_python *python)
 	}
 }
 
-/* The head of a PyTypeObject, as far as it is examined. */
+/* The head of a PyTypeObject, as far as it is read. */
 struct head {
 	uint64_t metatype, name, members, base;
 	int64_t basicsize, itemsize, dictoffset, weaklistoffset;
 	uint64_t flags;
 };
 
-/* 3.9 makes objects of a type that it never gives to PyType_Ready(): the links of a
+/* 3.9 creates objects of a type that it never passes to PyType_Ready(): the links of a
  * functools.lru_cache (Modules/_functoolsmodule.c). */
 static bool is_never_readied(struct gm_python *python, const struct head *head)
 {
@@ -229,8 +230,8 @@ static void set_kind(struct gm_type *type, int version)
 		return;
 	type->kind = base->kind;
 	/* A class statement adds slots, a dict and a list of weak references to its base's layout,
-	 * and nothing else. What a C type adds beyond that is not known; exceptions' further fields
-	 * are all in tp_members (Objects/exceptions.c). */
+	 * and nothing else. Anything else that a C type adds is not known; further fields of
+	 * exceptions are all in tp_members (Objects/exceptions.c). */
 	words += type->dictoffset != 0 && base->dictoffset == 0;
 	words += type->weaklistoffset != 0 && base->weaklistoffset == 0;
 	type->in_part = base->in_part || (type->basicsize > base->basicsize + 8 * words &&
@@ -377,7 +378,8 @@ size_t gm_python_size(struct gm_python *python, uint64_t object, size_t *ret_own
 {
 	const struct gm_type *type = gm_py_type_of(python, object);
 	if (type && ret_own && type->kind == GM_TYPE_MODULE)
-		*ret_own = (size_t)python->layout.module_state; /* the first that is no reference */
+		*ret_own =
+		        (size_t)python->layout.module_state; /* the first that is not a reference */
 	else if (type && ret_own)
 		*ret_own = gm_python_is_instance(python, object, "_ctypes._CData")
 		                   ? 0

@@ -42,9 +42,9 @@ struct str_view {
 };
 
 /*
- * Where a str keeps its characters: PEP 393, PyASCIIObject.state in
- * Include/cpython/unicodeobject.h: two bits interned, three kind, then compact, ascii. Strings
- * of 3.9 to 3.11 that are not "ready" have none.
+ * The characters of a str: PEP 393, PyASCIIObject.state in Include/cpython/unicodeobject.h: two
+ * bits interned, three kind, then compact, ascii. Strings of 3.9 to 3.11 that are not "ready" have
+ * none.
  */
 static bool view_str(struct gm_python *python, uint64_t object, struct str_view *ret)
 {
@@ -140,8 +140,8 @@ bool gm_py_int(struct gm_python *python, uint64_t object, int64_t *ret_value)
 		size = (int64_t)gm_py_field(python, object, layout->object_size);
 		negative = size < 0;
 		size = negative ? -size : size;
-	} else { /* 3.12: low two bits 0 positive, 1 zero, 2 negative; the digits' number above bit
-		    3 */
+	} else { /* 3.12: low two bits 0 positive, 1 zero, 2 negative; the number of digits above
+		    bit 3 */
 		uint64_t tag = gm_py_field(python, object, layout->long_tag);
 		negative = (tag & 3) == 2;
 		size = (tag & 3) == 1 ? 0 : (int64_t)(tag >> 3);
@@ -169,7 +169,7 @@ bool gm_python_number(struct gm_python *python, uint64_t object, double *ret_val
 		*ret_value = (double)number;
 		return true;
 	}
-	/* Include/cpython/floatobject.h: the value stands where ob_size stands in others */
+	/* Include/cpython/floatobject.h: the value is at the offset that ob_size has in others */
 	if (!gm_python_type_name(python, object, &name) || strcmp(name, "float") != 0 ||
 	        !gm_image_try_read(python->image, object + (uint64_t)python->layout.object_size,
 	                &value, sizeof(value)))

@@ -4,8 +4,8 @@
 
 /*
  * Objects/obmalloc.c: struct pool_header: ref.count, freeblock, nextpool, prevpool, arenaindex,
- * szidx, nextoffset, maxnextoffset; the same from 3.9 to 3.13. Free blocks are a list; those from
- * nextoffset on were never handed out.
+ * szidx, nextoffset, maxnextoffset; the same from 3.9 to 3.13. Free blocks form a list; blocks from
+ * nextoffset on have never been allocated.
  */
 enum {
 	HEAD = GM_POOL_FIRST,
@@ -15,7 +15,7 @@ enum {
 	LAST_OFFSET = 44,
 	SIZES = 32,
 	BLOCKS_MOST = (16 << 10) / 16,
-	BEFORE = 16, /* 3.11+: of an object with a managed dict, two words before its links */
+	BEFORE = 16, /* 3.11+: for an object with a managed dict, two words before its links */
 };
 
 struct pool {
@@ -23,9 +23,8 @@ struct pool {
 	uint64_t address;
 	size_t size;       /* of the pool */
 	size_t block;      /* of a block */
-	size_t handed_out; /* blocks that ever were */
-	bool free_known;   /* `free` is made when it is first asked for: many pools have no such
-	                      objects */
+	size_t handed_out; /* blocks that were ever allocated */
+	bool free_known; /* `free` is computed when first needed: many pools have no such objects */
 	uint64_t free[BLOCKS_MOST / 64];
 };
 
@@ -36,7 +35,7 @@ static uint32_t u32_at(const uint8_t *bytes, size_t offset)
 	return value;
 }
 
-/* `there`: how many bytes of it are. */
+/* `there`: how many of its bytes exist. */
 static bool pool_init(
         struct pool *pool, const uint8_t *bytes, uint64_t address, size_t size, size_t there)
 {
@@ -81,16 +80,16 @@ static bool is_free(struct pool *pool, size_t number)
 	return pool->free[number / 64] >> number % 64 & 1;
 }
 
-/* Where a program's memory may be. */
+/* The addresses where a program's memory may be. */
 static bool may_be_address(uint64_t word)
 {
 	return word >= 0x10000 && word >> 47 == 0;
 }
 
 /*
- * Links that are some, a count, a type. What is no object mostly fails at the first word or the
- * third: an object that is not tracked begins with its count, an array of pointers has one for a
- * count.
+ * Plausible links, a count, a type. Memory that is not an object usually fails at the first or the
+ * third word: an untracked object begins with its count, and an array of pointers has one in the
+ * count's place.
  */
 static bool looks_tracked(const struct gm_python_layout *l, const uint8_t *links)
 {
@@ -112,7 +111,7 @@ bool gm_py_is_tracked(struct gm_walker *walker, const uint8_t *links)
 	return known && known->type->flags & GM_TYPE_FLAG_HAVE_GC;
 }
 
-/* The type of what may be an object here, of which there is a count; NULL: it is none. */
+/* The type of a possible object with a count; NULL: it is not an object. */
 static const struct gm_walk_type *type_of(struct gm_walker *walker, const uint8_t *object)
 {
 	const struct gm_python_layout *l = &walker->python->layout;
@@ -133,8 +132,8 @@ static bool has_flags(uint64_t word)
 enum { LINKS = GM_POOL_HEAD - 16 };
 
 /*
- * Where in the block an object begins that is not tracked; 0: nowhere. It begins with its count; or
- * with the collector's links, of which the first is 0 then; or two words come before these.
+ * The offset in the block at which an untracked object begins; 0: none. It begins with its count;
+ * or with the collector's links, of which the first is 0 then; or two words come before these.
  */
 static size_t untracked_at(
         struct gm_walker *walker, const uint8_t *block, size_t size, bool *ret_special)
@@ -165,7 +164,7 @@ static size_t untracked_at(
 	return at;
 }
 
-/* The object in a block; false: there is none that counts. */
+/* The object in a block; false: there is none with a count. */
 static bool block_object(struct gm_walker *walker, const uint8_t *block, size_t size,
         uint64_t address, struct gm_pool_object *ret)
 {
@@ -245,7 +244,7 @@ bool gm_py_has_pool(const struct gm_python *python, const struct gm_kept_chunk *
 
 enum { REGULAR = 64, NEAR_ENDS = 4, PLACES = REGULAR + 2 * NEAR_ENDS };
 
-/* All over the range, and near its ends, where there may be less than an arena of it. */
+/* Everywhere in the range, and near its ends, where less than an arena of it may exist. */
 static uint64_t place(uint64_t start, uint64_t end, uint64_t size, uint64_t number)
 {
 	if (number < REGULAR)
@@ -281,8 +280,9 @@ static bool has_pools(struct gm_python *python, uint64_t start, uint64_t end)
 }
 
 /* Arenas are mappings without a file (Objects/obmalloc.c, _PyObject_ArenaMmap()), and the kernel
- * joins those that lie side by side, and with what else is there: a tensor's gigabytes. An arena is
- * 256 KiB, 1 MiB from 3.10 on: of a range of 16 MiB each is examined. */
+ * merges adjacent ones, and other mappings with them, such as a tensor's gigabytes. An arena is 256
+ * KiB, 1 MiB from 3.10 on: a mapping
+ * of less than 16 MiB is always examined. */
 bool gm_py_may_have_pools(
         struct gm_python *python, const struct gm_mapping *mapping, uint64_t start, uint64_t end)
 {

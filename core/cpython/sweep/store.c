@@ -37,7 +37,7 @@ void gm_store_deinit(struct gm_store *store)
 	store->slot_of = NULL;
 }
 
-/* A frame for a slot: its own, or else the one that was taken longest ago. */
+/* A frame for a slot: its own, or otherwise the least recently used one. */
 static void take_frame(struct gm_store *store, struct gm_store_slot *slot)
 {
 	if (slot->frame != GM_STORE_NO_FRAME)
@@ -51,8 +51,8 @@ static void take_frame(struct gm_store *store, struct gm_store_slot *slot)
 	store->slot_of[frame] = (uint16_t)(slot - store->slots);
 }
 
-/* Reads a page and some that follow: few of a place that is new, all where the page before was
- * wanted too. */
+/* Reads a page and some that follow: few at a new place, all if the previous page was wanted too.
+ * */
 static bool fill(
         struct gm_store *store, struct gm_store_slot *slot, uint8_t *bytes, uint64_t page_address)
 {
@@ -113,7 +113,7 @@ const uint8_t *gm_store_miss(struct gm_store *store, uint64_t address, size_t si
 		kept = gm_image_borrowed_bytes(store->image, address, size);
 	if (kept)
 		return kept;
-	/* over a page's end: of two frames, the next one may take the place of this */
+	/* across a page's end: of two frames, the next one may replace this one */
 	size_t first = PAGE - skip;
 	memcpy(store->scratch, bytes + skip, first);
 	bytes = page_at(store, page + PAGE);

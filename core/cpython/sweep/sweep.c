@@ -9,12 +9,12 @@
 enum {
 	RESERVED_REFERENCES = 2 << 20,
 	RESERVED_OBJECTS = 1 << 20,
-	/* bytes of references before they are squeezed: of all threads together, of one, and for
-	   which part of the memory */
+	/* bytes of references before they are reduced: of all threads together, of one, and the
+	 * fraction of memory */
 	LEAST_NOTED = 4 << 20,
 	LEAST_NOTED_EACH = 1 << 20,
 	NOTED_SHARE = 32,
-	LATE_TIMES = 2, /* as many references may be noted while the last arrays are followed */
+	LATE_TIMES = 2, /* as many references may be added while the last arrays are read */
 };
 
 struct gm_sweep *gm_sweep_create(
@@ -86,7 +86,7 @@ struct gm_sweeper *gm_sweeper_of(struct gm_sweep *sweep, unsigned thread)
 	sweeper->walker->by_address = true;
 	sweeper->walker->squeeze = gm_sweep_squeeze;
 	sweeper->walker->sweeper = sweeper;
-	/* address space: these grow to megabytes, and mostly need not be moved for it */
+	/* address space: these grow to megabytes, and then need not be moved */
 	(void)gm_array_reserve(&sweeper->walker->raw, RESERVED_REFERENCES);
 	(void)gm_array_reserve(&sweeper->objects, RESERVED_OBJECTS);
 	return sweep->sweepers[thread] = sweeper;
@@ -205,9 +205,8 @@ void gm_sweep_rest(struct gm_sweep *sweep, unsigned thread)
 	if (!sweeper)
 		return;
 	sweeper->part_first = sweeper->walker->raw.count;
-	/* All pools were scanned, and only arrays are left. What they refer to is sorted out
-	 * cheaper afterwards, by all threads and with the objects known, than by this thread alone.
-	 */
+	/* All pools were scanned, and only arrays are left. Their references are resolved faster
+	 * later, by all threads and with the objects known, than by this thread alone. */
 	sweeper->walker->raw_limit *= LATE_TIMES;
 	gm_walk_arrays(sweeper->walker);
 	gm_array_deinit(&sweeper->walker->requests);

@@ -1,6 +1,6 @@
 /*
- * Are the objects that a sweep found those of the collector's lists, and no others? By the links of
- * the lists (sweep.h).
+ * Checks that the objects that a sweep found are exactly those of the collector's lists, by the
+ * links of the lists (sweep.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +18,10 @@ struct lists {
 	struct gm_sweep *sweep;
 	struct gm_walker *walker;
 	struct gm_address_set found, linked;
-	uint64_t heads[HEADS_MOST]; /* where each list begins, as if an object followed */
+	uint64_t heads[HEADS_MOST]; /* the beginning of each list, as if an object followed */
 	size_t head_count;
 	GM_ARRAY(uint64_t)
-	strange; /* what is next to something, and is neither an object nor a head */
+	strange; /* the neighbour of something, and neither an object nor a head */
 	bool unknown_head, no_memory;
 };
 
@@ -58,7 +58,7 @@ static bool add_heads(void *context, struct gm_python *python, uint64_t interpre
 	return true;
 }
 
-/* From an object that was not found on, as long as what comes next was not either. */
+/* From an object that was not found on, as long as the next one was not found either. */
 static void follow(struct lists *lists, uint64_t object)
 {
 	const struct gm_python_layout *l = &lists->walker->python->layout;
@@ -121,9 +121,9 @@ static int by_number(const void *a, const void *b)
 }
 
 /*
- * What is next of nothing only looked like an object, and is left out, and what is strange because
- * of it is strange no more. Where it led to an object, that one is to have another before it, as it
- * says itself. Returns how many things are not explained by this.
+ * A candidate that is the next of nothing only looked like an object, and is removed; what was
+ * unexplained only because of it is not any more. If it led to an object, that object must have
+ * another predecessor, as its own link says. Returns how many are not explained by this.
  */
 static size_t leave_out(struct lists *lists, const uint64_t *alone, size_t count)
 {
@@ -154,9 +154,9 @@ static size_t leave_out(struct lists *lists, const uint64_t *alone, size_t count
 }
 
 /*
- * Every object is the next of something, and what is next is an object or the beginning of a list:
- * as many objects as links, so the links go around in circles, and through all of the lists'
- * beginnings. A circle without a beginning is none of Python's making.
+ * Every object is the next of something, and every next is an object or the beginning of a list:
+ * there are as many objects as links, so the links form cycles, which contain all beginnings of
+ * lists. Python creates no cycle without a beginning.
  */
 static bool is_whole(struct lists *lists)
 {
@@ -171,7 +171,7 @@ static bool is_whole(struct lists *lists)
 	gm_address_set_difference(&lists->found, &lists->linked, list, alone);
 	wrong = leave_out(lists, list, alone);
 	free(list);
-	/* where it ran meanwhile, a few came and went */
+	/* if it ran meanwhile, a few were created and freed */
 	bool runs = gm_image_goes_on(lists->sweep->walk.python->image);
 	return !lists->no_memory && wrong <= (runs ? some : 0);
 }

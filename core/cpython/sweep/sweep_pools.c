@@ -1,4 +1,4 @@
-/* Which blocks of CPython's allocator a sweep has looked at. */
+/* The blocks of CPython's allocator that a sweep has examined. */
 #include <stdlib.h>
 
 #include "cpython/sweep/sweep_inside.h"

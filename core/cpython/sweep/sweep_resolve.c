@@ -1,5 +1,5 @@
 /*
- * What the objects of a sweep refer to: from addresses, as they were noted, to numbers.
+ * Resolves the references of a sweep's objects from addresses to numbers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +54,8 @@ static bool gather(struct gm_sweep *sweep)
 	}
 	gm_sort_by_address(sweep->parts.items, scratch, count, sizeof(struct gm_sweep_part));
 	free(scratch);
-	/* of one address a chunk's part comes first: it was made before the others by the same
-	 * thread */
+	/* for equal addresses a chunk's part comes first: the same thread created it before the
+	 * others */
 	for (uint32_t i = 0, chunk = 0; i < count; i++) {
 		chunk = sweep->parts.items[i].chunk == GM_SWEEP_LATE ? chunk : i;
 		sweep->parts.items[i].chunk = chunk;
@@ -77,8 +77,9 @@ static bool make_groups(struct gm_sweep *sweep)
 struct resolving {
 	const struct gm_sweep *sweep;
 	struct gm_walker *walker;
-	const struct gm_address_chunk *near; /* where the last holder is */
-	/* of holders that the collector does not track, which ascend: where the last one was */
+	const struct gm_address_chunk *near; /* the position of the last holder */
+	/* for holders that the collector does not track, which ascend: the position of the last one
+	 * */
 	size_t parts;                     /* that begin at it or before */
 	const struct gm_sweep_part *part; /* the last that was searched ... */
 	size_t reference;                 /* ... and where it was in that */
@@ -92,9 +93,9 @@ static void resolve(struct resolving *resolving, uint32_t from, uint64_t target,
 	struct gm_walk_reference known = {from, to, extra & ~GM_WALK_LOOKED_AT};
 	struct gm_walk_outside other = {target, from, extra & ~GM_WALK_LOOKED_AT};
 	bool pushed = true;
-	/* A block in which no object was found holds a string, a number, code or nothing. So does
-	 * one whose first words alone might be an object's: whether they were examined is a matter
-	 * of chance. */
+	/* A block in which no object was found contains a string, a number, code or nothing. So
+	 * does one of which only the first words could be an object's: whether those were examined
+	 * depends on timing. */
 	if (to != GM_NO_ADDRESS_NUMBER)
 		pushed = gm_array_push(&walker->references, known);
 	else if (gm_address_set_has(&sweep->others, target))
@@ -122,7 +123,7 @@ static void resolve_part(struct resolving *resolving, const struct gm_sweep_part
 	}
 }
 
-/* A walker that no other thread uses, for one group. */
+/* A walker for one group, which no other thread uses. */
 static struct gm_walker *take_idle(struct gm_sweep *sweep)
 {
 	pthread_mutex_lock(&sweep->walk.lock);
@@ -151,7 +152,7 @@ static void note_no_memory(struct gm_sweep *sweep)
 	pthread_mutex_unlock(&sweep->walk.lock);
 }
 
-/* Appends some to an array that all threads share, under the lock. */
+/* Appends items to an array that all threads share, with the lock held. */
 #define APPEND(sweep, all, items_, count_)                                                        \
 	do {                                                                                      \
 		size_t more_ = (count_);                                                          \
@@ -163,7 +164,7 @@ static void note_no_memory(struct gm_sweep *sweep)
 		}                                                                                 \
 	} while (0)
 
-/* What is unknown lies everywhere: all groups' are examined in one go. */
+/* Unknown targets are everywhere: those of all groups are examined together. */
 static void hand_over(struct gm_sweep *sweep, struct resolving *resolving)
 {
 	struct gm_walker *walker = resolving->walker;
@@ -196,7 +197,7 @@ static void resolve_group(void *context, size_t number)
 	put_idle(sweep, resolving.walker);
 }
 
-/* Looks at what is behind a range of the unknown, whose addresses ascend. */
+/* Examines a range of unknown targets, whose addresses ascend. */
 static void look_at_range(void *context, size_t number)
 {
 	struct gm_sweep *sweep = context;
@@ -218,7 +219,7 @@ static void look_at_range(void *context, size_t number)
 	put_idle(sweep, walker);
 }
 
-/* Splits the unknown where addresses differ. */
+/* Splits the unknown targets between different addresses. */
 static bool make_ranges(struct gm_sweep *sweep)
 {
 	enum { RANGE = 1 << 14 };
@@ -241,7 +242,7 @@ static bool make_ranges(struct gm_sweep *sweep)
 	return count == 0 || gm_array_push(&sweep->ranges, count);
 }
 
-/* Those that were found by their links lie outside of pools: they are walked by themselves. */
+/* Objects that were found by their links are outside of pools: they are walked separately. */
 static struct gm_error *walk_followed(struct gm_sweep *sweep, struct gm_walk_result *ret_result)
 {
 	size_t count = sweep->followed.count;
@@ -312,7 +313,8 @@ bool gm_sweep_is_plain(const struct gm_sweep *sweep, uint64_t object)
 	                       by_number));
 }
 
-/* How many of the parts begin at `address` or before. Mostly as many as at the last holder. */
+/* The number of parts that begin at or before `address`. Usually the same as for the last holder.
+ * */
 static size_t parts_up_to(struct resolving *resolving, uint64_t address)
 {
 	const struct gm_sweep *sweep = resolving->sweep;
@@ -325,8 +327,8 @@ static size_t parts_up_to(struct resolving *resolving, uint64_t address)
 	return resolving->parts;
 }
 
-/* In a chunk's part, whose holders ascend: the first reference of this one or of those after it.
- * It is searched for from where the last holder was, in steps that double. */
+/* In a chunk's part, whose holders ascend: the first reference of this holder or a later one. The
+ * search starts at the last holder's position, with doubling steps. */
 static size_t first_reference(struct resolving *resolving, const struct gm_sweeper *sweeper,
         const struct gm_sweep_part *part, uint64_t holder)
 {
@@ -353,7 +355,7 @@ static size_t first_reference(struct resolving *resolving, const struct gm_sweep
 	return low;
 }
 
-/* What a holder was found to refer to in this part. */
+/* The references of a holder in this part. */
 static void resolve_holder(struct resolving *resolving, const struct gm_sweep_part *part,
         uint64_t holder, uint32_t number)
 {
@@ -364,7 +366,7 @@ static void resolve_holder(struct resolving *resolving, const struct gm_sweep_pa
 		resolve(resolving, number, raw[i].to, raw[i].extra);
 }
 
-/* All that one holder was found to refer to: in its chunk's part, and in those of its own. */
+/* All references of one holder: in its chunk's part, and in its own parts. */
 static void resolve_other(struct resolving *resolving, uint64_t holder, uint32_t number)
 {
 	const struct gm_sweep *sweep = resolving->sweep;

@@ -1,7 +1,7 @@
 /*
- * Keeps what a sweep notes small: strings and numbers are sorted out before there is too much of
- * it. A damaged length makes an array of all that lies after it: where most of what was noted
- * leads to no object, the sweep is given up.
+ * Limits the memory of a sweep: references to strings and numbers are removed before there are too
+ * many. A damaged length makes an array of everything after it: if most references lead to no
+ * object, the sweep is abandoned.
  */
 #include <stdlib.h>
 
@@ -13,8 +13,8 @@ struct place {
 	size_t index;
 };
 
-/* Looks at what the references lead to; `to` is 0 of those that are of no use. Returns how many
- * lead to no object. */
+/* Checks the targets of the references; sets `to` to 0 for those that are not needed. Returns how
+ * many lead to no object. */
 static size_t look_at_all(struct gm_walker *walker, const struct place *places, size_t count)
 {
 	const size_t size = (size_t)walker->python->layout.object_type + 8;
@@ -40,8 +40,8 @@ static size_t look_at_all(struct gm_walker *walker, const struct place *places, 
 	return wrong;
 }
 
-/* Moves references [first, end) to `into`, without those that are of no use. Returns where that
- * ends. */
+/* Moves references [first, end) to `into`, without those that are not needed. Returns the new end.
+ * */
 static size_t move(struct gm_walker *walker, size_t first, size_t end, size_t into)
 {
 	for (; first < end; first++)
@@ -66,14 +66,14 @@ void gm_sweep_squeeze(struct gm_walker *walker)
 		for (; sweeper->checked_parts < sweeper->parts.count; sweeper->checked_parts++) {
 			struct gm_sweep_part *part = &sweeper->parts.items[sweeper->checked_parts];
 			size_t behind = part->first + part->count;
-			/* one that was squeezed while it was made has its beginning before */
+			/* a part that was reduced while it was created has its beginning earlier */
 			size_t start = part->first < walker->raw_checked ? part->first : into;
 			into = move(walker, first, behind, into);
 			part->first = start;
 			part->count = into - start;
 			first = behind;
 		}
-		/* the part that is being made may have been squeezed before */
+		/* the current part may have been reduced before */
 		if (sweeper->part_first >= walker->raw_checked)
 			sweeper->part_first = into;
 		walker->raw.count = walker->raw_checked = move(walker, first, end, into);

@@ -1,9 +1,9 @@
 /*
  * All objects that the garbage collector tracks, and the loaded modules.
  *
- * The collector keeps its objects in circular lists, one per generation, each object's links right
- * before it (Include/internal/pycore_gc.h). While a collection is in progress it moves objects to
- * lists of its own on its C stack: those are not seen then.
+ * The collector has its objects in circular lists, one for each generation, with each object's
+ * links directly before it (Include/internal/pycore_gc.h). During a collection it moves objects to
+ * temporary lists on its C stack, which are not found.
  */
 #include "cpython/sweep/store.h"
 #include "cpython/python.h"
@@ -26,7 +26,7 @@ static struct gm_error *corrupt(size_t count, uint64_t at, const char *why)
 	        (unsigned long long)at, why, count);
 }
 
-/* One list; Brent's cycle finding notices a list that does not come back to its head. */
+/* One list; Brent's cycle detection notices a list that does not return to its head. */
 static bool walk_list(struct tracked *tracked, struct gm_python *python, uint64_t head)
 {
 	const struct gm_python_layout *l = &python->layout;
@@ -80,7 +80,7 @@ static bool interpreter_lists(void *context, struct gm_python *python, uint64_t 
 struct gm_error *gm_python_tracked(struct gm_python *python,
         bool (*visit)(void *context, uint64_t object), void *context, size_t *ret_count)
 {
-	enum { FRAMES = 128 }; /* 8 MiB, for what the image does not keep */
+	enum { FRAMES = 128 }; /* 8 MiB, for memory that the image does not cache */
 	struct tracked tracked = {.visit = visit, .context = context};
 
 	if (!gm_store_init(&tracked.store, python->image, FRAMES))

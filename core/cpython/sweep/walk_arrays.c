@@ -1,6 +1,6 @@
 /*
  * The arrays and tables that objects own, as the walk reads them: a list's items, a dict's entries,
- * values that split dicts and instances have, a set's entries.
+ * values of split dicts and instances, a set's entries.
  */
 #include <string.h>
 
@@ -29,7 +29,7 @@ static void emit_entries(struct gm_walker *walker, uint32_t from, const struct e
 	}
 }
 
-/* Entries; many of them are read part by part. */
+/* Entries; many are read in parts. */
 static void walk_entries(struct gm_walker *walker, uint32_t from, const struct entries *entries)
 {
 	if (entries->count == 0)
@@ -53,7 +53,7 @@ static void walk_entries(struct gm_walker *walker, uint32_t from, const struct e
 	}
 }
 
-/* How many attributes the keys know of that split dicts share. */
+/* The number of attributes in the keys that split dicts share. */
 static uint64_t shared_count(struct gm_walker *walker, uint64_t address)
 {
 	struct gm_dict_keys keys;
@@ -82,7 +82,7 @@ static void walk_keys(
 
 size_t gm_walk_head_size(const struct gm_walker *walker, const struct gm_walk_request *request)
 {
-	/* an array of one pointer may be the last of a mapping */
+	/* an array with one pointer may be the last in a mapping */
 	return request->array == GM_WALK_KEYS ? (size_t)walker->python->layout.keys_indices : 8;
 }
 
@@ -99,7 +99,7 @@ void gm_walk_array(
 		entries.size = (size_t)layout->set_entry_size;
 		break;
 	case GM_WALK_VALUES:
-		/* values that lie within an instance are held by that (3.13, dict_traverse()) */
+		/* values that are stored in an instance are held by it (3.13, dict_traverse()) */
 		if (layout->values_embedded != GM_NO_FIELD && !layout->values_by_dict &&
 		        head[layout->values_embedded])
 			return;

@@ -1,15 +1,16 @@
 /*
- * The inside of the walk: what an object refers to, from bytes that are at hand; the arrays that it
- * owns are noted for walk_arrays.c. The same rules as in references.c, which visits one object at a
- * time and tells names.
+ * The inner part of the walk: the references of an object, from bytes that are in memory; arrays
+ * that it owns are queued for walk_arrays.c. The rules are those of references.c, which visits one
+ * object at a time and gives names.
  */
 #include <string.h>
 
 #include "cpython/sweep/walker.h"
 
 enum {
-	BEFORE = 32,  /* bytes before an object where it may have its dict (3.11+) */
-	AT_ONCE = 64, /* bytes of an object that are read with its neighbours'; few have more */
+	BEFORE = 32,  /* bytes before an object that may contain its dict (3.11+) */
+	AT_ONCE = 64, /* bytes of an object that are read together with its neighbours'; few have
+	                 more */
 	MAX_BASIC = GM_STORE_CAPACITY - BEFORE,
 };
 
@@ -40,14 +41,14 @@ static bool emit_slowly(
 	return !slow->walker->no_memory;
 }
 
-/* Frames, generators, deques and the like: few, and their layout is elsewhere. */
+/* Frames, generators, deques and similar: there are few, and their layout is handled elsewhere. */
 static void walk_slowly(struct gm_walker *walker, uint32_t from, uint64_t address)
 {
 	struct slow slow = {walker, from};
 	pthread_mutex_lock(&walker->walk->lock);
 	gm_python_references(walker->python, address, emit_slowly, &slow);
 	pthread_mutex_unlock(&walker->walk->lock);
-	/* a type that is met for the first time is read under that lock too */
+	/* a new type is read with that lock held too */
 	for (size_t i = 0; i < walker->slow.count; i++)
 		gm_walk_emit(walker, from, walker->slow.items[i].to, walker->slow.items[i].extra);
 	walker->slow.count = 0;
@@ -67,7 +68,7 @@ static uint64_t size_of(const struct gm_python_layout *layout, const uint8_t *by
 	return size > INT64_MAX / 16 ? 0 : size;
 }
 
-/* A tuple's items: mostly few, and right here. */
+/* A tuple's items: usually few, and directly here. */
 static void walk_tuple(
         struct gm_walker *walker, uint32_t from, uint64_t address, const uint8_t *bytes)
 {
@@ -86,7 +87,7 @@ static void walk_tuple(
 		gm_walk_emit(walker, from, gm_u64_at(items, (int32_t)i * 8), GM_EDGE_ITEM);
 }
 
-/* The object is a class, `type` its metaclass. A static class has no more than a PyTypeObject. */
+/* The object is a class, `type` its metaclass. A static class has only a PyTypeObject. */
 static void walk_class(
         struct gm_walker *walker, uint32_t from, const uint8_t *bytes, const struct gm_type *type)
 {
@@ -143,7 +144,7 @@ static void walk_contents(struct gm_walker *walker, uint32_t from, uint64_t addr
 	}
 }
 
-/* Attributes without a dict, and the dict: see attributes.c for where each version keeps them. */
+/* Attributes without a dict, and the dict: attributes.c says where each version stores them. */
 static void walk_attributes(struct gm_walker *walker, uint32_t from, uint64_t address,
         const uint8_t *bytes, const struct gm_walk_type *known)
 {
@@ -169,7 +170,7 @@ static void walk_attributes(struct gm_walker *walker, uint32_t from, uint64_t ad
 			        count, GM_EDGE_ATTRIBUTE);
 	} else if (type->dictoffset >= 16 && type->dictoffset + 8 <= type->basicsize) {
 		dict = gm_u64_at(bytes, (int32_t)type->dictoffset);
-	} else if (type->dictoffset < 0) { /* behind the items (Objects/object.c) */
+	} else if (type->dictoffset < 0) { /* after the items (Objects/object.c) */
 		int64_t items = (int64_t)gm_u64_at(bytes, l->object_size);
 		items = items < 0 ? -items : items;
 		int64_t offset = items > INT32_MAX
@@ -184,7 +185,8 @@ static void walk_attributes(struct gm_walker *walker, uint32_t from, uint64_t ad
 	gm_walk_emit(walker, from, dict, GM_EDGE_OTHER | GM_WALK_OWN_DICT);
 }
 
-/* Words of a C type's own part; what points to no object is sorted out with the unknown. */
+/* Words of a C type's own part; those that point to no object are removed with the unknown targets.
+ * */
 static void walk_guesses(struct gm_walker *walker, uint32_t from, const uint8_t *bytes,
         const struct gm_type *type, int32_t guess_from)
 {
@@ -207,7 +209,7 @@ static void walk_object(
 	const struct gm_python_layout *layout = &walker->python->layout;
 	const struct gm_walk_type *found =
 	        gm_walk_type_at(walker, gm_u64_at(bytes, layout->object_type));
-	/* a copy: what it refers to may be examined meanwhile, and its type take the same slot */
+	/* a copy: its references may be examined meanwhile, and its type may take the same slot */
 	struct gm_walk_type known = found ? *found : (struct gm_walk_type){0};
 	const struct gm_type *type = known.type;
 	uint8_t copy[MAX_BASIC + BEFORE];
@@ -242,7 +244,8 @@ static void walk_object(
 		walk_guesses(walker, from, bytes, type, known.guess_from);
 }
 
-/* The arrays of one object, from `first` on, by address: at once, if all of them are kept. */
+/* The arrays of one object, from `first` on, by address: at once, if all of them are in the cache.
+ * */
 static void walk_kept_arrays(struct gm_walker *walker, size_t first)
 {
 	struct gm_walk_request *requests = walker->requests.items + first;
@@ -271,12 +274,12 @@ void gm_walk_objects(struct gm_walker *walker, const uint64_t *addresses, const 
         uint32_t first, size_t count)
 {
 	for (size_t i = 0; i < count && !walker->no_memory; i++) {
-		uint8_t copy[AT_ONCE]; /* as more is read of it */
+		uint8_t copy[AT_ONCE]; /* because more of it is read */
 		size_t requests = walker->requests.count;
 		walker->starts.items[walker->starts.count++] = (uint32_t)walker->references.count;
 		walker->position = (uint32_t)i;
 		const uint8_t *bytes = gm_store_at(&walker->store, addresses[i] - BEFORE, AT_ONCE);
-		if (!bytes) /* the last one of a mapping, at most */
+		if (!bytes) /* at most the last one of a mapping */
 			continue;
 		memcpy(copy, bytes, sizeof(copy));
 		walk_object(walker, numbers ? numbers[i] : first + (uint32_t)i, addresses[i],

@@ -5,7 +5,7 @@
 
 #include "base/sort.h"
 
-/* --- what a thread keeps ---------------------------------------------------------------------- */
+/* --- a thread's state ------------------------------------------------------------------------- */
 
 struct gm_walker *gm_walker_create(struct gm_list_walk *walk, size_t frames)
 {
@@ -89,8 +89,8 @@ void gm_walk_is_atom(struct gm_walker *walker, uint64_t address)
 bool gm_walk_is_counted(const struct gm_walker *walker, const uint8_t *head)
 {
 	const struct gm_python_layout *layout = &walker->python->layout;
-	/* what never dies has 32 bits set, and what extensions of older versions have added (3.12:
-	 * Include/object.h) */
+	/* immortal objects have 32 bits set, and possibly what extensions of older versions have
+	 * added (3.12: Include/object.h) */
 	uint64_t count = gm_refcount_in(layout, gm_u64_at(head, layout->object_refcount));
 	return count != 0 && count <= UINT64_C(1) << 40;
 }
@@ -119,13 +119,15 @@ static void look_at(struct gm_walker *walker, struct gm_walk_head *waiting)
 	if (!is_atom(walker, head)) {
 		if (!gm_array_push(&walker->outside, waiting->reference))
 			walker->no_memory = true;
-	} else if (gm_u64_at(head, 0) != 1) { /* its reference count: others will come to it too */
+	} else if (gm_u64_at(head, 0) !=
+	           1) { /* its reference count: other holders will reach it too */
 		*atom_slot(walker, waiting->reference.to) = waiting->reference.to;
 	}
 }
 
-/* What the set does not have is examined here where its memory is kept, else with others of its
- * neighbourhood. It mostly is in no cache yet: it is fetched while some others are examined. */
+/* Targets that are not in the set are examined here if their memory is cached, otherwise together
+ * with others nearby. They are usually not in the processor's cache: they are prefetched while some
+ * others are examined. */
 static bool push_unknown(struct gm_walker *walker, struct gm_walk_outside unknown)
 {
 	const uint8_t *head = gm_kept_have_near(walker->store.kept, unknown.to,
@@ -146,12 +148,11 @@ void gm_walk_emit_rest(struct gm_walker *walker)
 		look_at(walker, &walker->ahead[i]);
 }
 
-/* --- of a sweep --------------------------------------------------------------------------------
- */
+/* --- in a sweep ------------------------------------------------------------------------------- */
 
 /*
- * What a reference leads to is examined where it is in these chunks, or elsewhere if it is met
- * again and again: a list of millions of Nones is not to be noted.
+ * A target is examined if it is in these chunks, or elsewhere if it is met repeatedly: a list of
+ * millions of Nones must not be stored.
  */
 enum gm_looked gm_walk_look_at(struct gm_walker *walker, uint64_t target, const uint8_t *head)
 {
@@ -159,7 +160,7 @@ enum gm_looked gm_walk_look_at(struct gm_walker *walker, uint64_t target, const 
 	        gm_walk_type_at(walker, gm_u64_at(head, walker->python->layout.object_type));
 	if (!known || !gm_walk_is_counted(walker, head))
 		return GM_NO_OBJECT;
-	/* a tracked one is in the set, even if it holds nothing */
+	/* a tracked object is in the set, even if it holds nothing */
 	if (known->type->atom && known->type->flags & GM_TYPE_FLAG_HAVE_GC)
 		return GM_NOT_LOOKED;
 	if (known->type->atom && gm_u64_at(head, 0) != 1)
@@ -217,7 +218,7 @@ void gm_walk_emit(struct gm_walker *walker, uint32_t from, uint64_t target, uint
 		walker->no_memory = true;
 }
 
-/* Of what the set does not have: all but strings, numbers and code. */
+/* Targets that are not in the set: all but strings, numbers and code. */
 static void sort_out_unknown(struct gm_walker *walker)
 {
 	size_t count = walker->unknown.count;
@@ -251,7 +252,7 @@ static int by_holder(const void *a, const void *b)
 	return left->extra < right->extra ? -1 : left->extra > right->extra;
 }
 
-/* What is kept is a matter of chance: by target, then by holder, they come in the same order each
+/* What is cached depends on timing: sorted by target, then by holder, the order is the same each
  * time. */
 static void sort_outside(struct gm_walker *walker)
 {
@@ -271,7 +272,7 @@ static void sort_outside(struct gm_walker *walker)
 	}
 }
 
-/* References that were found late go behind the others of their object. */
+/* References that were found late come after the others of their object. */
 static void sort_in_late(struct gm_walker *walker, size_t objects)
 {
 	size_t count = walker->references.count + walker->late.count, made = 0;
@@ -308,7 +309,7 @@ static void sort_in_late(struct gm_walker *walker, size_t objects)
 /* --- the end of a batch ------------------------------------------------------------------------
  */
 
-/* An array's memory without what it had in reserve. */
+/* An array's memory without its spare capacity. */
 static void *cut(void *items, size_t bytes)
 {
 	void *shorter = bytes ? realloc(items, bytes) : NULL;

@@ -3,22 +3,22 @@
  * one.
  *
  * 3.11+ unlinks a frame before it clears it (Python/ceval.c, gh-99729), so the thread's current
- * frame is already the caller's; but datastack_top still stands above the dying frame, whose slots
- * keep their pointers while _PyFrame_Clear()/_PyFrame_ClearExceptCode()/_PyFrame_ClearLocals() goes
- * over them (Python/frame.c). Before 3.11 frame_dealloc() sets each slot to NULL first and nothing
- * points to the frame: not to be found.
+ * frame is already the caller's. But datastack_top is still above the dying frame, whose slots keep
+ * their pointers while _PyFrame_Clear()/_PyFrame_ClearExceptCode()/_PyFrame_ClearLocals() processes
+ * them (Python/frame.c). Before 3.11, frame_dealloc() sets each slot to NULL first and nothing
+ * points to the frame, so it cannot be found.
  */
 #include <string.h>
 
 #include "cpython/python.h"
 
-/* Where the frame that is next on the data stack after all live ones begins; 0: none of them is on
- * it. */
+/* The beginning of the next frame on the data stack after all live ones; 0: none of them is on it.
+ * */
 static uint64_t after_live_frames(struct gm_python *python)
 {
 	uint64_t end = 0;
 
-	/* The innermost live frame that is on the data stack; generators' frames do not. */
+	/* The innermost live frame on the data stack. Frames of generators are not there. */
 	for (size_t i = 0; i < python->raw.count; i++) {
 		const struct gm_raw_frame *raw = &python->raw.items[i];
 		if (!raw->entry)
@@ -46,7 +46,7 @@ static bool is_dying(
 	return ret->entry && address + ret->entry->frame_size == top;
 }
 
-/* The first frame of a chunk: a chunk that was pushed for the dying frame alone. */
+/* The first frame of a chunk, if the chunk was pushed only for the dying frame. */
 static uint64_t first_of_chunk(struct gm_python *python, const struct gm_thread_hint *hint)
 {
 	const struct gm_python_layout *layout = &python->layout;
@@ -59,7 +59,7 @@ static uint64_t first_of_chunk(struct gm_python *python, const struct gm_thread_
 	return hint->chunk + (uint64_t)layout->chunk_data + (previous ? 0 : 8);
 }
 
-/* Reads the first `size` bytes of many objects in one call; those that cannot be read are marked
+/* Reads the first `size` bytes of many objects in one call; those that cannot be read are marked as
  * failed. */
 static void read_heads(struct gm_python *python, const uint64_t *objects, size_t count, size_t size,
         uint8_t *heads, struct gm_read *reads)
@@ -70,10 +70,10 @@ static void read_heads(struct gm_python *python, const uint64_t *objects, size_t
 }
 
 /*
- * Slots are released one after another: those that are not yet all hold references, the others
- * point to freed memory, where any word may read as 0. Up to 3.13 they are released upwards, so the
- * dying one is the highest with a count of 0; from 3.14 on downwards (_PyFrame_ClearLocals(),
- * Python/frame.c), so it is the lowest.
+ * Slots are released one after another: objects in later slots still have references, the other
+ * slots point to freed memory, where any word may read as 0. Up to 3.13 they are released upwards,
+ * so the dying object is in the highest slot with a count of 0; from 3.14 on downwards
+ * (_PyFrame_ClearLocals(), Python/frame.c), so it is in the lowest.
  */
 static int dying_slot(struct gm_python *python, const struct gm_python_frame *frame)
 {
@@ -133,8 +133,7 @@ static bool is_generator_type(struct gm_python *python, uint64_t type)
 	return false;
 }
 
-/* Statements that release an object by themselves, so that no generator's end need be looked
- * for. */
+/* Statements that release an object themselves, so that no ended generator need be searched for. */
 static bool drives_no_generator(struct gm_python *python, const struct gm_python_frame *frame)
 {
 	struct gm_decoded decoded;
@@ -152,8 +151,9 @@ static bool drives_no_generator(struct gm_python *python, const struct gm_python
 }
 
 /*
- * A generator that has just ended clears its frame, which is within it. Whoever drives it has it
- * on the value stack: look there for one that is done and has a slot whose object is dying.
+ * A generator that has just ended clears its frame, which is inside the generator. The frame that
+ * iterates over it has it on the value stack, which is searched for a generator that has ended and
+ * has a slot whose object is dying.
  */
 static bool find_generator(struct gm_python *python, const struct gm_python_frame *frame,
         struct gm_python_frame *ret_dying, int *ret_slot)
@@ -216,7 +216,7 @@ bool gm_python_dying_frame(struct gm_python *python, pid_t thread,
 
 	if (layout->thread_chunk == GM_NO_FIELD)
 		return false;
-	/* The last walk is of this very frame in the common case; else walk again. */
+	/* Usually the last walk was of this very frame; otherwise walk again. */
 	if (!python->raw.count || !frame || python->raw.items[0].address != frame->address) {
 		if (!gm_python_stack(python, thread, scratch, 1))
 			return false;

@@ -1,10 +1,10 @@
 /*
- * Where CPython 3.14 and later takes a script from a debugger (PEP 768), as it tells in its own
- * _Py_DebugOffsets (Include/internal/pycore_debug_offsets.h, debugger_support). What is written
- * there changes the program, so nothing is taken for granted: offsets must lie in the structs that
- * they are of, and what the headers of the version say must agree.
+ * Where CPython 3.14 and later accepts a script from a debugger (PEP 768), according to its own
+ * _Py_DebugOffsets (Include/internal/pycore_debug_offsets.h, debugger_support). Writing there
+ * changes the program, so everything is checked: offsets must be within their structs, and must
+ * agree with the headers of the version.
  *
- * Only the main thread's state is told: it is a part of the main interpreter's, which is static
+ * Only the main thread's state is returned: it is part of the main interpreter's, which is static
  * data of the library. States of other threads are freed when these end, and a write from outside
  * could come later.
  */
@@ -26,7 +26,7 @@ static bool lies_within(uint64_t offset, uint64_t size, uint64_t struct_size)
 	return struct_size <= STRUCT_MOST && offset < struct_size && size <= struct_size - offset;
 }
 
-/* The offsets that it publishes; false: they are not those of its version. */
+/* The offsets that it publishes; false: they do not match its version. */
 struct offsets {
 	uint64_t interpreter_size, main_thread, enabled, thread_size, breaker, support, pending,
 	        path, path_size;
@@ -72,7 +72,7 @@ enum gm_python_takes gm_python_takes_script(
 		return GM_TAKES_UNKNOWN;
 	uint64_t interpreter =
 	        gm_py_field(python, python->runtime, layout->runtime_interpreters_head);
-	/* new interpreters are put before older ones: the last is the main one */
+	/* new interpreters come before older ones: the last is the main one */
 	for (int i = 0; i < GM_MAX_INTERPRETERS; i++) {
 		uint64_t next = gm_py_field(python, interpreter, layout->interpreter_next);
 		if (!next)
@@ -85,7 +85,7 @@ enum gm_python_takes gm_python_takes_script(
 		return GM_TAKES_UNKNOWN;
 	if (enabled != 1)
 		return enabled == 0 ? GM_TAKES_NONE_OFF : GM_TAKES_UNKNOWN;
-	/* in a child forked by another thread it is that one's, which does not last */
+	/* in a child that another thread forked it is that thread's, which may end */
 	if (thread < interpreter ||
 	        !lies_within(thread - interpreter, own.thread_size, own.interpreter_size) ||
 	        !gm_py_u64(python, thread + (uint64_t)layout->thread_interpreter, &owner) ||

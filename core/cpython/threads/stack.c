@@ -1,11 +1,11 @@
 /*
- * The Python stack of a thread, innermost frame first. The hot path: it runs at every allocator
- * event.
+ * The Python stack of a thread, innermost frame first. This is a hot path: it runs at every
+ * allocator event.
  *
- * A thread that was walked before costs two system calls: one reads its thread state, the C frame
- * and the end of the data stack where they were the last time; one reads the heads of all code
- * objects that the frames name, to check that the copies are still of those objects. Whatever moved
- * is read again.
+ * A thread that was walked before costs two system calls. One reads its thread state, the C frame
+ * and the end of the data stack at their last addresses. One reads the heads of all code objects of
+ * the frames, to check that the copies are still of those objects. Only what has changed is read
+ * again.
  *
  * 3.11+: _PyInterpreterFrame in chunks of a data stack, generators' frames within their objects
  * (Objects/frame_layout.md, Include/internal/pycore_frame.h). 3.9, 3.10: a list of frame objects.
@@ -50,8 +50,8 @@ static bool has_frame(struct gm_python *python, const uint8_t *bytes)
 }
 
 /*
- * A thread has one state per interpreter that it entered, the newest interpreter's first. The one
- * that runs has a frame; the others may have some too, of what called it: gm_python_thread_stack()
+ * A thread has one state for each interpreter that it entered, the newest interpreter's first. The
+ * running one has a frame; the others may have frames of its callers: gm_python_thread_stack()
  * reads those.
  */
 static bool is_thread(void *context, struct gm_python *python, uint64_t state, const uint8_t *bytes)
@@ -85,8 +85,8 @@ static struct gm_thread_hint *hint_for(struct gm_python *python, pid_t thread)
 
 static void read_window(struct gm_python *python, uint64_t chunk, uint64_t top)
 {
-	/* The frames near the top are the innermost; a window ends a little above it, as the stack
-	 * may have grown since. */
+	/* The frames near the top are the innermost; a window ends a little above it, because the
+	 * stack may have grown since. */
 	uint64_t start =
 	        top > chunk + GM_STACK_WINDOW - SLACK ? top + SLACK - GM_STACK_WINDOW : chunk;
 
@@ -98,7 +98,8 @@ static void read_window(struct gm_python *python, uint64_t chunk, uint64_t top)
 		python->window_size = 0;
 }
 
-/* Reads what was there the last time in one call. False: the thread's state is no longer there. */
+/* Reads everything at its last address in one call. False: the thread's state is no longer there.
+ * */
 static bool read_by_hint(struct walk *walk, uint64_t *ret_cframe_frame)
 {
 	struct gm_python *python = walk->python;
@@ -133,9 +134,9 @@ static bool read_by_hint(struct walk *walk, uint64_t *ret_cframe_frame)
 }
 
 /*
- * What changes whenever a thread state is made: its number and the list's head, which lie side by
- * side (struct pythreads, Include/internal/pycore_interp.h, 3.11+). A thread that Python did not
- * know stays unknown until then.
+ * Values that change whenever a thread state is created: its number and the head of the list, which
+ * are adjacent (struct pythreads, Include/internal/pycore_interp.h, 3.11+). Until they change, a
+ * thread unknown to Python stays unknown.
  */
 static bool stamp_threads(struct gm_python *python, uint64_t ret_stamp[2])
 {
@@ -161,9 +162,8 @@ static bool still_unknown(struct gm_python *python, const struct gm_thread_hint 
 	       !memcmp(stamp, hint->stamp, sizeof(stamp));
 }
 
-/* Where the thread's frames begin, from its state. `cframe_frame`: what the hint's C frame has, 0
- * where it was not read.
- */
+/* The beginning of the thread's frames, from its state. `cframe_frame`: the value in the C frame of
+ * the hint, 0 if it was not read. */
 static void enter_state(struct walk *walk, bool hinted, uint64_t cframe_frame)
 {
 	struct gm_python *python = walk->python;
@@ -267,8 +267,8 @@ bool gm_py_read_frame(struct gm_python *python, uint64_t address, struct gm_raw_
 		ret->instruction = (uint64_t)(int64_t)gm_i32_at(at, layout->frame_lasti);
 	ret->entry = NULL;
 	ret->loop = 0;
-	/* 3.11: is_entry, the byte before owner; 3.12+: a frame of C's is between, see collect()
-	 */
+	/* 3.11: is_entry, the byte before owner; 3.12+: a frame of C is in between, see collect()
+	 * */
 	ret->entered =
 	        python->version < 0x030b || (python->version == 0x030b && layout->frame_owner > 0 &&
 	                                            at[layout->frame_owner - 1]);
@@ -276,7 +276,7 @@ bool gm_py_read_frame(struct gm_python *python, uint64_t address, struct gm_raw_
 	return true;
 }
 
-/* Byte offset of the instruction in progress; a frame that has not begun gives 0. */
+/* Byte offset of the current instruction; 0 for a frame that has not begun. */
 uint32_t gm_py_lasti(const struct gm_python *python, const struct gm_raw_frame *raw)
 {
 	int64_t offset;
@@ -289,7 +289,7 @@ uint32_t gm_py_lasti(const struct gm_python *python, const struct gm_raw_frame *
 	return offset < 0 || offset >= raw->entry->bytecode_size ? 0 : (uint32_t)offset & ~1u;
 }
 
-/* _PyFrame_IsIncomplete(): its function has not got to its first traceable instruction. */
+/* _PyFrame_IsIncomplete(): its function has not reached its first traceable instruction. */
 static bool incomplete(const struct gm_python *python, const struct gm_raw_frame *raw)
 {
 	if (python->layout.frame_instruction == GM_NO_FIELD)
@@ -302,8 +302,8 @@ static bool incomplete(const struct gm_python *python, const struct gm_raw_frame
 }
 
 /*
- * Collects frames; a few more than asked for, as some turn out to be incomplete. A list that is a
- * cycle ends where it comes back to a frame (Brent's way: the mark moves on at each power of two).
+ * Collects frames; a few more than requested, because some turn out to be incomplete. A cyclic list
+ * ends where it returns to a frame (Brent's algorithm: the mark moves at each power of two).
  */
 static void collect(struct walk *walk, size_t max)
 {
@@ -322,7 +322,7 @@ static void collect(struct walk *walk, size_t max)
 		bool by_c = raw.owner >= GM_OWNED_BY_C;
 		if (by_c && python->raw.count) {
 			struct gm_raw_frame *inner = &python->raw.items[python->raw.count - 1];
-			/* 3.15 has one more outside of all, in the thread's state */
+			/* 3.15 has one more outermost frame, in the thread's state */
 			if (!inner->entered)
 				inner->loop = at;
 			inner->entered = true;
@@ -352,8 +352,8 @@ static int by_address(const void *a, const void *b)
 }
 
 /*
- * Reads the heads of python->checked in one call. A range costs some 0.4 us whatever its size up to
- * a page or two, so heads that lie near each other (one module's code) are read as one range.
+ * Reads the heads of python->checked in one call. A range takes some 0.4 us for any size up to a
+ * page or two, so heads that are near each other (one module's code) are read as one range.
  */
 static bool read_heads(struct gm_python *python)
 {
@@ -394,7 +394,7 @@ static bool read_heads(struct gm_python *python)
 	return true;
 }
 
-/* Forgets the mark of those whose head is not the copied one, or could not be read. */
+/* Removes the mark of objects whose head is not the copied one, or could not be read. */
 static void compare_heads(struct gm_python *python)
 {
 	size_t range = 0;
@@ -456,7 +456,7 @@ static size_t read_frames(struct walk *walk, struct gm_python_frame *ret_frames,
 		uint32_t own = evaluation;
 		evaluation += raw->entered;
 		if (!raw->entry)
-			break; /* no code object there: the list is not to be trusted beyond */
+			break; /* this is not a code object: the rest of the list is not trusted */
 		if (incomplete(python, raw))
 			continue;
 		frame->code = &raw->entry->code;

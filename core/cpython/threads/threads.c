@@ -1,6 +1,5 @@
 /*
- * Interpreters and thread states: the lists from _PyRuntime down, and which kernel thread each
- * belongs to.
+ * Interpreters and thread states: the lists from _PyRuntime down, and the kernel thread of each.
  */
 #include <string.h>
 
@@ -89,7 +88,7 @@ pid_t gm_py_tid_of_pthread(struct gm_python *python, const uint8_t *bytes)
 	return gm_image_thread_of(python->image, (pid_t)tid);
 }
 
-/* The kernel's id of a thread, which 3.9 and 3.10 do not keep. */
+/* The kernel's id of a thread, which 3.9 and 3.10 do not store. */
 pid_t gm_py_native_id(struct gm_python *python, const uint8_t *bytes)
 {
 	const struct gm_python_layout *layout = &python->layout;
@@ -104,7 +103,7 @@ pid_t gm_py_native_id(struct gm_python *python, const uint8_t *bytes)
 struct list {
 	struct gm_python_thread *threads;
 	size_t max, count;
-	pid_t *kernel; /* the process's threads as the kernel knows them */
+	pid_t *kernel; /* the process's threads according to the kernel */
 	size_t kernel_count;
 };
 

@@ -43,7 +43,7 @@ static bool read_place(
 		return false;
 	*ret_frame = (struct gm_python_frame){
 	        .code = &entry->code, .lasti = position[0] < 0 ? 0 : (uint32_t)position[0]};
-	/* from 3.12 on the line is worked out when asked for: -1 until then */
+	/* from 3.12 on the line is computed when it is needed: -1 until then */
 	ret_frame->line =
 	        position[1] > 0 ? (uint32_t)position[1] : gm_py_line_at(entry, ret_frame->lasti);
 	return true;
@@ -57,7 +57,7 @@ size_t gm_python_traceback(struct gm_python *python, uint64_t exception,
 	for (int i = 0; traceback && i < GM_MAX_FRAMES_WALKED; i++) {
 		struct gm_python_frame frame;
 		if (read_place(python, traceback, &frame)) {
-			if (count == max) /* the innermost are the ones that matter */
+			if (count == max) /* the innermost ones are the important ones */
 				memmove(ret_frames, ret_frames + 1, --count * sizeof(*ret_frames));
 			ret_frames[count++] = frame;
 		}

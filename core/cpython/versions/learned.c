@@ -84,7 +84,7 @@ static bool next_number(const char **line, long least, long most, long *ret)
 	return true;
 }
 
-/* A word of a list, by its place there. */
+/* A word of a list, by its index. */
 static bool next_of(const char **line, const char *const *words, uint8_t *ret)
 {
 	char word[32];
@@ -158,7 +158,7 @@ static const char *take_field(struct gm_python_learned *learned, const char *lin
 		*gm_python_field(&learned->layout, i) = (int32_t)value;
 		return NULL;
 	}
-	return NULL; /* of a later or an earlier gpumem */
+	return NULL; /* written by a later or an earlier gpumem */
 }
 
 static const char *take_opcode(struct gm_python_learned *learned, const char *line)
@@ -255,8 +255,8 @@ bool gm_python_opcode_line(
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-/* The shipped row whose form this one must have: of the version itself, or of the last one before
- * it. */
+/* The shipped layout whose form this one must have: that of the version itself, or of the last
+ * version before it. */
 static const struct gm_python_tables *nearest(int version)
 {
 	size_t count;
@@ -276,7 +276,7 @@ static bool is_optional(const char *name)
 	return false;
 }
 
-/* What begins at the end of the part that is read at once, or is read by itself. */
+/* A field that begins at the end of the part that is read at once, or is read separately. */
 static bool is_behind(const char *name)
 {
 	static const char *const names[] = {

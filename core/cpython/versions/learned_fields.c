@@ -1,11 +1,11 @@
 /*
- * The fields of struct gm_python_layout by name, and what a learned row may say of each: bounds
- * that keep every reader within the bytes that it holds. A bound is no claim about any version; it
- * is what the code can bear.
+ * The fields of struct gm_python_layout by name, with bounds for a learned layout that keep every
+ * reader within the bytes that it has. A bound is not a statement about any version, only a limit
+ * of the code.
  */
 #include "cpython/versions/learned_fields.h"
 
-/* The last byte offset at which a field of eight bytes may begin, by who reads it. */
+/* The last byte offset at which a field of eight bytes may begin, by its reader. */
 enum {
 	RUNTIME = 1 << 20,     /* read one by one */
 	INTERPRETER = 8 << 20, /* likewise */
@@ -237,8 +237,8 @@ _Static_assert(sizeof(gm_learned_fields) / sizeof(gm_learned_fields[0]) ==
 
 const size_t gm_learned_field_count = sizeof(gm_learned_fields) / sizeof(gm_learned_fields[0]);
 
-/* Fields that a row may lack although the version before it has them: no code reads them, or only
- * where they are. */
+/* Fields that a layout may lack although that of the version before has them: no code reads them,
+ * or only if they exist. */
 const char *const gm_learned_optional[] = {
         "chunk_size",
         "chunk_top",

@@ -1,6 +1,6 @@
 /*
- * Finds the interpreter in an image: where _PyRuntime is, which version it is, and the tables that
- * fit. It reads no frames and no objects beyond what proves that the tables do fit.
+ * Finds the interpreter in an image: the address of _PyRuntime, its version, and the tables that
+ * fit. It reads no frames, and only the objects that prove that the tables fit.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,12 +17,13 @@ struct found {
 	uint64_t runtime;
 	const struct gm_module *module;
 	const char *by;
-	unsigned long hex; /* PY_VERSION_HEX, micro and level 0 where only the name told */
-	bool exact;        /* hex is the whole version */
+	unsigned long
+	        hex; /* PY_VERSION_HEX, with micro and level 0 if only the name shows the version */
+	bool exact;  /* hex is the whole version */
 	bool free_threaded;
 };
 
-/* "libpython3.10.so.1.0", "python3.10", "python3.13t" -> 0x030a0000; 0: says nothing. */
+/* "libpython3.10.so.1.0", "python3.10", "python3.13t" -> 0x030a0000; 0: the name has no version. */
 unsigned long gm_python_version_of_name(const char *name, bool *ret_free_threaded)
 {
 	const char *at = strstr(name, "python3.");
@@ -50,7 +51,7 @@ static void find_runtime(struct gm_python *python, struct found *found)
 		found->by = "symbol _PyRuntime";
 		return;
 	}
-	/* Stripped of that symbol (a program with Python linked in): the section still has its
+	/* Without that symbol (a stripped program with Python linked in), the section still has its
 	 * name. */
 	modules = gm_symbols_modules(python->symbols, &count);
 	for (int pass = 0; pass < 2; pass++) {
@@ -103,7 +104,7 @@ static void find_version(struct gm_python *python, struct found *found)
 	}
 }
 
-/* A core will never be asked again about what comes later. */
+/* Nothing is loaded later into a core. */
 static struct gm_error *error_not_yet(
         const struct gm_python *python, const char *why, const char *when)
 {
@@ -114,8 +115,8 @@ static struct gm_error *error_not_yet(
 	        GM_TARGET, "no Python in it: %s: give a core of a Python program", why);
 }
 
-/* The list of interpreters, their threads and sys.modules must read as what the table says they
- * are. */
+/* The list of interpreters, their threads and sys.modules must have the types that the table
+ * implies. */
 static struct gm_error *check(struct gm_python *python)
 {
 	const struct gm_python_layout *layout = &python->layout;
@@ -168,7 +169,7 @@ static void say_version(struct gm_python *python, const struct found *found)
 		        hex >> 24, hex >> 16 & 255, hex >> 8 & 255);
 }
 
-/* Finds the runtime and which version it is. Builds that no row is of are refused by name. */
+/* Finds the runtime and its version. Builds without a layout are rejected, with their name. */
 static struct gm_error *find(struct gm_python *python, struct found *found)
 {
 	find_runtime(python, found);
@@ -225,8 +226,8 @@ static struct gm_error *use_shipped(struct gm_python *python, const struct found
 	return check(python);
 }
 
-/* A row that was learned serves where no shipped one does: of a version without one, or of a build
- * that differs. */
+/* A learned layout is used if no shipped one fits: for a version without one, or for a different
+ * build. */
 static struct gm_error *open_python(struct gm_python *python, const char *layouts)
 {
 	_cleanup_error_ struct gm_error *error = NULL;

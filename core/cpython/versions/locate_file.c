@@ -1,6 +1,5 @@
 /*
- * Reads an interpreter's file for locating it: a section's address, and the version string in
- * .rodata.
+ * Reads an interpreter's file to locate it: a section's address, and the version string in .rodata.
  */
 #include <ctype.h>
 #include <gelf.h>
@@ -15,7 +14,7 @@
 #include "cpython/versions/locate_file.h"
 
 struct opened {
-	Elf *elf; /* NULL: it is none, or cannot be read */
+	Elf *elf; /* NULL: it is not an ELF file, or cannot be read */
 	const uint8_t *bytes;
 	size_t size;
 };
@@ -33,7 +32,7 @@ static struct opened open_elf(const struct gm_image *image, const char *path)
 		return opened;
 	opened.size = (size_t)about.st_size;
 	opened.bytes = gm_mapped_file_open(fd, opened.size);
-	if (opened.bytes) /* only read, as where libelf maps it by itself */
+	if (opened.bytes) /* only read, as if libelf had mapped it itself */
 		opened.elf = elf_memory((char *)(uintptr_t)opened.bytes, opened.size);
 	return opened;
 }
@@ -79,7 +78,7 @@ bool gm_python_find_section(
 }
 
 /*
- * PY_VERSION is a string of its own ("3.10.13"), between two NULs; or the linker has merged it with
+ * PY_VERSION is a separate string ("3.10.13"), between two NULs; or the linker has merged it with
  * the end of a longer one ("/opt/python/3.10.13").
  */
 unsigned long gm_python_version_in_bytes(const char *bytes, size_t size, unsigned long minor_hex)
@@ -98,7 +97,7 @@ unsigned long gm_python_version_in_bytes(const char *bytes, size_t size, unsigne
 			if (at == first || (n == 0 && (at >= size || bytes[at++] != '.')))
 				goto next;
 		}
-		/* "3.10.13" or with "+", "rc1" after it, then the end */
+		/* "3.10.13", optionally followed by "+" or "rc1", at the end */
 		for (size_t tail = 0; at < size && bytes[at] && tail < 5; tail++)
 			at++;
 		if (at >= size || bytes[at] || part[0] < 5 || part[0] > 255 || part[1] > 255)

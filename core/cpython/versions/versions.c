@@ -8,8 +8,7 @@
 		        &gm_script_##tag                                            \
 	}
 
-/* A new version is added here, and to GM_PYTHON_VERSIONS: nothing else names versions one by
- * one. */
+/* A new version is added here, and to GM_PYTHON_VERSIONS: versions are listed nowhere else. */
 static const struct gm_python_tables all[] = {
         VERSION(309, 0x0309),
         VERSION(310, 0x030a),
@@ -56,7 +55,7 @@ void gm_python_put_published(const struct gm_python_tables *tables, struct gm_py
 		memcpy(&offset, bytes + field->at, 8);
 		*(int32_t *)(void *)((char *)layout + field->field) = (int32_t)offset;
 	}
-	/* what lies behind those in the same struct moves with them */
+	/* later fields of the same struct move with them */
 	layout->thread_chunk_top += layout->thread_chunk - chunk;
 	layout->thread_chunk_limit += layout->thread_chunk - chunk;
 	layout->interpreter_generations += layout->interpreter_gc - gc;

@@ -1,14 +1,14 @@
 /*
- * The functions that start programs, in front of libc's: a program that cannot load what we
- * preloaded gets an environment without it, and runs as ever. All others get their environment as
- * it was. See docs/agent.md.
+ * The functions that start programs, in front of libc's: a program that cannot load our preloaded
+ * libraries gets an environment without them, and runs as always. All others get their environment
+ * unchanged. See docs/agent.md.
  *
- * What this does not see: system() and popen(), which libc does by itself (their shell is one of
- * this libc); system calls without libc; posix_spawn() with a path relative to a folder that only
- * its file actions go to.
+ * Not covered: system() and popen(), which libc implements itself (their shell uses this libc);
+ * system calls without libc; posix_spawn() with a path relative to a folder that only its file
+ * actions change to.
  *
  * Any of these may run in a signal handler or in the child of a vfork, which has its parent's
- * memory: nothing is written but to the own stack, and nothing allocated or locked.
+ * memory: nothing is written except on the own stack, and nothing is allocated or locked.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,10 +29,10 @@
 #include "preload/program.h"
 
 #define EXPORT __attribute__((visibility("default")))
-/* What needs much of the stack gives it back before the next part needs some. */
+/* A function that needs much of the stack returns before the next part needs some. */
 #define APART __attribute__((noinline))
 
-/* ---- what stands behind us: libc, or another preloaded library ------------------------------- */
+/* --- the functions behind ours: libc's, or another preloaded library's ------------------------ */
 
 enum next { EXECVE, EXECVPE, FEXECVE, EXECVEAT, SPAWN, SPAWNP, NEXT_COUNT };
 static const char *const next_names[NEXT_COUNT] = {
@@ -44,8 +44,8 @@ typedef int fexec_function(int, char *const *, char *const *);
 typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *,
         const posix_spawnattr_t *, char *const *, char *const *);
 
-/* Found at the start; later only where another library's constructor starts a program before ours
- * ran. */
+/* Found at the start; later only if another library's constructor starts a program before ours ran.
+ * */
 static void *next(enum next which)
 {
 	void *function = atomic_load_explicit(&next_found[which], memory_order_relaxed);
@@ -56,7 +56,7 @@ static void *next(enum next which)
 	return function;
 }
 
-/* This process's dynamic linker; "": not known, and then only what is surely foreign counts. */
+/* This process's dynamic linker; "": not known, and then only certainly foreign programs count. */
 static char own_linker[GM_PRELOAD_LINE];
 
 __attribute__((constructor)) static void find_all(void)
@@ -69,7 +69,7 @@ __attribute__((constructor)) static void find_all(void)
 		strcpy(own_linker, about.dli_fname);
 }
 
-/* ---- is it one that cannot load us? ---------------------------------------------------------- */
+/* --- is it a program that cannot load our libraries? ------------------------------------------ */
 
 /* The file that execvp() will run. */
 static bool search(const char *name, char ret[PATH_MAX])
@@ -104,7 +104,8 @@ APART static bool found_fits(const char *name)
 	return !search(name, path) || file_fits(AT_FDCWD, path);
 }
 
-/* Has our part of the environment to go? `by_path`: the name is searched for as execvp() does. */
+/* Must our part of the environment be removed? `by_path`: the name is searched for as in execvp().
+ * */
 static bool must_go(int folder, const char *name, char *const *environment, bool by_path)
 {
 	if (!gm_preload_has_ours(environment))
@@ -218,7 +219,7 @@ EXPORT int execveat(
 	          : next_execveat(folder, path, arguments, environment, flags);
 }
 
-/* ---- exec with its arguments one by one: they are put on the stack, as libc does ------------- */
+/* --- exec with its arguments one by one: they are copied to the stack, as in libc ------------- */
 
 static size_t count_arguments(const char *first, va_list *rest)
 {
@@ -231,7 +232,8 @@ static size_t count_arguments(const char *first, va_list *rest)
 	return count;
 }
 
-/* `ret` has room for `count` and a NULL; what comes behind in the call is the next of *rest. */
+/* `ret` has space for `count` and a NULL; the following argument of the call is the next of *rest.
+ * */
 static char *const *list_arguments(const char *first, size_t count, va_list *rest, const char **ret)
 {
 	ret[0] = first;
