@@ -1,9 +1,9 @@
 /*
- * Follows a trace to find what it does not say: which blocks and segments were there before it
- * began, and how large the allocator made each block. The latter is what CUDACachingAllocator.cpp
- * of torch 2.11 does (round_size, should_split): 512-byte steps, and a large block keeps a rest of
- * up to 1 MiB. Free neighbours are merged at once, so the rest reaches to the next block that is
- * not free.
+ * Follows a trace to find what it does not contain: the blocks and segments from before it began,
+ * and the size that the allocator gave each block. The latter follows the rules of
+ * CUDACachingAllocator.cpp of torch 2.11 (round_size, should_split): steps of 512 bytes, and a
+ * large block keeps a remainder of up to 1 MiB. Free neighbours are merged at once, so the
+ * remainder extends to the next used block.
  */
 #include "import/replay.h"
 
@@ -15,7 +15,7 @@
 #include "import/values.h"
 #include "torch/allocator.h"
 
-/* More segments, or blocks of one, are not followed: their blocks are taken as rounded. */
+/* Further segments, or further blocks of one, are not followed: their blocks count as rounded. */
 enum { EXTENTS_MAX = 1 << 16, USED_MAX = 1 << 17 };
 
 static uint64_t round_up(uint64_t size)
@@ -49,8 +49,8 @@ static bool grow(struct gm_trace_device *device)
 	return true;
 }
 
-/* The state of an address, GM_LIVED_NONE where it is named for the first time: the caller says
- * which it is then. NULL: no memory. */
+/* The state of an address, GM_LIVED_NONE when it appears for the first time: then the caller sets
+ * it. NULL: out of memory. */
 static struct gm_lived *lived_at(struct gm_trace_device *device, uint64_t address)
 {
 	if (device->lived_count * 2 >= device->lived_slots && !grow(device))
@@ -113,8 +113,7 @@ static void remove_extent(struct gm_trace_device *device, uint64_t address)
 	memmove(extent, extent + 1, (--device->extents.count - at) * sizeof(*extent));
 }
 
-/* The index in `used` of the first block at or behind an address; `near` is where it was the last
- * time. */
+/* The index in `used` of the first block at or after an address; `near` is its last index. */
 static size_t used_from(const struct gm_extent *extent, uint64_t address, size_t near)
 {
 	enum { STEPS = 32 };
@@ -139,7 +138,7 @@ static size_t used_from(const struct gm_extent *extent, uint64_t address, size_t
 	return low * 2;
 }
 
-/* The segment that an address is in; `lived` may know it from the last time. */
+/* The segment of an address; `lived` may know it from the last time. */
 static struct gm_extent *extent_of(
         const struct gm_trace_device *device, uint64_t address, struct gm_lived *lived)
 {
@@ -154,7 +153,7 @@ static struct gm_extent *extent_of(
 	return extent;
 }
 
-/* Takes a block; *ret_size: how large the allocator made it. */
+/* Takes a block; *ret_size: the size that the allocator gave it. */
 static struct gm_error *use(struct gm_trace_device *device, uint64_t address, uint64_t size,
         bool exact, struct gm_lived *lived, uint64_t *ret_size)
 {
@@ -173,7 +172,7 @@ static struct gm_error *use(struct gm_trace_device *device, uint64_t address, ui
 	}
 	if (extent->used.count >= USED_MAX ||
 	        (at < extent->used.count && extent->used.items[at] == address))
-		return NULL; /* allocated twice: the trace is not to be trusted here */
+		return NULL; /* allocated twice: the trace is not reliable here */
 	if (!gm_array_reserve(&extent->used, 2))
 		return &gm_error_no_memory;
 	uint64_t *items = extent->used.items;
@@ -197,7 +196,7 @@ static void release(struct gm_trace_device *device, uint64_t address, struct gm_
 	        (extent->used.count - at) * sizeof(uint64_t));
 }
 
-/* ---- what was there before ------------------------------------------------------------------ */
+/* --- blocks from before the trace ------------------------------------------------------------- */
 
 static struct gm_error *freed_unseen(const struct gm_snapshot *snapshot,
         struct gm_trace_device *device, const struct gm_entry *entry, bool completed)
@@ -213,7 +212,7 @@ static struct gm_error *freed_unseen(const struct gm_snapshot *snapshot,
 	return gm_array_push(&device->before, before) ? NULL : &gm_error_no_memory;
 }
 
-/* Each traceback that PyTorch took is a list of its own, which is why the same list tells the same
+/* PyTorch makes a separate list for each traceback that it took, so the same list means the same
  * traceback. */
 static void count_stack(const struct gm_snapshot *snapshot, struct gm_trace_device *device,
         const struct gm_lived *lived, const struct gm_entry *entry)
@@ -256,7 +255,7 @@ static struct gm_error *see_event(
 	return unseen ? freed_unseen(snapshot, device, entry, completed) : NULL;
 }
 
-/* First reading: lives of addresses, and what they tell of the time before. */
+/* First reading: the lives of addresses, and what they show of the time before. */
 static struct gm_error *find_lives(struct gm_snapshot *snapshot, struct gm_trace_device *device)
 {
 	for (uint32_t i = 0; i < device->count; i++) {
@@ -356,7 +355,7 @@ static struct gm_error *see_segment(
 	if (gm_pickle_get(pickle, segment, GM_KEY_IS_EXPANDABLE) == GM_VALUE_TRUE) {
 		uint64_t seen = device->mapped < before.size ? device->mapped : before.size;
 		device->mapped -= seen;
-		before.size -= seen; /* what the trace has not seen being mapped */
+		before.size -= seen; /* memory whose mapping the trace does not contain */
 		before.action = GM_SEGMENT_MAP;
 	} else if (extent_at(device, before.address)) {
 		before.size = 0;
@@ -374,7 +373,8 @@ static struct gm_error *see_segment(
 			        "negative or out of range: dump it again",
 			        pickle->path);
 		if (gm_pickle_number(pickle, gm_pickle_get(pickle, block, GM_KEY_ADDRESS), &named))
-			address = named; /* older ones name none: blocks follow one another */
+			address = named; /* older traces name no segment: consecutive blocks form
+			                    one */
 		gm_try(see_block(snapshot, device, block, address, size, before.stream));
 		address += size;
 	}
@@ -383,7 +383,7 @@ static struct gm_error *see_segment(
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
-/* Second reading, from what was there before: how large each block was. */
+/* Second reading, beginning with the earlier blocks: the size of each block. */
 static struct gm_error *find_sizes(struct gm_snapshot *snapshot, struct gm_trace_device *device)
 {
 	uint64_t size;
@@ -417,7 +417,7 @@ static struct gm_error *find_sizes(struct gm_snapshot *snapshot, struct gm_trace
 			break;
 		case GM_FREE_REQUESTED:
 		case GM_FREE_COMPLETED:
-			/* the trace tells what was asked for: the block is as large as when it was
+			/* the trace has the requested size: the block is as large as when it was
 			 * allocated */
 			lived = gm_lived_find(device, entry->address);
 			if (lived)
@@ -438,7 +438,7 @@ static struct gm_error *find_sizes(struct gm_snapshot *snapshot, struct gm_trace
 	return NULL;
 }
 
-/* What frees told of the time before: see gm_lacks_allocations(). */
+/* Information in frees about the time before: see gm_lacks_allocations(). */
 static void forget_frees(struct gm_trace_device *device)
 {
 	size_t kept = 0;

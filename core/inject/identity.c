@@ -1,12 +1,12 @@
 /*
- * Which process it is, by the kernel's word, and held: a process may end, its number may be given
- * to another one, or it may execute a program with the setuid bit, at any moment. What is done as
- * root must be done to the process that was meant, with the rights that it had then.
+ * The identity of a process, according to the kernel, held while it is used. At any moment a
+ * process may end, its number may be reused, or it may execute a program with the setuid bit. Work
+ * as root must affect only the intended process, with the rights that it had at the beginning.
  *
- *   folder   /proc/PID, open: of that process only, also where its number is another's
- *   memory   /proc/PID/mem, open: of the memory as it was; what it executes afterwards has
- *            another one
- *   users    taken before anything else was read: all that follows is compared with them
+ *   folder   /proc/PID, open: belongs to that process even if its number is reused
+ *   memory   /proc/PID/mem, open: the memory at that moment; a program that it executes later
+ *            has another one
+ *   users    read before anything else: everything read later is compared with them
  */
 #include <errno.h>
 #include <fcntl.h>

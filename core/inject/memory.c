@@ -1,12 +1,12 @@
 /*
- * Whether the control groups of a process have the memory that the agent's start takes. At a
- * group's limit the kernel ends one of its processes rather than let a request fail.
+ * Whether the control groups of a process have the memory that the agent's start needs. At a
+ * group's limit the kernel kills one of its processes instead of failing the request.
  *
  *   version 2   memory.max, memory.current, memory.stat
  *   version 1   memory.limit_in_bytes, memory.usage_in_bytes, memory.stat
  *
- * A group counts for those below it. What it keeps of files, and no process needs, the kernel gives
- * up first, and it may swap: the machine's swap counts as free.
+ * A group's usage includes the groups below it. File cache that no process needs is released first,
+ * and the kernel may swap: the machine's swap counts as free.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,24 +1,25 @@
 /*
- * The agent started by a script that the program's own Python runs (PEP 768): how the request is
+ * Starts the agent with a script that the program's own Python runs (PEP 768): how the request is
  * made, waited for and withdrawn. No thread is stopped for it.
  *
- * The main thread's state has room for the path of a script and a flag that asks for it; a bit of
- * the thread's eval breaker makes it look at the flag (Python/ceval_gil.c: _Py_HandlePending,
- * _PyRunRemoteDebugger). Written in this order, the thread finds nothing half done:
+ * The main thread's state has space for the path of a script, and a flag that requests it; a bit of
+ * the thread's eval breaker makes the thread check the flag (Python/ceval_gil.c:
+ * _Py_HandlePending, _PyRunRemoteDebugger). They are written in this order, so that the thread
+ * never sees an incomplete request:
  *
- *   1. the path, with its NUL        nobody looks at it while the flag is 0
- *   2. the flag                      found now whenever the thread looks for another reason
- *   3. the bit                       it looks at its next call or loop
+ *   1. the path, with its NUL        nobody reads it while the flag is 0
+ *   2. the flag                      from now on the thread may find it at any other check
+ *   3. the bit                       makes the thread check at its next call or loop
  *
  * The breaker's byte is read and written from outside, so a bit that another thread sets in between
- * would be lost. What must not be lost (a signal, a call, an exception for the thread) is set as
- * well: set needlessly it has no effect. Other bits are set again by whoever wants them (who waits
- * for the GIL, the collector at the next object).
+ * would be lost. Bits that must not be lost (a signal, a call, an exception for the thread) are set
+ * as well, which has no effect if they were not set. The other bits are set again by their users (a
+ * thread that waits for the GIL, the collector at the next object).
  *
- * It is withdrawn by removing the file without which the script does nothing, then by an empty path
- * and the flag 0. If the thread takes it at that very moment it finds an empty path, or runs a
- * script that does nothing. Should both ways come to the agent, the second finds that it records
- * already.
+ * To withdraw the request, the file without which the script does nothing is removed; then the path
+ * is emptied and the flag set to 0. If the thread takes the request at that moment, it finds an
+ * empty path, or runs a script that does nothing. If both ways start the agent, the second start
+ * finds that it records already.
  */
 #include <errno.h>
 #include <signal.h>

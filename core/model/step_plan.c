@@ -1,33 +1,33 @@
 /*
  * The plan: which loops have the steps.
  *
- * Every stack of a thread is a context: the loops that it stands in, from the outermost in, and the
- * work on it (a module's call, backward, the optimizer). Contexts that say the same are one. A loop
- * *covers* the wanted work when the contexts within it have all of it together.
+ * Every stack of a thread is a context: the loops that it is in, from the outermost in, and the
+ * work on it (a module's call, backward, the optimizer). Equal contexts are merged. A loop *covers*
+ * the wanted work if the contexts within it have all of it together.
  *
- *   1. The wanted work is all that the thread does; else, where no loop covers it, without the
- *      modules (they may be called before the loop alone), and where there is no optimizer,
- *      backward or the modules alone.
- *   2. The innermost loops that cover it have the steps. There may be several, side by side:
- *      phases of a training.
- *   3. A loop around those has them instead, if what is in it and not in them covers the work too:
- *      its iterations train further than by them (the generator of a GAN, behind an inner loop
+ *   1. The wanted work is all work of the thread. If no loop covers it, the modules are left out
+ *      (they may be called only before the loop); without an optimizer, it is backward or the
+ *      modules alone.
+ *   2. The innermost loops that cover it have the steps. There may be several, one after the
+ *      other: phases of a training.
+ *   3. A loop around those has them instead, if its own contexts, without theirs, cover the work
+ *      too: its iterations train more than theirs (the generator of a GAN, after an inner loop
  *      that trains the critic).
  *   4. A loop that iterates about once each time it is entered
- *      (`for attempt in range(3): try: ...; break`) repeats a step, and is none.
- *   5. Where only modules are called, a library's loops count only if there is none of the
- *      program's own.
- *   6. Backward passes outside of all these are examined again, for themselves: a phase without
+ *      (`for attempt in range(3): try: ...; break`) repeats a step, and does not count.
+ *   5. If only modules are called, a library's loops count only if the program has none of its
+ *      own.
+ *   6. Backward passes outside of all these are considered again, separately: a phase without
  *      the optimizer.
- *   7. Where no loop covers the work, or one iteration has several updates from one place
- *      (`list(map(step, batches))`), each update of the weights ends a step; where a single place
+ *   7. If no loop covers the work, or one iteration has several updates from one place
+ *      (`list(map(step, batches))`), each update of the weights ends a step; if a single place
  *      calls a module, that is one step.
- *   8. Where no work is seen at all (no modules, no autograd), it is the outermost loop of the
+ *   8. If there is no work at all (no modules, no autograd), it is the outermost loop of the
  *      outermost function.
  *
- * Threads are examined one by one, and the tasks of a thread where several are in one loop at
- * once. The steps are those of the one that does most: the optimizer before backward, that before
- * modules, then the more iterations.
+ * Threads are considered one by one, and so are the tasks of a thread if several are in one loop at
+ * the same time. The steps are those of the one that does most: the optimizer counts before
+ * backward, backward before modules, then more iterations.
  */
 #include "model/step_plan.h"
 

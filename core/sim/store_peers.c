@@ -33,10 +33,10 @@ static const char *last_part(const char *key)
  *   "UniqueNCCLID:0"            the same for more than 128 ranks, which have several roots
  *                               (PyTorch 2.6 on)
  *   "nccl_storekey_0", "…_0_2"  c10d/nccl2/NCCLBootstrap.cpp (the default from PyTorch 2.15
- *                               on): a generation, and the root where there are several;
+ *                               on): a generation, and the root if there are several;
  *                               torchcomms uses the same prefix
- * So: digits and colons alone, or a name with "nccl" in it. Of NCCL's other keys none is waited
- * for.
+ * So these are names of only digits and colons, or names that contain "nccl". Nobody waits for
+ * NCCL's other keys.
  */
 static bool is_unique_id(const char *key)
 {

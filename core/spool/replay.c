@@ -1,7 +1,7 @@
 /*
- * The agent's events into those of a log, as recording at breakpoints writes them (core/record): a
- * free knows what its allocation told, a free that need not wait is two events, a segment is told
- * with the device and the stream of the block for which it was got.
+ * Translates the agent's events into those of a log, in the form that recording at breakpoints
+ * writes (core/record): a free gets the data of its allocation, a free that need not wait becomes
+ * two events, and a segment gets the device and stream of the block for which it was allocated.
  */
 #include <stdio.h>
 #include <string.h>
@@ -61,8 +61,8 @@ void gm_spool_replay_iteration(
 		replay->no_memory = true;
 }
 
-/* The loop of a frame of `stack` that has its iterator at `slot` of the value stack: of the
- * outermost frame of the code. */
+/* The loop of a frame of `stack` whose iterator is at `slot` of the value stack: for the outermost
+ * frame of the code. */
 static bool loop_of(struct gm_spool_tables *tables, uint32_t stack, uint32_t code_id, uint32_t slot,
         uint32_t *ret_loop)
 {
@@ -133,11 +133,11 @@ void gm_spool_replay_mark(
 	uint64_t size = gm_get_varint(&in);
 	if (!thread || in.bad || size > (uint64_t)(in.end - in.at) || size >= NAME_MAX_SIZE)
 		return;
-	/* The same position of another task's iterator is news. */
+	/* The same position of another task's iterator is new. */
 	if (mark.kind == GM_MARK_TASK)
 		replay->loop_count = 0;
-	/* A range in which nothing happened is not told: emit_nvtx() makes one of every operation.
-	 * But where an optimizer steps a training step ends, whether it allocates or not. */
+	/* A range without events is omitted: emit_nvtx() creates one for every operation. But the
+	 * step of an optimizer ends a training step, even if it allocates nothing. */
 	size_t count = thread->marks.count;
 	if (mark.kind == GM_MARK_POP && count &&
 	        thread->marks.items[count - 1].kind == GM_MARK_PUSH &&
@@ -186,7 +186,7 @@ static void write_amp(
 	gm_log_writer_amp(replay->log, amp);
 }
 
-/* At the end, where no event of the thread follows. */
+/* At the end, if no event of the thread follows. */
 static void write_amps(struct gm_spool_replay *replay, struct thread_state *thread)
 {
 	for (size_t i = 0; i < thread->marks.count; i++)
@@ -205,8 +205,8 @@ static void write_marks(struct gm_spool_replay *replay, struct thread_state *thr
 		}
 		struct gm_log_mark mark = {
 		        .event = replay->written, .thread = thread->thread, .kind = pending->kind};
-		/* emit_nvtx() makes each of its own (torch/csrc/autograd/profiler_legacy.cpp,
-		 * getNvtxStr()) */
+		/* the name that emit_nvtx() gives each of its ranges
+		 * (torch/csrc/autograd/profiler_legacy.cpp, getNvtxStr()) */
 		for (const char *end = ", seq = \0, op_id = \0"; *end && mark.kind == GM_MARK_PUSH;
 		        end += strlen(end) + 1) {
 			char *cut = strstr(pending->name, end);
@@ -221,7 +221,7 @@ static void write_marks(struct gm_spool_replay *replay, struct thread_state *thr
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* The device's counters after the event, as said or as they follow. */
+/* The device's counters after the event, either recorded or derived. */
 static void count(
         struct gm_spool_replay *replay, const struct gm_spool_event *from, struct gm_event *event)
 {
@@ -252,8 +252,8 @@ static void alloc(
 	if (thread)
 		gm_spool_write_held(replay, thread, event);
 	count(replay, from, event);
-	/* Being handed out as recording began: it was among what there was already, and is told
-	 * here again. */
+	/* It was being allocated when recording began: it was among the existing blocks, and is
+	 * reported here again. */
 	struct live_block *known = find_block(replay, event->address, event->device_type);
 	if (known && known->preexisting && !(event->flags & GM_EVENT_PREEXISTING) &&
 	        known->size == event->size) {
@@ -303,7 +303,7 @@ static void free_completed(struct gm_spool_replay *replay, struct gm_event *even
 {
 	struct live_block *block = find_block(replay, event->address, event->device_type);
 	if (!block && replay->beginning_dropped)
-		return; /* its request was dropped, and the block with it */
+		return; /* the request was dropped, and so was the block */
 	const struct counters *counters = &replay->counters[event->device];
 	if (block) {
 		event->requested = block->requested;
@@ -315,7 +315,7 @@ static void free_completed(struct gm_spool_replay *replay, struct gm_event *even
 	forget_block(replay, block);
 }
 
-/* Whether autograd records in the event's thread; 0: the file does not tell. */
+/* Whether autograd records in the event's thread; 0: not in the file. */
 static uint32_t grad_flag(const struct gm_spool_replay *replay, const struct gm_spool_event *from)
 {
 	bool is_block = from->action == GM_AGENT_ALLOC || from->action == GM_AGENT_FREE_REQUESTED;
@@ -325,7 +325,7 @@ static uint32_t grad_flag(const struct gm_spool_replay *replay, const struct gm_
 	return from->bits & GM_AGENT_NO_GRAD ? GM_EVENT_NO_GRAD : GM_EVENT_GRAD;
 }
 
-/* What was free on the device at the out-of-memory error that is the next event. */
+/* The device's free memory at the out-of-memory error that is the next event. */
 static void put_free(struct gm_spool_replay *replay, uint64_t bytes)
 {
 	char name[48];
@@ -416,7 +416,7 @@ void gm_spool_replay_carried(struct gm_spool_replay *replay, const struct gm_spo
 {
 	struct gm_spool_event carried = *event;
 	carried.sequence = replay->next_sequence;
-	/* what it was then is not what is left of it */
+	/* its previous size is not that of its remainder */
 	carried.bits &= ~(uint32_t)(GM_AGENT_HAS_ALLOCATED | GM_AGENT_HAS_RESERVED);
 	gm_spool_replay_event(replay, &carried);
 }

@@ -1,8 +1,8 @@
 /*
- * What a thread was started with: _thread's record of the function and its arguments, which C owns
- * until the thread ends (struct bootstate in Modules/_threadmodule.c). Nothing leads to it but a
- * local variable of thread_run(), one of the thread's outermost C frames, so that the end of its
- * native stack is looked through, outermost first, for an address of a record that names this very
+ * The function that a thread was started with: _thread's record of the function and its arguments,
+ * which C owns until the thread ends (struct bootstate in Modules/_threadmodule.c). Only a local
+ * variable of thread_run() points to it, one of the thread's outermost C frames. So the end of its
+ * native stack is searched, outermost first, for the address of a record that refers to this
  * thread's state.
  *
  *   3.9 to 3.11:  interpreter, func, args, keywords, thread state, runtime
