@@ -27,12 +27,12 @@ static void count(void)
 		int at = 0;
 		if (sscanf(line, "Node %*d, zone %*s%n", &at) < 0 || at == 0)
 			continue;
-		unsigned long long pieces;
+		unsigned long long blocks;
 		for (int order = 0, next; order < ORDERS; order++, at += next) {
-			if (sscanf(line + at, "%llu%n", &pieces, &next) != 1)
+			if (sscanf(line + at, "%llu%n", &blocks, &next) != 1)
 				break;
-			if (order >= HUGE_ORDER && pieces < UINT32_MAX)
-				bytes += ((uint64_t)pieces * SMALL_PAGE) << order;
+			if (order >= HUGE_ORDER && blocks < UINT32_MAX)
+				bytes += ((uint64_t)blocks * SMALL_PAGE) << order;
 		}
 	}
 	/* leaves some for others */

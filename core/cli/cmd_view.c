@@ -150,7 +150,7 @@ static struct gm_error *run(
 	struct gm_arguments arguments;
 	struct options options = {.context = context};
 	struct gm_model *model;
-	_cleanup_free_ char *beside = NULL;
+	_cleanup_free_ char *default_path = NULL;
 	struct gm_error *error = gm_arguments_parse(&gm_command_view, argc, argv, option_table,
 	        handle, &options, 2, false, out, &arguments);
 	if (error || arguments.help)
@@ -161,11 +161,11 @@ static struct gm_error *run(
 	gm_try(gm_arguments_take_file(&arguments, context, 0));
 	gm_try(gm_context_model(context, &model));
 	const char *path = options.svg ? options.svg : options.out;
-	if (!path && asprintf(&beside, "%s.html", context->log_path) < 0) {
-		beside = NULL;
+	if (!path && asprintf(&default_path, "%s.html", context->log_path) < 0) {
+		default_path = NULL;
 		return &gm_error_no_memory;
 	}
-	path = path ? path : beside;
+	path = path ? path : default_path;
 	if (gm_same_file(context->log_path, path) ||
 	        (options.page.other && gm_same_file(options.page.other, path)))
 		return gm_error_create(GM_USAGE,

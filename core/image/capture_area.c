@@ -13,12 +13,12 @@ enum {
 	       PAGE, /* bytes of address space that are searched for touched pages at a time */
 	RANGES_PER_STEP = STEP / PAGE,
 	HUGE_PAGE = 2 << 20,
-	PIECE = 2 * HUGE_PAGE,
+	SLICE = 2 * HUGE_PAGE,
 };
 #define MOST_WITH_UNITS (UINT64_C(1) << 40)
 
 /* Address space with the same offset from a huge page's start as `start`: a slice of the target
- * that begins at a multiple of PIECE does so here too. NULL: none. */
+ * that begins at a multiple of SLICE does so here too. NULL: none. */
 static uint8_t *map_alike(uint64_t start, size_t size)
 {
 	uint8_t *memory = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE,
@@ -80,7 +80,7 @@ void gm_copy_area_deinit(struct gm_copy_area *area)
 static bool show_range(struct gm_range range, gm_copy_visit visit, void *context)
 {
 	for (uint64_t at = range.start, end; at < range.end; at = end) {
-		end = (at | (PIECE - 1)) + 1;
+		end = (at | (SLICE - 1)) + 1;
 		end = range.end < end ? range.end : end;
 		if (!visit(context, (struct gm_range){at, end}))
 			return false;

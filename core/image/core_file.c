@@ -150,7 +150,7 @@ static bool take_notes(struct gm_core_file *core, const char *notes, size_t size
 		memcpy(&note, notes + at, sizeof(note));
 		at += sizeof(note);
 		uint64_t name = ((uint64_t)note.n_namesz + 3) & ~UINT64_C(3);
-		uint64_t room = ((uint64_t)note.n_descsz + 3) & ~UINT64_C(3);
+		uint64_t padded = ((uint64_t)note.n_descsz + 3) & ~UINT64_C(3);
 		if (name > size - at || note.n_descsz > size - at - name)
 			return true; /* the entries before it are valid */
 		const char *content = notes + at + name;
@@ -165,9 +165,9 @@ static bool take_notes(struct gm_core_file *core, const char *notes, size_t size
 			if (note.n_type == NT_AUXV)
 				take_auxiliary(core, content, note.n_descsz);
 		}
-		if (room > size - at - name)
+		if (padded > size - at - name)
 			return true;
-		at += name + room;
+		at += name + padded;
 	}
 	return true;
 }

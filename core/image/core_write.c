@@ -21,8 +21,8 @@
 #include "image/thread_state.h"
 
 enum {
-	PIECE_PAGES = 512,
-	PIECE = PIECE_PAGES * GM_PAGE_SIZE, /* bytes of memory at a time */
+	BUFFER_PAGES = 512,
+	BUFFER_SIZE = BUFFER_PAGES * GM_PAGE_SIZE, /* bytes of memory at a time */
 	PROGRESS_STEP = 32 << 20,
 };
 
@@ -34,7 +34,7 @@ struct writing {
 	struct gm_core_out out;
 	struct gm_thread_state *threads;
 	size_t thread_count;
-	uint8_t *buffer; /* PIECE bytes */
+	uint8_t *buffer; /* BUFFER_SIZE bytes */
 	uint64_t copied, reported, unread;
 };
 
@@ -164,7 +164,7 @@ static void read_run(struct writing *writing, struct gm_read *run)
 /* Reads the touched pages of a range into the buffer; `states` shows which these are. */
 static void read_pages(struct writing *writing, uint64_t start, size_t count, const uint8_t *states)
 {
-	struct gm_read runs[PIECE_PAGES];
+	struct gm_read runs[BUFFER_PAGES];
 	size_t run_count = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (!(states[i] & GM_PAGE_TOUCHED))
@@ -264,10 +264,10 @@ static struct gm_error *report_progress(struct writing *writing)
 
 static struct gm_error *write_part(struct writing *writing, const struct gm_core_part *part)
 {
-	for (uint64_t done = 0; done < part->saved; done += PIECE) {
+	for (uint64_t done = 0; done < part->saved; done += BUFFER_SIZE) {
 		uint64_t left = part->saved - done;
-		size_t count = (left < PIECE ? (size_t)left : PIECE) / GM_PAGE_SIZE;
-		uint8_t states[PIECE_PAGES];
+		size_t count = (left < BUFFER_SIZE ? (size_t)left : BUFFER_SIZE) / GM_PAGE_SIZE;
+		uint8_t states[BUFFER_PAGES];
 		gm_core_plan_pages(&writing->plan, part->start + done, count, states);
 		if (part->kind == GM_PART_ALL)
 			read_from_file(writing, part->start + done, count, states);
@@ -322,7 +322,7 @@ struct gm_error *gm_core_write(struct gm_image *image, const char *path,
 	        .options = options,
 	        .plan = {.pagemap = -1},
 	        .out = {.file = {.fd = -1, .folder = -1}},
-	        .buffer = malloc(PIECE)};
+	        .buffer = malloc(BUFFER_SIZE)};
 	if (!writing.buffer)
 		return &gm_error_no_memory;
 	struct timespec start;

@@ -169,14 +169,14 @@ static size_t read_batch(struct gm_image *image, struct gm_read *reads, size_t c
 		return used;
 	}
 	size_t left = got > 0 ? (size_t)got : 0;
-	size_t settled = 0;
-	while (settled < used && reads[settled].size <= left) {
-		left -= reads[settled].size;
-		reads[settled++].failed = false;
+	size_t finished = 0;
+	while (finished < used && reads[finished].size <= left) {
+		left -= reads[finished].size;
+		reads[finished++].failed = false;
 	}
-	if (settled < used)
-		reads[settled++].failed = true;
-	return settled;
+	if (finished < used)
+		reads[finished++].failed = true;
+	return finished;
 }
 
 static void live_read_many(struct gm_image *image, struct gm_read *reads, size_t count)
@@ -191,8 +191,8 @@ static void live_read_many(struct gm_image *image, struct gm_read *reads, size_t
 	size_t limit = RANGES_PER_CALL;
 	for (size_t done = 0; done < count;) {
 		size_t batch = count - done < limit ? count - done : limit;
-		size_t settled = read_batch(image, reads + done, batch);
-		done += settled;
+		size_t finished = read_batch(image, reads + done, batch);
+		done += finished;
 		if (reads[done - 1].failed)
 			limit = limit > 16 ? limit / 4 : 4;
 		else if (limit < RANGES_PER_CALL)

@@ -37,7 +37,7 @@
 static const double come_by_seconds = 1; /* where a thread can do it as well */
 static const double taken_seconds =
         5; /* until the script has come to the agent, where a thread can do it */
-static const double settle_seconds =
+static const double open_seconds =
         0.1; /* in which a thread that has taken the path has opened the file */
 
 /* ---- the process's memory: with its own protection, not through /proc/PID/mem ---------------- */
@@ -136,7 +136,7 @@ static void withdraw(struct wait *wait)
 	if (wait->asked && is_pending(wait))
 		clear(wait->pid, wait->python);
 	if (wait->asked)
-		pause_for(settle_seconds);
+		pause_for(open_seconds);
 }
 
 /* A request of an earlier gpumem, which was killed. */

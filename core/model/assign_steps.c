@@ -190,9 +190,9 @@ static void index_runs(struct gm_model *model)
 	}
 }
 
-/* Assigns iterations to steps, and updates the steps of the runs: of those from `settled` on, and
- * of earlier ones whose iteration is in another step now. */
-static bool number_steps(struct gm_model *model, size_t settled)
+/* Assigns iterations to steps, and updates the steps of the runs: of those from `first_changed` on,
+ * and of earlier ones whose iteration is in another step now. */
+static bool number_steps(struct gm_model *model, size_t first_changed)
 {
 	const struct gm_steps *assigning = model->readings.assigning;
 	uint32_t count = gm_steps_iteration_count(assigning), changed = 1;
@@ -218,7 +218,7 @@ static bool number_steps(struct gm_model *model, size_t settled)
 	model->iterations = count;
 	for (size_t i = model->runs.count; i-- > 0;) {
 		struct run *run = &model->runs.items[i];
-		if (i < settled && run->iteration && run->iteration < changed)
+		if (i < first_changed && run->iteration && run->iteration < changed)
 			break;
 		run->step = run->iteration <= count ? step_of[run->iteration] : 0;
 	}
@@ -236,7 +236,7 @@ struct gm_error *gm_model_assign_steps(struct gm_model *model)
 	            readings->marked == gm_model_steps_marked(model);
 	if (!same && !begin_assigning(model))
 		return &gm_error_no_memory;
-	readings->unsettled = model->runs.count ? model->runs.count - 1 : 0;
+	readings->first_changed = model->runs.count ? model->runs.count - 1 : 0;
 	bool heeds = gm_steps_heeds_allocations(readings->assigning);
 	for (; readings->assigned < model->event_count; readings->assigned++) {
 		uint32_t number = end_of_same(model, readings->assigned, heeds);
@@ -256,9 +256,9 @@ struct gm_error *gm_model_assign_steps(struct gm_model *model)
 		if (!gm_array_push(&model->runs, run))
 			return &gm_error_no_memory;
 	}
-	if (!number_steps(model, readings->unsettled))
+	if (!number_steps(model, readings->first_changed))
 		return &gm_error_no_memory;
-	gm_run_phases_look_around(model, readings->unsettled);
+	gm_run_phases_look_around(model, readings->first_changed);
 	index_runs(model);
 	return NULL;
 }

@@ -53,7 +53,7 @@ struct readings {
 	struct gm_readers_place found, fed; /* how much of what is between events each was fed */
 	uint32_t assigned;                  /* events that have a step and a phase */
 	size_t indexed;                     /* checkpoints that know their run */
-	size_t unsettled;                   /* the first run that changed while reading on */
+	size_t first_changed;               /* the first run that changed while reading on */
 	struct gm_step_plan plan;           /* what the second one goes by ... */
 	bool marked;
 	uint64_t main_thread; /* whose stack came first; 0: none has come */

@@ -108,7 +108,7 @@ static uint32_t bit(enum gm_phase phase)
 }
 
 /* Phases that the mode does not change. */
-static bool is_settled(enum gm_phase phase)
+static bool is_independent(enum gm_phase phase)
 {
 	return phase != GM_PHASE_FORWARD && phase != GM_PHASE_EVALUATION &&
 	       phase != GM_PHASE_OTHER && phase != GM_PHASE_DATA;
@@ -177,7 +177,7 @@ static enum gm_phase phase_of(struct gm_modes *modes, const struct gm_mode_event
 	if (!(event->flags & (GM_EVENT_GRAD | GM_EVENT_NO_GRAD)))
 		return event->phase; /* not known, and it does not end the previous one */
 	const struct facts facts = facts_of(modes, event->python_stack);
-	bool off = event->flags & GM_EVENT_NO_GRAD && !is_settled(event->phase);
+	bool off = event->flags & GM_EVENT_NO_GRAD && !is_independent(event->phase);
 	if (off && !modes->off) {
 		modes->off_from = event->number;
 		modes->off_evaluates = false;
@@ -189,7 +189,7 @@ static enum gm_phase phase_of(struct gm_modes *modes, const struct gm_mode_event
 		modes->off_evaluates = false;
 	if (!facts.call)
 		modes->call = 0;
-	if (is_settled(event->phase))
+	if (is_independent(event->phase))
 		return event->phase;
 	if (facts.loads) {
 		if (!modes->off_evaluates)

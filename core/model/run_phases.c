@@ -160,8 +160,8 @@ bool gm_run_phases_change(struct gm_model *model, uint32_t now, const struct gm_
 	size_t first = cut_run(model, since);
 	if (first == SIZE_MAX)
 		return false;
-	if (first < model->readings.unsettled)
-		model->readings.unsettled = first;
+	if (first < model->readings.first_changed)
+		model->readings.first_changed = first;
 	for (size_t i = first; i < model->runs.count; i++)
 		if (change->from & UINT32_C(1) << model->runs.items[i].own_phase)
 			model->runs.items[i].own_phase = model->runs.items[i].phase =

@@ -224,7 +224,7 @@ static size_t take_found(struct finding *finding, size_t index, const struct gm_
 
 /* The remaining ones do not wait for a read any more: the scale is updated, or the recording ends.
  * */
-static void settle(struct finding *finding, uint64_t mark, bool ended)
+static void finish_remaining(struct finding *finding, uint64_t mark, bool ended)
 {
 	for (size_t i = 0; i < finding->waiting.count; i++) {
 		const struct check *check = &finding->waiting.items[i];
@@ -268,7 +268,7 @@ static void take_update(struct finding *finding, const struct gm_log_amp *record
 		update.tracker_known = true;
 		update.tracker = record->values[4];
 	}
-	settle(finding, record->mark, false);
+	finish_remaining(finding, record->mark, false);
 	if (!gm_array_push(&finding->updates, update))
 		finding->no_memory = true;
 }
@@ -402,7 +402,7 @@ struct gm_error *gm_scaling_find(const struct gm_model *model, struct gm_scaling
 			take_update(&finding, &record);
 		i += taken;
 	}
-	settle(&finding, UINT64_MAX, true);
+	finish_remaining(&finding, UINT64_MAX, true);
 	if (!finding.no_memory)
 		infer_from_scale(&finding);
 	gm_array_deinit(&finding.waiting);

@@ -138,7 +138,7 @@ bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
 	uint64_t before = thread->fed++;
 	if (!reserve(steps, thread))
 		return false;
-	steps->settled = true;
+	steps->repeatable = true;
 	bool began = false;
 	for (uint32_t i = gm_steps_first_loop(thread, summary); i < summary->count; i++) {
 		const struct standing *standing = &summary->standing[i];
@@ -152,7 +152,7 @@ bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
 		began |= note_iteration(
 		                 steps, loop, standing, event->python_stack, site, made, began) &&
 		         !standing->at_head;
-		steps->settled &= loop->thick;
+		steps->repeatable &= loop->thick;
 	}
 	return true;
 }

@@ -209,7 +209,7 @@ static const struct step_thread *repeatable(const struct gm_steps *steps)
 
 static bool heeds(const struct gm_steps *steps)
 {
-	return !steps->settled && gm_steps_heeds_allocations(steps);
+	return !steps->repeatable && gm_steps_heeds_allocations(steps);
 }
 
 /* An event whose stack may be relevant: its summary, and its thread (NULL: one that is not

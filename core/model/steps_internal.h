@@ -153,7 +153,7 @@ struct gm_steps {
 	struct place turning;
 	bool decoding;     /* its loop has gone round */
 	uint64_t fed;      /* events of all threads that told something */
-	bool settled;      /* a further allocation at the latest stack tells nothing either */
+	bool repeatable;   /* a further allocation at the latest stack tells nothing either */
 	uint64_t repeated; /* events since that told nothing new */
 };
 

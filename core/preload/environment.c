@@ -94,7 +94,7 @@ static char *write_rest(const char *value, char *ret)
 	return any ? at : NULL;
 }
 
-static size_t room_for(char *const *environment)
+static size_t size_needed(char *const *environment)
 {
 	size_t size = sizeof(char *);
 	for (; environment && *environment; environment++)
@@ -104,10 +104,10 @@ static size_t room_for(char *const *environment)
 
 char *const *gm_preload_without_ours(struct gm_preload_environment *made, char *const *environment)
 {
-	size_t size = room_for(environment), count = 0;
-	char **list = made->room;
+	size_t size = size_needed(environment), count = 0;
+	char **list = made->inline_list;
 	made->mapped = NULL;
-	if (size > sizeof(made->room)) {
+	if (size > sizeof(made->inline_list)) {
 		/* After a successful vfork it stays in the parent, whose memory it is; better than
 		 * on a small stack. */
 		void *mapped = mmap(

@@ -20,9 +20,9 @@ bool gm_preload_reaches_ours(char *const *environment);
  */
 enum { GM_PRELOAD_CAPACITY = 4096 };
 struct gm_preload_environment {
-	void *mapped; /* NULL: `room` suffices, as it does for some 400 variables */
+	void *mapped; /* NULL: `inline_list` suffices, as it does for some 400 variables */
 	size_t mapped_size;
-	char *room[GM_PRELOAD_CAPACITY / sizeof(char *)];
+	char *inline_list[GM_PRELOAD_CAPACITY / sizeof(char *)];
 };
 /* No memory: `environment` itself. The result is within `made`. */
 char *const *gm_preload_without_ours(struct gm_preload_environment *made, char *const *environment);

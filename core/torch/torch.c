@@ -52,17 +52,17 @@ static struct gm_error *read_version(struct gm_torch *torch, const struct gm_mod
 	if (!end || end == c10->path)
 		return gm_error_create(GM_TARGET,
 		        "PyTorch: its library has no folder (%s): report this", c10->path);
-	_cleanup_free_ char *beside = NULL, *path = NULL;
-	if (asprintf(&beside, "%.*sversion.py", (int)(end - c10->path), c10->path) < 0)
+	_cleanup_free_ char *sibling = NULL, *path = NULL;
+	if (asprintf(&sibling, "%.*sversion.py", (int)(end - c10->path), c10->path) < 0)
 		return &gm_error_no_memory;
-	gm_try(gm_image_file_path(torch->image, beside, &path));
+	gm_try(gm_image_file_path(torch->image, sibling, &path));
 	_cleanup_close_ int file = gm_regular_file_open(path);
 	if (file < 0)
 		return gm_error_create(GM_TARGET,
 		        "PyTorch's version is not known: %s: %s: gpumem needs it to know the "
 		        "layouts; "
 		        "an installation from a wheel has that file",
-		        beside, gm_regular_file_why(errno));
+		        sibling, gm_regular_file_why(errno));
 	_cleanup_free_ char *text = malloc(MAX_VERSION_FILE + 1);
 	if (!text)
 		return &gm_error_no_memory;
@@ -73,7 +73,7 @@ static struct gm_error *read_version(struct gm_torch *torch, const struct gm_mod
 		        "PyTorch's version is not known: %s has no __version__: gpumem needs it to "
 		        "know "
 		        "the layouts; an installation from a wheel has it",
-		        beside);
+		        sibling);
 	return NULL;
 }
 

@@ -121,7 +121,7 @@ void gm_view_put_bytes(struct gm_view_columns *columns, const void *bytes, size_
 {
 	const unsigned char *from = bytes;
 	while (size) {
-		size_t room = IN - columns->in_count, some = size < room ? size : room;
+		size_t left = IN - columns->in_count, some = size < left ? size : left;
 		memcpy(columns->in + columns->in_count, from, some);
 		columns->in_count += some;
 		from += some;

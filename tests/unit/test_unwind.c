@@ -46,7 +46,7 @@ static void OWN_FRAME wait_here(void)
 		syscall(SYS_pause);
 }
 
-static void OWN_FRAME tell_and_wait(void)
+static void OWN_FRAME report_and_wait(void)
 {
 	tell();
 	wait_here();
@@ -56,7 +56,7 @@ static void OWN_FRAME tell_and_wait(void)
 static void OWN_FRAME level_three(volatile char *space)
 {
 	space[0] = 1;
-	tell_and_wait();
+	report_and_wait();
 	__asm__ volatile("");
 }
 
@@ -88,7 +88,7 @@ static void through_qsort(void)
 
 static void on_signal(int number)
 {
-	tell_and_wait();
+	report_and_wait();
 }
 
 static void through_signal(void)
@@ -113,7 +113,7 @@ static void through_signal_on_another_stack(void)
  * one. */
 static void OWN_FRAME __attribute__((noreturn)) never_returns(void)
 {
-	tell_and_wait();
+	report_and_wait();
 	_exit(0);
 }
 static void OWN_FRAME __attribute__((noreturn)) ends_with_a_call(void)
@@ -199,8 +199,8 @@ static void end(struct stopped *stopped)
  * agree. */
 static void assert_same_as_backtrace(const struct stopped *stopped)
 {
-	/* ours: syscall, wait_here, tell_and_wait, rest; theirs (a sanitizer's frame, perhaps,)
-	 * tell, tell_and_wait, rest */
+	/* ours: syscall, wait_here, report_and_wait, rest; theirs (a sanitizer's frame, perhaps,)
+	 * tell, report_and_wait, rest */
 	assert_true(stopped->count > 4);
 	size_t rest = stopped->count - 3;
 	assert_true(report->count >= rest + 2 && report->count <= rest + 3);
@@ -325,7 +325,7 @@ static void senseless_registers_end_the_walk_at_once(void **state)
 static void OWN_FRAME call_through_plt(void)
 {
 	report->addresses[0] = (uint64_t)getpid();
-	tell_and_wait();
+	report_and_wait();
 }
 
 static void every_instruction_on_the_way_into_a_library_unwinds_to_the_caller(void **state)

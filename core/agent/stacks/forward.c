@@ -271,10 +271,10 @@ void gm_forward_take(struct gm_stacks_thread *thread)
 	char *frames = (char *)begin + sizeof(head);
 	uint64_t node = current_node(), list = node ? list_of(node, text) : 0;
 	size_t size = list ? frames_of(list, frames, text) : 0;
-	uint64_t told = size ? hash(frames, size) : 0;
-	if (told == thread->forward)
+	uint64_t value = size ? hash(frames, size) : 0;
+	if (value == thread->forward)
 		return;
-	thread->forward = told;
+	thread->forward = value;
 	at = gm_put_varint(head, GM_AGENT_MARK_FORWARD);
 	at = gm_put_varint(at, size);
 	memcpy(frames - (at - head), head, (size_t)(at - head));

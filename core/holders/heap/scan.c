@@ -18,8 +18,8 @@
 enum {
 	PAGE = GM_KEPT_PAGE,
 	SLICE = GM_KEPT_CHUNK, /* read and compared at once: stays in the second-level cache */
-	PIECE_WORDS = SLICE / 8,
-	PIECE_PAGES = SLICE / PAGE,
+	SLICE_WORDS = SLICE / 8,
+	SLICE_PAGES = SLICE / PAGE,
 	SPAN = 16,                  /* slices that a visitor gets at once */
 	STRETCH = 4 * GM_SCAN_AREA, /* length of untouched memory from which on it is skipped */
 	MAX_THREADS = 8,
@@ -56,9 +56,9 @@ struct worker {
 	GM_ARRAY(struct gm_hit) hits;
 	uint64_t bytes, unread;
 	uint64_t *words; /* of a slice, or of a span if there is a visitor */
-	uint32_t indexes[PIECE_WORDS];
+	uint32_t indexes[SLICE_WORDS];
 	struct gm_kept_chunk chunks[SPAN]; /* `words`, for the visitor */
-	struct gm_read reads[PIECE_PAGES];
+	struct gm_read reads[SLICE_PAGES];
 };
 
 /* The largest mappings come first: while they are read, another thread can find and copy the memory
@@ -161,7 +161,7 @@ static bool find_hits(struct worker *worker, const uint64_t *words, size_t count
 	struct scan *scan = worker->scan;
 	const struct gm_scan_options *options = scan->options;
 	size_t found = gm_scan_words(words, count, options->ranges, options->range_count, true,
-	        worker->indexes, PIECE_WORDS);
+	        worker->indexes, SLICE_WORDS);
 	for (size_t i = 0; i < found; i++) {
 		struct gm_hit hit = {
 		        start + worker->indexes[i] * UINT64_C(8), words[worker->indexes[i]]};
@@ -264,7 +264,7 @@ static bool borrow_chunk(struct worker *worker, struct gm_kept_chunk *chunk, uin
 	chunk->bytes = (const uint8_t *)((uintptr_t)borrowed - start % SLICE);
 	for (size_t i = 0; i < count; i++)
 		chunk->there |=
-		        UINT64_MAX >> (PIECE_PAGES - (ranges[i].end - ranges[i].start) / PAGE)
+		        UINT64_MAX >> (SLICE_PAGES - (ranges[i].end - ranges[i].start) / PAGE)
 		                              << ranges[i].start % SLICE / PAGE;
 	return true;
 }
@@ -273,12 +273,12 @@ static bool borrow_chunk(struct worker *worker, struct gm_kept_chunk *chunk, uin
 static void scan_chunk(
         struct worker *worker, struct gm_kept_chunk *chunk, uint64_t start, uint64_t end)
 {
-	struct gm_range ranges[PIECE_PAGES];
-	size_t count = gm_image_touched(worker->scan->image, start, end, ranges, PIECE_PAGES);
+	struct gm_range ranges[SLICE_PAGES];
+	size_t count = gm_image_touched(worker->scan->image, start, end, ranges, SLICE_PAGES);
 	if (!borrow_chunk(worker, chunk, start, end, ranges, count))
 		read_chunk(worker, chunk, ranges, count);
-	for (size_t page = 0, first; page < PIECE_PAGES; page++) {
-		for (first = page; page < PIECE_PAGES && chunk->there >> page & 1;)
+	for (size_t page = 0, first; page < SLICE_PAGES; page++) {
+		for (first = page; page < SLICE_PAGES && chunk->there >> page & 1;)
 			page++;
 		size_t bytes = (page - first) * PAGE;
 		worker->bytes += bytes;
@@ -296,7 +296,7 @@ static void scan_span(struct worker *worker, uint64_t start, uint64_t end, bool 
 	for (size_t i = 0; i < SPAN; i++) {
 		struct gm_kept_chunk *chunk = &worker->chunks[i];
 		uint64_t first = base + i * SLICE, last = first + SLICE;
-		chunk->bytes = (const uint8_t *)(worker->words + i * PIECE_WORDS);
+		chunk->bytes = (const uint8_t *)(worker->words + i * SLICE_WORDS);
 		chunk->there = 0;
 		atomic_store_explicit(&chunk->key, first / SLICE + 1, memory_order_relaxed);
 		first = first > start ? first : start;
@@ -325,7 +325,7 @@ static void scan_slice(struct worker *worker, uint64_t slice)
 	uint64_t number = area.start / size + (slice - scan->first_slice.items[low]);
 	uint64_t start = number * size > area.start ? number * size : area.start;
 	uint64_t end = area.end - number * size > size ? (number + 1) * size : area.end;
-	struct gm_range ranges[PIECE_PAGES];
+	struct gm_range ranges[SLICE_PAGES];
 	if (scan->options->visitor && start % PAGE == 0 && end % PAGE == 0) {
 		scan_span(worker, start, end, scan->areas.items[low].last);
 		return;
@@ -335,7 +335,7 @@ static void scan_slice(struct worker *worker, uint64_t slice)
 		next = next < end ? next : end;
 		if (!scan->options->visitor && scan_kept(worker, start, next))
 			continue;
-		size_t count = gm_image_touched(scan->image, start, next, ranges, PIECE_PAGES);
+		size_t count = gm_image_touched(scan->image, start, next, ranges, SLICE_PAGES);
 		for (size_t i = 0; i < count; i++)
 			scan_range(worker, ranges[i].start, ranges[i].end);
 	}

@@ -81,7 +81,7 @@ static int copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pi
 GM_SIM_EXPORT cudaError_t cudaMemcpy(
         void *to, const void *from, size_t size, enum cudaMemcpyKind kind)
 {
-	gm_sim_stream_settle(NULL);
+	gm_sim_stream_finish(NULL);
 	return gm_sim_error(copy(to, from, size, kind));
 }
 
@@ -90,7 +90,7 @@ GM_SIM_EXPORT cudaError_t cudaMemcpyAsync(
 {
 	if (captured_copy(to, from, size, kind, stream))
 		return cudaSuccess;
-	gm_sim_stream_settle(stream);
+	gm_sim_stream_finish(stream);
 	return gm_sim_error(copy(to, from, size, kind));
 }
 
@@ -107,7 +107,7 @@ GM_SIM_EXPORT cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const voi
 {
 	if (captured_copy(to, from, size, cudaMemcpyDefault, stream))
 		return cudaSuccess;
-	gm_sim_stream_settle(stream);
+	gm_sim_stream_finish(stream);
 	return cudaMemcpyPeer(to, to_device, from, from_device, size);
 }
 
@@ -127,7 +127,7 @@ GM_SIM_EXPORT cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const voi
 		row++;
 	if (row && row == height)
 		return cudaSuccess;
-	gm_sim_stream_settle(stream);
+	gm_sim_stream_finish(stream);
 	return gm_sim_error(copy_rows(to, to_pitch, from, from_pitch, width, height, kind));
 }
 
@@ -171,7 +171,7 @@ GM_SIM_EXPORT cudaError_t cudaMemsetAsync(void *to, int value, size_t size, cuda
 {
 	if (captured_fill(to, value, size, stream))
 		return cudaSuccess;
-	gm_sim_stream_settle(stream);
+	gm_sim_stream_finish(stream);
 	return gm_sim_error(fill(to, value, size));
 }
 
@@ -189,6 +189,6 @@ GM_SIM_EXPORT cudaError_t cudaMemset2DAsync(
 		row++;
 	if (row && row == height)
 		return cudaSuccess;
-	gm_sim_stream_settle(stream);
+	gm_sim_stream_finish(stream);
 	return gm_sim_error(fill_rows(to, pitch, value, width, height));
 }

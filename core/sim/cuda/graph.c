@@ -108,7 +108,7 @@ GM_SIM_EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t str
 		return gm_sim_error(cudaErrorInitializationError);
 	if (!exec || exec->magic != EXEC)
 		return gm_sim_error(cudaErrorInvalidValue);
-	gm_sim_stream_settle(stream);
+	gm_sim_stream_finish(stream);
 	for (size_t i = 0; i < exec->count; i++) {
 		struct gm_sim_node *node = &exec->nodes[i];
 		int code = cudaSuccess;

@@ -355,7 +355,7 @@ static int launch(struct gm_sim_kernel *kernel, dim3 grid, dim3 block, void **ar
 		return gm_sim_no_device();
 	if (!kernel)
 		return cudaErrorInvalidDeviceFunction;
-	gm_sim_stream_settle(stream);
+	gm_sim_stream_finish(stream);
 	/* Refuses what a GPU refuses: an empty grid or block, or one beyond the device's limits. */
 	if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z ||
 	        grid.x > INT32_MAX || grid.y > 65535 || grid.z > 65535 || block.z > 64 ||

@@ -17,7 +17,7 @@ int gm_sim_memory_free(void *address)
 	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, (uintptr_t)address);
 	uint64_t size = found ? found->size : 0;
 	pthread_mutex_unlock(&device->lock);
-	gm_sim_settle_range(address, size);
+	gm_sim_range_finish(address, size);
 	gm_sim_graph_memory(address, size, false);
 	return gm_sim_capacity_give(device, address, false) ? cudaSuccess
 	                                                    : gm_sim_pool_free(device, address);

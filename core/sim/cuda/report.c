@@ -61,7 +61,7 @@ GM_SIM_EXPORT void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(
 			peak(&account->torch_allocated, &account->torch_peak_allocated, allocated);
 			peak(&account->torch_reserved, &account->torch_peak_reserved, reserved);
 			if (size > 0 && gm_sim_memory_holds(device, pointer, (uint64_t)size)) {
-				gm_sim_settle_range(pointer, (uint64_t)size);
+				gm_sim_range_finish(pointer, (uint64_t)size);
 				gm_sim_data_zero(device, pointer, (uint64_t)size);
 				gm_sim_graph_block(device, pointer, (uint64_t)size);
 			}

@@ -304,8 +304,8 @@ bool gm_sim_captured_library(void);
 bool gm_sim_captured_latest(const struct gm_sim_node *node);
 
 /* work.c, stream.c: waits for the collectives in progress on a stream, or with bytes of a range. */
-void gm_sim_stream_settle(struct CUstream_st *stream);
-void gm_sim_settle_range(const void *address, uint64_t size);
+void gm_sim_stream_finish(struct CUstream_st *stream);
+void gm_sim_range_finish(const void *address, uint64_t size);
 void gm_sim_works_wait_all(void);
 void gm_sim_work_lock(bool take);
 

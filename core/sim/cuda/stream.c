@@ -114,7 +114,7 @@ struct gm_sim_works *gm_sim_stream_works(cudaStream_t stream)
 	return &defaults[gm_sim_current_index() % GM_SIM_DEVICES_MAX][(uintptr_t)stream];
 }
 
-void gm_sim_stream_settle(cudaStream_t stream)
+void gm_sim_stream_finish(cudaStream_t stream)
 {
 	if (atomic_load_explicit(&gm_sim_outstanding, memory_order_relaxed) && valid(stream))
 		gm_sim_works_wait(gm_sim_stream_works(stream));
@@ -189,7 +189,7 @@ GM_SIM_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 	if (code == cudaSuccess)
 		code = waits(stream);
 	if (code == cudaSuccess)
-		gm_sim_stream_settle(stream);
+		gm_sim_stream_finish(stream);
 	return (cudaError_t)code;
 }
 
@@ -256,7 +256,7 @@ GM_SIM_EXPORT cudaError_t cudaStreamAddCallback(
         cudaStream_t stream, cudaStreamCallback_t callback, void *data, unsigned flags)
 {
 	int code = check(stream);
-	gm_sim_stream_settle(stream);
+	gm_sim_stream_finish(stream);
 	if (code == cudaSuccess)
 		callback(stream, cudaSuccess, data);
 	return (cudaError_t)code;
@@ -265,7 +265,7 @@ GM_SIM_EXPORT cudaError_t cudaStreamAddCallback(
 GM_SIM_EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data)
 {
 	int code = check(stream);
-	gm_sim_stream_settle(stream);
+	gm_sim_stream_finish(stream);
 	if (code == cudaSuccess)
 		function(data);
 	return (cudaError_t)code;

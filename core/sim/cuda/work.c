@@ -4,7 +4,7 @@
  *
  * All other work of the simulated device is done at once, so streams and events need no queue, only
  * a list of their unfinished collectives. Later work on the stream that touches bytes waits for
- * them (gm_sim_stream_settle). An event records them, so that a program, and PyTorch's watchdog of
+ * them (gm_sim_stream_finish). An event records them, so that a program, and PyTorch's watchdog of
  * collectives, can ask whether they are done. If there is no unfinished collective, this costs one
  * load.
  */
@@ -187,7 +187,7 @@ static bool touches(const struct gm_sim_work *work, uint64_t address, uint64_t s
 	return false;
 }
 
-void gm_sim_settle_range(const void *address, uint64_t size)
+void gm_sim_range_finish(const void *address, uint64_t size)
 {
 	if (!atomic_load_explicit(&gm_sim_outstanding, memory_order_relaxed))
 		return;
