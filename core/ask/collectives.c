@@ -28,7 +28,7 @@ static int by_time(const void *a, const void *b)
 static void place(const struct gm_model *model, struct gm_collective *one, uint32_t after)
 {
 	one->after = after;
-	one->phase = gm_log_stack_phase(gm_model_log(model), one->call.python_stack);
+	one->phase = gm_log_collective_phase(gm_model_log(model), one->call.python_stack);
 	if (after == GM_NO_EVENT)
 		return;
 	one->step = gm_model_step(model, after);

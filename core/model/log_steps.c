@@ -43,6 +43,27 @@ enum gm_phase gm_log_stack_phase(const struct gm_log *log, uint32_t stack)
 	return phase;
 }
 
+/* deepspeed/runtime/engine.py, zero/stage_1_and_2.py and others, 0.19.8 */
+enum gm_phase gm_log_collective_phase(const struct gm_log *log, uint32_t stack)
+{
+	enum { FRAMES_MAX = 512 };
+	struct gm_step_frame frames[FRAMES_MAX];
+	enum gm_phase phase = gm_log_stack_phase(log, stack);
+	size_t count = phase != GM_PHASE_OTHER ? 0
+	                                       : gm_log_step_frames((void *)(uintptr_t)log, stack,
+	                                                 frames, FRAMES_MAX);
+	for (size_t i = 0; i < count && phase == GM_PHASE_OTHER; i++) {
+		const char *name = gm_plain_name(frames[i].name);
+		if (!strstr(frames[i].file, "deepspeed/runtime/"))
+			continue;
+		if (strcmp(name, "backward") == 0)
+			phase = GM_PHASE_BACKWARD;
+		else if (strcmp(name, "step") == 0)
+			phase = GM_PHASE_OPTIMIZER;
+	}
+	return phase;
+}
+
 struct gm_steps *gm_log_steps_create(const struct gm_log *log)
 {
 	return gm_steps_create(gm_log_step_frames, (void *)(uintptr_t)log);

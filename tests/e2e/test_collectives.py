@@ -116,3 +116,46 @@ def test_a_recording_without_collectives_says_so(tmp_path):
     assert run.status == 0, run.err
     assert "The recording has no collectives" in ask("zero", out) and ask("events", out, "--collectives", "--json") == ""
     assert json.loads(ask("zero", out, "--json")) == {"calls": 0, "collectives": []}
+
+
+ENGINE = '''
+import torch.distributed as dist
+
+
+class Engine:
+    def backward(self, loss, gradient):
+        loss.backward()
+        dist.all_reduce(gradient)
+
+    def step(self, parameter):
+        dist.all_reduce(parameter)
+
+    def save(self, parameter):
+        dist.all_reduce(parameter)
+'''
+
+DRIVEN = '''
+import os
+import torch
+import torch.distributed as dist
+from deepspeed.runtime.engine import Engine
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+weight = torch.ones(64, device="cuda", requires_grad=True)
+engine = Engine()
+for _ in range(3):
+    engine.backward((weight * 2).sum(), torch.ones(64, device="cuda"))
+    engine.step(weight.detach())
+engine.save(weight.detach())
+'''
+
+
+def test_what_deepspeeds_engine_moves_around_backward_and_step_belongs_to_them(tmp_path):
+    """A stand-in for it: DeepSpeed itself reduces in its backward(), after that of PyTorch, and gathers in its step()."""
+    runtime = tmp_path / "deepspeed" / "runtime"
+    runtime.mkdir(parents=True)
+    (runtime / "engine.py").write_text(ENGINE)
+    (tmp_path / "driven.py").write_text(DRIVEN)
+    out = tmp_path / "run.gpumem"
+    ask("run", "--sim=h100-80gbx2", "--rank=0", "--world=2", "-o", out, "--", PYTHON, tmp_path / "driven.py")
+    assert [call["phase"] for call in calls(out)][-7:] == ["backward", "optimizer"] * 3 + ["other"]
