@@ -66,7 +66,7 @@ def test_no_sentence_is_made_outside_render():
     assert new == [], "return an enum and its operands; core/render makes the sentence"
 
 
-def test_the_list_of_sentences_has_none_that_is_gone():
+def test_every_sentence_of_the_list_still_exists():
     gone = sorted(set(listed()) - set(all_sentences()))
     assert gone == [], "take them off tests/checks/sentences.txt"
 

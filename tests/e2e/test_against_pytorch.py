@@ -53,7 +53,7 @@ def test_info_equals_memory_stats_to_the_byte(both):
     assert device["peak_reserved"] == stats["reserved_bytes.all.peak"]
 
 
-def test_record_is_complete(both):
+def test_recording_is_complete(both):
     assert both.info["complete"] is True
     assert both.info["gaps"] == []
 

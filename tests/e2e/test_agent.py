@@ -193,7 +193,7 @@ def test_events_of_a_training_are_those_of_the_breakpoints(record, read, run_gdb
     assert ours == theirs
 
 
-def test_why_knows_the_statement_that_let_go(linear_loop, run_gpumem):
+def test_why_knows_the_statement_that_released_it(linear_loop, run_gpumem):
     answer = run_gpumem("why", linear_loop, "#7").check()
     assert "was released by the rebinding of `outputs` at linear_loop.py:22 in step 2" in answer.out
 

@@ -64,7 +64,7 @@ def stale(tools):
 
 @pytest.mark.parametrize("copies", [True, False], ids=["copied by the kernel", "process_vm_readv refused"])
 @pytest.mark.parametrize("gone", ["unmapped", "closed", "cut"])
-def test_words_of_a_stack_that_point_to_what_is_gone_are_not_followed(run_gpumem, stale, without, tmp_path, gone, copies):
+def test_words_of_a_stack_that_point_to_freed_memory_are_not_followed(run_gpumem, stale, without, tmp_path, gone, copies):
     words = [*([] if copies else without("process_vm_readv")), stale, ["unmapped", "closed", "cut"].index(gone)]
     run = run_gpumem("run", "-o", tmp_path / "run.gpumem", "--", *words).check()
     assert run.out == "right\n"
@@ -131,7 +131,7 @@ if __name__ == "__main__":
 
 @pytest.mark.long  # forked workers: test_agent_ends.py
 @pytest.mark.parametrize("how", ["spawn", "forkserver"])
-def test_workers_that_are_started_anew_have_logs_of_their_own(record, run_gpumem, tmp_path, how):
+def test_restarted_workers_have_logs_of_their_own(record, run_gpumem, tmp_path, how):
     run, log = record(WORKERS.format(how), "--devices", "cpu", sim=None)
     assert run.out == "28000.0\n"
     others = [path for path in tmp_path.glob("run.gpumem*") if path != log]
@@ -180,7 +180,7 @@ def test_a_recorded_program_cannot_be_attached_to_a_second_time(spawn, run_gpume
     assert run_of.returncode == 0 and out.startswith("right after")
 
 
-def test_a_library_that_only_has_the_agents_name_is_told_and_left_alone(spawn, run_gpumem, tools, tmp_path):
+def test_a_library_that_only_has_the_agents_name_is_reported_and_not_used(spawn, run_gpumem, tools, tmp_path):
     (tmp_path / "other.c").write_text("int something;\n")
     build(tmp_path / "other.c", tmp_path / "libgpumem-agent.so", "-shared", "-fPIC")
     process = begun(spawn, [tools / "busy", "sleep"], env={**os.environ, "LD_PRELOAD": str(tmp_path / "libgpumem-agent.so")})
@@ -209,7 +209,7 @@ def test_a_log_of_a_newer_agent_is_read_or_refused_by_its_version(run_gpumem, tm
 # --- programs that the agent cannot be in -------------------------------------------------------------------
 
 
-def test_a_program_of_another_user_s_rights_is_told_in_one_line(run, gpumem, tools, tmp_path):
+def test_a_program_of_another_user_s_rights_is_reported_in_one_line(run, gpumem, tools, tmp_path):
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         pytest.skip("only root can make a program that runs as somebody else")
     (tmp_path / "a.c").write_text('#include <stdlib.h>\nint main(void) { return secure_getenv("PATH") ? 1 : 5; }')
@@ -227,7 +227,7 @@ def test_a_program_of_another_user_s_rights_is_told_in_one_line(run, gpumem, too
     assert finished.err.count("\n") == 1
 
 
-def test_a_program_of_musl_is_told_in_one_line(run, run_gpumem, spawn, tmp_path):
+def test_a_program_of_musl_is_reported_in_one_line(run, run_gpumem, spawn, tmp_path):
     if not shutil.which("musl-gcc"):
         pytest.skip("no musl-gcc")
     (tmp_path / "a.c").write_text('#include <stdio.h>\nint main(void) { puts("begun"); fflush(stdout); getchar(); return 6; }')
@@ -293,7 +293,7 @@ def test_a_target_whose_filter_forbids_one_way_is_attached_to_by_another(spawn, 
     ends_rightly(process)
 
 
-def test_a_target_whose_filter_forbids_threads_is_told_and_goes_on(spawn, run_gpumem, tools, without, tmp_path):
+def test_a_target_whose_filter_forbids_threads_is_reported_and_goes_on(spawn, run_gpumem, tools, without, tmp_path):
     process = begun(spawn, [*without("clone", "clone3"), tools / "busy", "sleep"])
     refused = run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem")
     assert refused.status == 4 and "cannot make a thread" in refused.err and refused.err.count("\n") == 1

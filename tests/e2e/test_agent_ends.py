@@ -204,14 +204,14 @@ def test_a_full_disk_stops_the_recording_and_not_the_program(gpumem, run, run_gp
     assert any("the disk was full" in gap for gap in json.loads(info)["gaps"])
 
 
-def test_a_program_without_pytorch_is_told_in_one_line(record, tmp_path):
+def test_a_program_without_pytorch_is_reported_in_one_line(record, tmp_path):
     run, log = record(["/bin/sh", "-c", "exit 3"], sim=None)
     assert run.status == 3
     assert run.err == "gpumem: nothing to record: no process allocated cuda memory through PyTorch\n"
     assert not log.exists()
 
 
-def test_a_static_program_is_told_in_one_line(run, record, tmp_path):
+def test_a_static_program_is_reported_in_one_line(run, record, tmp_path):
     (tmp_path / "a.c").write_text("int main(void) { return 4; }")
     if run(["gcc", "-static", tmp_path / "a.c", "-o", tmp_path / "a"]).status != 0:
         pytest.skip("no static C library here")

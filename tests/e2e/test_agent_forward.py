@@ -57,7 +57,7 @@ def frames(texts):
     return [(one[1], int(one[2]), one[3]) for one in reversed(found)]
 
 
-def test_backwards_events_tell_the_forward_stack_that_pytorch_keeps(run_gpumem, python, tmp_path):
+def test_backwards_events_show_the_forward_stack_that_pytorch_keeps(run_gpumem, python, tmp_path):
     program, log, told = tmp_path / "prögram.py", tmp_path / "run.gpumem", tmp_path / "told.json"
     program.write_text(PROGRAM)
     run_gpumem("run", "--sim", "-o", log, "--", python, program, told).check()

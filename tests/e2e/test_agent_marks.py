@@ -196,7 +196,7 @@ json.dump(told, open(sys.argv[1], "w"))
 """
 
 
-def test_record_function_and_memory_metadata_are_heard(build_dir, tmp_path):
+def test_record_function_and_memory_metadata_are_recorded(build_dir, tmp_path):
     gpumem, log = build_dir / "bin" / "gpumem", tmp_path / "run.gpumem"
     (tmp_path / "program.py").write_text(SAYS)
     subprocess.run(

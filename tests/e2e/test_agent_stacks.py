@@ -29,7 +29,7 @@ def interpreter(request):
     return found
 
 
-def test_stacks_are_those_that_python_and_backtrace_tell(interpreter, probe):
+def test_stacks_are_those_of_python_and_backtrace(interpreter, probe):
     done = subprocess.run(
         [interpreter, "-X", "utf8", PROGRAMS / "stacks_truth.py", probe], capture_output=True, text=True, timeout=600
     )
@@ -56,7 +56,7 @@ def cause(gpumem, log, block):
 
 
 @pytest.mark.long
-def test_the_agent_tells_what_breakpoints_tell(build_dir, run_gdb, examples, python, tmp_path):
+def test_the_agent_records_the_same_as_breakpoints(build_dir, run_gdb, examples, python, tmp_path):
     gpumem = build_dir / "bin" / "gpumem"
     breakpoints, agent = tmp_path / "breakpoints.gpumem", tmp_path / "agent.gpumem"
     program = examples / "train_mlp.py"

@@ -135,7 +135,7 @@ for step in range(6):
 """
 
 
-def test_what_a_fused_optimizer_did_is_told_by_the_scale_that_the_program_read(gpumem, tmp_path):
+def test_whether_a_fused_optimizer_stepped_follows_from_the_scale_that_the_program_read(gpumem, tmp_path):
     """Nobody reads found_inf then. Before the first update nobody read the scale, so of that step nothing is known."""
     (tmp_path / "fused.py").write_text(FUSED)
     log = tmp_path / "run.gpumem"
@@ -161,7 +161,7 @@ def line_of(examples):
     return lambda text: next(number for number, line in enumerate(lines, 1) if text in line)
 
 
-def test_the_example_is_told_from_the_skipped_step_to_the_gradients_release(run_gpumem, example, line_of):
+def test_the_example_is_explained_from_the_skipped_step_to_the_release_of_the_gradients(run_gpumem, example, line_of):
     answer = run_gpumem("amp", example, "--json").check().json()
     first = answer["steps"][0]
     assert (first["outcome"], first["updated"], first["evidence"]) == ("skipped", False, "host_read")
@@ -192,7 +192,7 @@ def test_other_answers_say_that_a_step_was_skipped(run_gpumem, example):
     assert "step 1 was skipped: found inf" in run_gpumem("why", example, f"#{gradient}").check().out
 
 
-def test_events_blocks_and_why_tell_the_operator_and_the_node(run_gpumem, example):
+def test_events_blocks_and_why_show_the_operator_and_the_node(run_gpumem, example):
     answer = run_gpumem("amp", example, "--json").check().json()["gradients"][0]
     events = {event["n"]: event for event in run_gpumem("events", example, "--json").check().json_lines()}
     half = events[answer["half"]["block"]]
@@ -214,7 +214,7 @@ def test_gdb_answers_what_the_shell_answers_of_the_saved_recording(run_gdb, run_
     assert gdb["gpumem amp"].strip().splitlines()[1:] == run_gpumem("amp", log).check().out.strip().splitlines()[1:]
 
 
-def test_gdb_tells_the_values_of_a_stopped_program(run_gdb, tmp_path):
+def test_gdb_shows_the_values_of_a_stopped_program(run_gdb, tmp_path):
     program, truth = tmp_path / "held.py", tmp_path / "truth.json"
     program.write_text(HELD.replace("sys.stdin.read()", f"open({str(truth)!r}, 'w').write(line); os.kill(os.getpid(), 19)"))
     gdb = run_gdb(["run", "gpumem amp --json", "kill"], program, ["cuda", "0"], sim_options=["--overflow-at=1"], symbols=False)
@@ -376,7 +376,7 @@ def test_deepspeed_itself_agrees(run_gpumem, sim_env, spawn, tmp_path):
 @pytest.mark.parametrize(("device", "first", "overflows"), [
     ("cuda", 1000, (1,)), ("cuda", 1100, (2, 3)), ("cuda", 1200, ()), ("cuda", 1300, (1, 2, 4, 6)), ("cpu", 2000, ()), ("cpu", 2100, ()),
 ])  # fmt: skip
-def test_of_a_hundred_loops_each_step_is_told_right(gpumem, tmp_path, device, first, overflows):
+def test_in_a_hundred_loops_each_step_is_correct(gpumem, tmp_path, device, first, overflows):
     wrong = []
     for truth, _, answer in run_loops(gpumem, tmp_path, device, first, 100, overflows):
         wrong += wrong_in(truth, answer)

@@ -93,7 +93,7 @@ def test_a_place_of_two_optimizers_has_no_name(gpumem, tmp_path):
     assert [item["name"] for item in call["not_finite"]["items"]] == [None, None]
 
 
-def test_without_names_a_gradient_is_told_by_its_place_block_and_shape(gpumem, tmp_path):
+def test_without_names_a_gradient_is_recognized_by_its_place_block_and_shape(gpumem, tmp_path):
     (tmp_path / "two.py").write_text(TWO)
     log = record(gpumem, tmp_path, tmp_path / "two.py", options=["--devices", "cpu"])
     item = overflows(gpumem, log)[3]["not_finite"]["items"][0]

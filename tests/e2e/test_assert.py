@@ -169,7 +169,7 @@ def test_random_programs_are_judged_by_what_they_are(run_gpumem, recorded):
         assert found["peak"]["verdict"] == "holds"
 
 
-def test_several_recordings_are_told_one_after_the_other(run_gpumem, recorded):
+def test_several_recordings_are_shown_one_after_the_other(run_gpumem, recorded):
     first, second = recorded([64] * 5)[0], recorded([64, 64, 64, 80, 64])[0]
     answer = run_gpumem("assert", first, second, "--steps-equal")
     assert answer.status == 1

@@ -139,7 +139,7 @@ def test_a_training_that_is_attached_to_a_hundred_times_has_the_same_losses(spaw
     trains_the_same(spawn, run_gpumem, python, tmp_path, 100, 100)
 
 
-def test_what_was_allocated_before_is_in_the_record(spawn, run_gpumem, python, sim_env, tmp_path, wait_for):
+def test_earlier_allocations_are_in_the_recording(spawn, run_gpumem, python, sim_env, tmp_path, wait_for):
     program = tmp_path / "train.py"
     program.write_text(PROGRAM)
     log, end = tmp_path / "run.gpumem", tmp_path / "end"
@@ -204,7 +204,7 @@ def test_attaching_twice_and_detaching_twice_is_refused(spawn, run_gpumem, busy,
     assert process.returncode == 0
 
 
-def test_what_cannot_be_attached_to_is_told_why(spawn, run_gpumem, busy, tmp_path, wait_for):
+def test_a_program_that_cannot_be_attached_to_gets_a_reason(spawn, run_gpumem, busy, tmp_path, wait_for):
     source = tmp_path / "static.c"
     source.write_text('#include <stdio.h>\n#include <unistd.h>\nint main(void) { puts("begun"); fflush(stdout); pause(); }\n')
     static = build(source, tmp_path / "static", "-static")

@@ -168,7 +168,7 @@ def test_a_training_that_is_attached_to_fifty_times_has_the_same_losses(spawn, r
     assert left_over(folder) == []
 
 
-def test_what_was_allocated_before_is_in_the_record(spawn, run_gpumem, newer, sim_env, folder, tmp_path, wait_for):
+def test_earlier_allocations_are_in_the_recording(spawn, run_gpumem, newer, sim_env, folder, tmp_path, wait_for):
     program, stop, log = tmp_path / "train.py", tmp_path / "stop", tmp_path / "run.gpumem"
     program.write_text(PROGRAM)
     process = start(spawn, [newer, program, "cuda", 1, stop], env=sim_env())
@@ -187,7 +187,7 @@ def test_what_was_allocated_before_is_in_the_record(spawn, run_gpumem, newer, si
 
 
 @pytest.mark.parametrize("text", [WAITS, LOCKED], ids=["input", "lock"])
-def test_of_a_main_thread_that_does_not_come_by_another_way_is_gone(spawn, run_gpumem, newer, folder, tmp_path, text):
+def test_if_the_main_thread_does_not_respond_another_way_is_used(spawn, run_gpumem, newer, folder, tmp_path, text):
     process = begin(spawn, newer, text)
     refused = attach(run_gpumem, process, tmp_path / "no.gpumem", "--way", "python", "--timeout", "1").check(4).err
     assert "its main thread runs no Python code now" in refused
@@ -216,7 +216,7 @@ def disabled(spawn, newer, how):
 
 
 @pytest.mark.parametrize("how", ["environment", "option"])
-def test_where_it_is_switched_off_another_way_is_gone(spawn, run_gpumem, newer, folder, tmp_path, how):
+def test_if_it_is_switched_off_another_way_is_used(spawn, run_gpumem, newer, folder, tmp_path, how):
     process = disabled(spawn, newer, how)
     assert "PYTHON_DISABLE_REMOTE_DEBUG" in attach(run_gpumem, process, tmp_path / "a", "--way", "python").check(4).err
     told = attach(run_gpumem, process, tmp_path / "run.gpumem").check().json()
@@ -234,7 +234,7 @@ def test_the_program_sees_the_script_by_its_audit_hook(spawn, run_gpumem, newer,
     end(process)
 
 
-def test_a_script_that_fails_is_told_and_another_way_is_gone(spawn, run_gpumem, newer, folder, tmp_path):
+def test_a_script_that_fails_is_reported_and_another_way_is_used(spawn, run_gpumem, newer, folder, tmp_path):
     process = begin(spawn, newer, REFUSES)
     refused = attach(run_gpumem, process, tmp_path / "no.gpumem", *PYTHON_ALONE).check(4).err
     assert "the script there has failed: RuntimeError('not this one')" in refused
@@ -245,7 +245,7 @@ def test_a_script_that_fails_is_told_and_another_way_is_gone(spawn, run_gpumem, 
 
 
 @pytest.mark.parametrize("place", ["nowhere", "long"])
-def test_without_a_folder_for_the_script_another_way_is_gone(spawn, run_gpumem, newer, monkeypatch, tmp_path, place):
+def test_without_a_folder_for_the_script_another_way_is_used(spawn, run_gpumem, newer, monkeypatch, tmp_path, place):
     process = begin(spawn, newer, LOOP)
     long = tmp_path / ("a" * 200) / ("b" * 200) / ("c" * 200)
     long.mkdir(parents=True)
@@ -265,7 +265,7 @@ def test_another_users_process_does_not_get_our_files(spawn, run_gpumem, newer, 
     end(process)
 
 
-def test_a_process_that_is_stopped_or_gone_is_told_so(spawn, run_gpumem, gpumem, newer, folder, tmp_path):
+def test_a_process_that_is_stopped_or_has_ended_is_reported_as_such(spawn, run_gpumem, gpumem, newer, folder, tmp_path):
     process = begin(spawn, newer, LOOP)
     os.kill(process.pid, signal.SIGSTOP)
     while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":

@@ -65,7 +65,7 @@ def test_each_call_is_recorded_as_the_program_made_it(one_rank):
     assert wrong_in(own(calls(recording)), told) == []
 
 
-def test_a_call_stands_between_the_events_that_its_time_says(one_rank):
+def test_a_call_is_between_the_events_that_its_time_implies(one_rank):
     recording, _ = one_rank
     times = [json.loads(line)["time_us"] for line in ask("events", recording, "--json").splitlines()]
     for call in calls(recording):

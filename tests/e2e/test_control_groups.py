@@ -159,7 +159,7 @@ def test_a_group_that_is_full_of_files_has_memory(run_gpumem, program, memory, t
     assert memory.kills() == 0
 
 
-def test_a_group_with_room_is_recorded(run_gpumem, program, memory, tmp_path):
+def test_a_group_with_free_memory_is_recorded(run_gpumem, program, memory, tmp_path):
     process = begin(memory, program, 16)
     memory.limit(8 * MIB)
     run_gpumem("attach", process.pid, "-o", tmp_path / "run.gpumem", "--timeout", "600").check()
@@ -167,7 +167,7 @@ def test_a_group_with_room_is_recorded(run_gpumem, program, memory, tmp_path):
     assert memory.kills() == 0
 
 
-def test_a_group_that_may_have_no_more_threads_is_told_so(run_gpumem, program, pids, tmp_path):
+def test_a_group_that_may_have_no_more_threads_is_reported_as_such(run_gpumem, program, pids, tmp_path):
     process = begin(pids, program, 1)
     pids.write("pids.max", pids.read("pids.current"))
     told = run_gpumem("attach", process.pid, "-o", tmp_path / "run.gpumem", "--timeout", "600")

@@ -75,7 +75,7 @@ def test_a_variable_is_found_in_a_core_of_ours(written, run_gpumem):
     assert HELD in run_gpumem("who-holds", "--core", written.core, "kept").check().out
 
 
-def test_the_process_did_not_grow_and_was_let_go(written):
+def test_the_process_did_not_grow_and_continued(written):
     assert written.after[1] <= written.before[1]
     with open(f"/proc/{written.pid}/status") as status:
         assert "TracerPid:\t0\n" in status.read()
@@ -248,7 +248,7 @@ def test_a_sysroot_that_is_not_there_is_wrong_usage(run_gpumem, tmp_path):
     assert "no such folder" in run.err
 
 
-def test_a_core_without_python_is_not_told_to_wait(spawn, run_gpumem, tmp_path):
+def test_a_core_without_python_gets_no_advice_to_wait(spawn, run_gpumem, tmp_path):
     sleeper = spawn(["sleep", "600"])
     run_gpumem("core", sleeper.pid, "-o", tmp_path / "core").check()
     err = run_gpumem("who-holds", "--core", tmp_path / "core", "0x1000").check(4).err

@@ -160,7 +160,7 @@ def test_threads_have_the_kernels_ids(interpreter, spawn, reader, tmp_path):
     assert seen == set(truth) | {str(process.pid)}
 
 
-def test_version_is_told_to_the_last_number(interpreter, spawn, reader, tmp_path):
+def test_version_is_complete(interpreter, spawn, reader, tmp_path):
     version, path = interpreter
     source = "import sys, json; print(json.dumps(sys.version.split()[0]), flush=True); sys.stdin.read()"
     process, truth = start(spawn, path, tmp_path, source)
@@ -549,7 +549,7 @@ run()
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_instruction_under_way_tells_what_lets_an_object_go(case, interpreter, spawn, reader, tmp_path, wait_for):
+def test_the_current_instruction_shows_what_releases_an_object(case, interpreter, spawn, reader, tmp_path, wait_for):
     version, path = interpreter
     source, op, name = CASES[case]
     process, line = start(spawn, path, tmp_path, DYING + source)
@@ -562,7 +562,7 @@ def test_instruction_under_way_tells_what_lets_an_object_go(case, interpreter, s
     assert (seen["op"], seen["name"], seen["other"], seen["line"]) == (op, name, None, line)
 
 
-def test_instruction_under_way_is_told_under_a_tracer(interpreter, spawn, reader, tmp_path, wait_for):
+def test_the_current_instruction_is_found_under_a_tracer(interpreter, spawn, reader, tmp_path, wait_for):
     """From 3.12 on a tracer's opcodes stand in the place of the program's."""
     version, path = interpreter
     tracer = """
@@ -1215,7 +1215,7 @@ def test_a_wrong_path_is_answered_with_the_part_that_is_wrong(
     assert message in seen["error"] and seen["status"] == 2
 
 
-def test_a_program_without_python_is_told_so(reader, spawn):
+def test_a_program_without_python_is_reported_as_such(reader, spawn):
     process = spawn(["/bin/sleep", "100"])
     seen = reader(process.pid, "info")
     assert seen["status"] == 4 and seen["error"].startswith("no Python here yet")
@@ -1273,7 +1273,7 @@ for number in range(1000):
 """
 
 
-def test_code_made_anew_at_the_same_address_is_read_anew(interpreter, spawn, reader, tmp_path):
+def test_new_code_at_the_same_address_is_read_again(interpreter, spawn, reader, tmp_path):
     version, path = interpreter
     process, _ = start(spawn, path, tmp_path, EXEC)
     frames = reader(process.pid, ("stack", process.pid))

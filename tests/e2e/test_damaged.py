@@ -220,7 +220,7 @@ def start_copies(spawn, python, sim_env):
 
 
 @pytest.mark.long  # test_far_targets.py has one that is killed while it is read
-def test_a_process_that_ends_while_it_is_read_is_told_as_that(start_copies, run_gpumem, build_dir):
+def test_a_process_that_ends_while_it_is_read_is_reported_as_such(start_copies, run_gpumem, build_dir):
     """Killed as its memory is read for the n-th time: early, and with ever more of the question behind it."""
     moments = [1, 2, 5, 20, 60]
     copies = start_copies(len(moments) * len(QUESTIONS))

@@ -33,7 +33,7 @@ def test_equal_runs_have_no_difference(runs, run_gpumem):
     assert run_gpumem("diff", runs["a"][0], runs["same"][0], "--json").json()["equal"] is True
 
 
-def test_a_difference_is_told_by_line_and_adds_up_to_pytorchs_own_peaks(runs, run_gpumem):
+def test_a_difference_is_shown_by_line_and_adds_up_to_pytorchs_own_peaks(runs, run_gpumem):
     answer = run_gpumem("diff", runs["a"][0], runs["wide"][0], "--json").check(1).json()
     peaks = [runs["a"][1], runs["wide"][1]]
     assert [file["allocated"] for file in answer["files"]] == peaks

@@ -38,7 +38,7 @@ def program(spawn, python, tmp_path):
     return start
 
 
-def test_without_a_process_it_tells_of_the_machine(run_gpumem, gdb_works):
+def test_without_a_process_it_describes_the_machine(run_gpumem, gdb_works):
     answer = run_gpumem("doctor", "--json").check().json()
     assert answer["process"] is None
     machine = checks(answer, "machine")
@@ -75,7 +75,7 @@ def test_a_program_without_cuda_has_no_allocator_yet(run_gpumem, program):
     assert commands(answer)["who-holds"]["works"], "it answers about CPU tensors"
 
 
-def test_a_process_that_is_no_python_program_is_told(run_gpumem, spawn):
+def test_a_process_that_is_no_python_program_is_reported(run_gpumem, spawn):
     process = spawn(["/bin/sleep", "600"])
     run = run_gpumem("doctor", "--pid", str(process.pid)).check()
     assert "no Python here" in run.out
@@ -87,7 +87,7 @@ def test_no_such_process_is_an_error(run_gpumem):
     assert run.err.startswith("gpumem: process 999999999: no such process")
 
 
-def test_inside_gdb_it_tells_of_the_program_being_debugged(run_gdb, tmp_path):
+def test_inside_gdb_it_describes_the_program_being_debugged(run_gdb, tmp_path):
     path = tmp_path / "program.py"
     path.write_text("import torch\nkept = torch.ones(1000, device='cuda')\nimport os\nos.abort()\n")
     run = run_gdb(["gpumem doctor", "run", "gpumem doctor"], path, symbols=False)

@@ -86,7 +86,7 @@ def library(request, gpumem, run, python, tmp_path_factory):
 
 
 @pytest.mark.parametrize("file", ["recording", "snapshot"])
-def test_bytes_are_told_where_the_library_that_works_with_the_model_has_them(file, library, run_gpumem):
+def test_bytes_are_shown_at_the_library_that_works_with_the_model(file, library, run_gpumem):
     check_library(library, getattr(library, file), run_gpumem)
 
 
@@ -161,7 +161,7 @@ def trained(request, gpumem, run, python, tmp_path_factory):
 
 
 @pytest.mark.parametrize("file", ["recording", "snapshot"])
-def test_a_trainers_peak_is_told_by_the_models_lines(file, trained, run_gpumem):
+def test_a_trainers_peak_is_recognized_by_the_models_lines(file, trained, run_gpumem):
     script, recording, snapshot = trained
     path = recording if file == "recording" else snapshot
     answer = run_gpumem("peak", path, "--json").check().json()
@@ -198,7 +198,7 @@ def test_a_models_modules_are_named_from_the_root_through_decorators(trained, ru
     assert forward and abs(forward - inside) <= forward / 50
 
 
-def test_backwards_blocks_are_told_by_node_and_operator(trained, run_gpumem):
+def test_backwards_blocks_are_recognized_by_node_and_operator(trained, run_gpumem):
     _, recording, _ = trained
     groups = run_gpumem("peak", recording, "--json").check().json()["groups"]
     nodes = {group["node"]: group.get("operator") for group in groups if "node" in group}
@@ -230,7 +230,7 @@ WORKS = {
 }  # fmt: skip
 
 
-def test_blocks_without_a_python_stack_are_told_by_node_and_operator(run_gpumem, tmp_path):
+def test_blocks_without_a_python_stack_are_recognized_by_node_and_operator(run_gpumem, tmp_path):
     trace = []
     for index, native in enumerate([*WORKS.values(), []]):
         frames = [{"name": name, "filename": file, "line": line} for name, file, line in (native + ENGINE if native else ENGINE)]

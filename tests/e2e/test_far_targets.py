@@ -101,7 +101,7 @@ def test_through_gdbserver_files_of_the_other_side_are_used(held, gdbserver, tmp
 
 
 @pytest.mark.long
-def test_what_ran_on_is_read_anew(spawn, python, gdbserver, tmp_path):
+def test_changed_memory_is_read_again(spawn, python, gdbserver, tmp_path):
     program = tmp_path / "twice.py"
     program.write_text(
         "import os, sys, torch\n"
@@ -280,7 +280,7 @@ def test_another_users_process_is_refused_with_what_to_do(spawn, gpumem, build_d
 
 
 @pytest.mark.parametrize("question", [["who-holds", "--pid", "PID", "0x1000"], ["blocks", "--pid", "PID"], ["attach", "PID"]])
-def test_a_process_that_is_not_dumpable_is_told_so_to_its_own_user(spawn, gpumem, question):
+def test_a_process_that_is_not_dumpable_is_reported_as_such_to_its_own_user(spawn, gpumem, question):
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     if not shutil.which("setpriv"):
@@ -298,7 +298,7 @@ def test_a_process_that_is_not_dumpable_is_told_so_to_its_own_user(spawn, gpumem
 
 
 @pytest.mark.parametrize("moment", [1, 10, *(pytest.param(moment, marks=pytest.mark.long) for moment in (3, 30))])
-def test_a_process_that_dies_while_it_is_read_is_told_in_time(spawn, python, run_gpumem, build_dir, moment):
+def test_a_process_that_dies_while_it_is_read_is_reported_in_time(spawn, python, run_gpumem, build_dir, moment):
     """Killed as its memory is read for the n-th time."""
     process = start_held(spawn, python)
     threading.Thread(target=process.wait).start()  # so that it is gone when it is killed

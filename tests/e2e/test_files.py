@@ -54,7 +54,7 @@ def run_of(contents, question, run_gpumem, folder):
 
 
 @pytest.mark.parametrize("question", ["peak", "blocks", "steps", "phases", "leaks", "timeline"])
-def test_a_recording_that_is_cut_says_so_or_tells_what_is_left(question, held, run_gpumem, tmp_path):
+def test_a_truncated_recording_says_so_or_shows_the_rest(question, held, run_gpumem, tmp_path):
     whole = held[0].read_bytes()
     rng = random.Random(question)
     refused = 0

@@ -29,7 +29,7 @@ def check_locals(told, numbers):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_frames_and_locals_are_those_that_the_program_tells(seed, interpreter, spawn, run_gpumem, tmp_path):  # noqa: F811
+def test_frames_and_locals_are_those_that_the_program_prints(seed, interpreter, spawn, run_gpumem, tmp_path):  # noqa: F811
     version, path = interpreter
     process, truth = start(spawn, path, tmp_path, standing_threads(seed))
     rng = random.Random(seed)
@@ -46,7 +46,7 @@ def test_frames_and_locals_are_those_that_the_program_tells(seed, interpreter, s
 
 
 @pytest.mark.parametrize("seed", [2])
-def test_bt_has_the_python_frames_that_the_program_tells(seed, interpreter, run_gdb, tmp_path):  # noqa: F811
+def test_bt_has_the_python_frames_that_the_program_prints(seed, interpreter, run_gdb, tmp_path):  # noqa: F811
     version, path = interpreter
     program = tmp_path / "stops.py"
     program.write_text(stopping(seed))

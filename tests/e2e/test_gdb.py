@@ -57,7 +57,7 @@ def session(run_gdb, tmp_path_factory):
 
 
 @pytest.mark.every_debugger
-def test_run_twice_records_each_run_anew(session):
+def test_run_twice_makes_a_new_recording_each_time(session):
     first, second = (re.search(r"recorded ([0-9,]+) events", session.said[name])[1] for name in ("step too far", "run again"))
     assert first == second != "0"
 
@@ -211,7 +211,7 @@ def test_step_and_until_start_the_program_where_none_runs(run_gdb, cpu_loop):
 
 
 @pytest.mark.long  # test_linear_loop.py and test_walk.py come to steps by `until` too
-def test_until_stops_where_the_pass_begins(run_gdb):
+def test_until_stops_where_the_iteration_begins(run_gdb):
     gdb = run_gdb(
         ["gpumem record", "tbreak Py_RunMain", "run", "gpumem until step=2", "gpumem events --json", "gpumem until step=2",
          "gpumem until step=3", "continue"],
@@ -254,7 +254,7 @@ def test_a_followed_child_is_recorded_in_the_parents_place(run_gdb, tmp_path):
     assert 800 in [event["size"] for event in gdb["gpumem events --json"].json_lines()]
 
 
-def test_a_program_that_replaces_itself_is_recorded_anew(run_gdb, tmp_path):
+def test_a_program_that_replaces_itself_is_recorded_again(run_gdb, tmp_path):
     program = tmp_path / "execs.py"
     program.write_text(
         "import os, sys, torch\n"

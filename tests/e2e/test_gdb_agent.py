@@ -129,7 +129,7 @@ def test_questions_read_along_while_the_agent_records(run_gdb, stops):
 
 
 @pytest.mark.every_debugger
-def test_it_is_loaded_where_the_program_stands_and_told_what_was_there_before(run_gdb, stops, can_call):
+def test_it_is_loaded_where_the_program_stopped_and_gets_the_earlier_allocations(run_gdb, stops, can_call):
     commands = ["set breakpoint pending on", "tbreak sigtimedwait", "run", "bt 1", RECORD, "bt 1", "gpumem blocks --json"]
     gdb = run_gdb([*commands, "tbreak sigtimedwait", "continue", "gpumem events --json", "gpumem record stop", "gpumem info --json", "continue"], stops)
     assert gdb[3] == gdb[5] != ""
@@ -151,7 +151,7 @@ def test_a_thread_within_the_c_library_is_brought_out_of_it_first(run_gdb, stops
 
 
 @pytest.mark.long
-def test_each_run_is_recorded_anew_and_a_saved_one_stays(run_gdb, run_gpumem, stops, tmp_path):
+def test_each_run_is_recorded_again_and_a_saved_one_stays(run_gdb, run_gpumem, stops, tmp_path):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     saved = tmp_path / "saved.gpumem"
     gdb = run_gdb([RECORD, "run", "run", f"gpumem record save {saved}", "gpumem record stop", "run"], stops, env=environment)
@@ -186,7 +186,7 @@ def test_until_a_step_and_next_event_stop_as_conditions_do(run_gdb):
 
 
 @pytest.mark.long
-def test_step_goes_on_from_where_the_program_stands_and_leaves_no_stop_behind(run_gdb, stops):
+def test_step_continues_from_where_the_program_stopped_and_leaves_no_breakpoint(run_gdb, stops):
     commands = ["set breakpoint pending on", "tbreak sigtimedwait", "run", RECORD, "gpumem step", "gpumem step 2", "continue", "gpumem info --json"]
     gdb = run_gdb([*commands, "info breakpoints"], stops)
     assert re.search(r"^ *#6  segment_alloc .* 2.00 MiB .*stops.py:8 ", gdb["gpumem step"], re.M), gdb.out

@@ -137,7 +137,7 @@ def test_entries_of_all_shapes_in_one_trace(run_gpumem, tmp_path):
     assert "1 entries have an unknown action" in run_gpumem("info", path).check().out
 
 
-def test_an_entry_that_stands_twice_is_two_events(run_gpumem, tmp_path):
+def test_an_entry_that_appears_twice_is_two_events(run_gpumem, tmp_path):
     trace = entries(50)
     again = [*trace[:20], trace[3], *trace[20:], trace[4]]
     path = write(tmp_path, snapshot(again, [trace[0], trace[7]]))
@@ -206,7 +206,7 @@ def test_a_memo_that_is_used_twice_is_followed(run_gpumem, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["protocol 2", "protocol 4", "protocol 3, Python's", "without a memo", "JSON"])
-def test_annotations_are_ranges_and_metadata_is_told(form, run_gpumem, tmp_path):
+def test_annotations_are_ranges_and_metadata_is_shown(form, run_gpumem, tmp_path):
     trace = entries(300)
     start = 1 << 50
     for number, entry in enumerate(trace):
@@ -269,7 +269,7 @@ def test_an_export_says_the_same_again(run_gpumem, tmp_path):
     assert [one["name"] for one in exported["external_annotations"]] == ["a", "b", "b", "a", "c"]
 
 
-def test_what_stands_beside_the_devices_traces_is_left_alone(run_gpumem, tmp_path):
+def test_keys_beside_the_devices_traces_are_ignored(run_gpumem, tmp_path):
     # after torch 2.11, whose recorder writes none of these: a ring that has overflowed says so in the settings; records of
     # pinned host memory, in a form made up here
     trace = entries(300)
@@ -297,7 +297,7 @@ for path, with_fx in ((sys.argv[1], False), (sys.argv[2], True)):
 """
 
 
-def test_frames_that_pytorch_has_told_of_their_fx_nodes(sim_env, run, run_gpumem, tmp_path):
+def test_frames_with_fx_nodes_from_pytorch(sim_env, run, run_gpumem, tmp_path):
     plain, told = tmp_path / "plain.pickle", tmp_path / "told.pickle"
     run([PYTHON, "-c", FX, plain, told], env=sim_env()).check()
     data = pickle.loads(told.read_bytes())

@@ -451,13 +451,13 @@ def same_on_heaps(seeds, layouts, tmp_path, run_gpumem):
 
 
 @pytest.mark.long  # test_what_chance_does_to_the_probe_changes_nothing has what lies behind blocks
-def test_what_the_heap_has_beside_an_object_changes_nothing(layouts, tmp_path, run_gpumem):
+def test_memory_beside_an_object_in_the_heap_changes_nothing(layouts, tmp_path, run_gpumem):
     same_on_heaps(range(1), layouts, tmp_path, run_gpumem)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_what_many_heaps_have_beside_an_object_changes_nothing(layouts, tmp_path, run_gpumem):
+def test_memory_beside_an_object_in_many_heaps_changes_nothing(layouts, tmp_path, run_gpumem):
     same_on_heaps(range(1, 100), layouts, tmp_path, run_gpumem)
 
 

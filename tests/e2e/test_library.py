@@ -70,7 +70,7 @@ def compiled(tmp_path_factory, environment):
 # --- the examples -----------------------------------------------------------------------------------
 
 
-def test_example_in_c_tells_what_the_shell_command_tells(compiled, environment, recording, run_gpumem):
+def test_example_in_c_answers_like_the_shell_command(compiled, environment, recording, run_gpumem):
     run = run_process([compiled("peak", example("c")), recording], env=environment).check()
     first, _, answer = run.out.partition("\n")
     device = run_gpumem("info", recording, "--json").check().json()["devices"][0]
@@ -78,7 +78,7 @@ def test_example_in_c_tells_what_the_shell_command_tells(compiled, environment, 
     assert answer == run_gpumem("peak", recording, "--by", "line", "--json").check().out
 
 
-def test_example_in_c_tells_where_a_file_is_damaged(compiled, environment, recording, tmp_path):
+def test_example_in_c_shows_where_a_file_is_damaged(compiled, environment, recording, tmp_path):
     damaged = tmp_path / "damaged.gpumem"
     whole = recording.read_bytes()
     damaged.write_bytes(whole[: len(whole) // 2] + bytes(64) + whole[len(whole) // 2 + 64 :])
@@ -87,7 +87,7 @@ def test_example_in_c_tells_where_a_file_is_damaged(compiled, environment, recor
     assert 0 < offset <= len(whole) // 2 + 64
 
 
-def test_example_in_python_tells_what_the_shell_command_tells(environment, recording, run_gpumem, tmp_path):
+def test_example_in_python_answers_like_the_shell_command(environment, recording, run_gpumem, tmp_path):
     script = tmp_path / "leaks.py"
     script.write_text(example("python"))
     run = run_process([sys.executable, script, recording], env=environment).check()
@@ -219,7 +219,7 @@ def test_library_and_shell_answer_alike(library, run_gpumem, recording, question
     assert (status, text) == (shell.status, shell.out)
 
 
-def test_process_is_asked_anew_by_each_question_and_goes_on(library, spawn, sim_env, tmp_path):
+def test_the_process_is_read_again_by_each_question_and_continues(library, spawn, sim_env, tmp_path):
     script = tmp_path / "grow.py"
     script.write_text(
         "import sys, torch\n"
@@ -310,7 +310,7 @@ int main(int argc, char **argv)
 # --- errors ------------------------------------------------------------------------------------------
 
 
-def test_missing_file_is_told_as_facts(library, tmp_path):
+def test_a_missing_file_is_reported_as_facts(library, tmp_path):
     session = library.open(recording=tmp_path / "none.gpumem")
     with pytest.raises(Failure) as failed:
         library.ask(session, "info")

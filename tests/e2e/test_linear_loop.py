@@ -103,7 +103,7 @@ def test_without_gradients_only_the_variable_holds_the_input(no_grad):
     assert len(answer["holders"]) == len(holds_variable(answer, "inputs")) == 1
 
 
-def test_until_step_2_stops_in_the_second_pass(either):
+def test_until_step_2_stops_in_the_second_iteration(either):
     assert "linear_loop.py" in either.gdb["gpumem until step=2"]
     assert "step 2:" in either.gdb["continue"]
 

@@ -123,7 +123,7 @@ SIZES = [100, 4 * MIB, 5 * MIB, 5 * MIB + 1, 29 * MIB, 30 * MIB, 31 * MIB, 41 * 
 
 
 @pytest.mark.parametrize("settings", ["", "max_split_size_mb:20"])
-def test_a_request_gets_the_hole_that_was_told(start, run_gpumem, settings):
+def test_a_request_gets_the_predicted_hole(start, run_gpumem, settings):
     program = start("pool", env={"PYTORCH_CUDA_ALLOC_CONF": settings} if settings else None)
     outcomes = set()
     for size in SIZES:
@@ -136,7 +136,7 @@ def test_a_request_gets_the_hole_that_was_told(start, run_gpumem, settings):
     assert outcomes == {True, False}
 
 
-def test_a_request_that_fits_nowhere_is_told_why(pool, run_gpumem):
+def test_a_request_that_fits_nowhere_gets_a_reason(pool, run_gpumem):
     program = pool
     text = run_gpumem("segments", "--pid", program.pid, "--request", "45MiB").check().out
     assert "fits in no free part" in text
@@ -147,7 +147,7 @@ def test_a_request_that_fits_nowhere_is_told_why(pool, run_gpumem):
     assert "refused, the device has" in text
 
 
-def test_blocks_of_a_process_add_up_and_tell_their_tensors(plain, run_gpumem):
+def test_blocks_of_a_process_add_up_and_show_their_tensors(plain, run_gpumem):
     program = plain
     blocks = run_gpumem("blocks", "--pid", program.pid, "--json").check().json()
     assert blocks["allocated"] == program.said["stats"]["allocated_bytes.all.current"]

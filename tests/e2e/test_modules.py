@@ -46,7 +46,7 @@ def test_a_recordings_modules_have_their_paths_where_a_process_or_core_is_beside
 @pytest.mark.parametrize(
     "beside", ["process", pytest.param("core", marks=pytest.mark.long), pytest.param("process alone", marks=pytest.mark.long)]
 )
-def test_peak_tells_modules_by_their_paths_without_being_asked(beside, trained, run_gpumem):
+def test_peak_shows_modules_by_their_paths_without_being_asked(beside, trained, run_gpumem):
     pid, snapshot, core, truth = trained
     named = {"process": [snapshot, "--pid", pid], "core": [snapshot, "--core", core], "process alone": ["--pid", pid]}
     answer = run_gpumem("peak", *named[beside], "--json").check().json()
@@ -56,7 +56,7 @@ def test_peak_tells_modules_by_their_paths_without_being_asked(beside, trained, 
     assert "layers.0.mlp.0 " in line and line.count(",") == 6 and " others " in line
 
 
-def test_without_a_process_or_core_no_paths_are_told(trained, run_gpumem):
+def test_without_a_process_or_core_no_paths_are_reported(trained, run_gpumem):
     _, snapshot, _, truth = trained
     assert "by module" not in run_gpumem("peak", snapshot).check().out
     answer = run_gpumem("peak", snapshot, "--by", "module", "--json").check().json()

@@ -221,7 +221,7 @@ def test_the_file_of_the_agent_has_the_names_too(run_gpumem, unpacked):
     assert names_in(run_gpumem, log) == sorted(map(tuple, true))
 
 
-def test_damaged_names_are_told_or_left_out_and_never_crash(run_gpumem, unpacked, tmp_path):
+def test_damaged_names_are_reported_or_left_out_and_never_crash(run_gpumem, unpacked, tmp_path):
     log, true = unpacked
     data, (at, *_) = log.read_bytes(), extents_of_names(log)
     size = struct.unpack_from("<I", data, at + 4)[0]

@@ -70,7 +70,7 @@ def test_a_full_device_is_a_matter_of_capacity(start, oom):
     assert (answer["ooms"], answer["alloc_retries"]) == (1, 1)
 
 
-def test_pieces_that_do_not_join_are_fragmentation(start, oom, run_gpumem):
+def test_free_blocks_that_cannot_be_merged_are_fragmentation(start, oom, run_gpumem):
     said = start("fragments")
     answer = oom(said)
     check_figures(answer, said["message"])
@@ -169,7 +169,7 @@ def driver_says(run_gpumem, build_dir):
     return call
 
 
-def test_the_drivers_list_of_processes_tells_who_holds_the_device(start, oom, driver_says):
+def test_the_drivers_list_of_processes_shows_who_holds_the_device(start, oom, driver_says):
     said = start("driver")
     unknown = oom(said)
     assert unknown["verdict"] == "outside" and unknown["processes"] == []
@@ -189,7 +189,7 @@ def test_processes_of_a_driver_that_does_not_list_ours_are_not_taken_for_others(
     assert driver_says(said, {said["pid"]: 1 << 30, 4242: 4 << 30}, uuid="GPU-of-another")["processes"] == []
 
 
-def test_an_error_that_was_caught_is_told_apart(start, oom, run_gpumem):
+def test_a_caught_error_is_distinguished(start, oom, run_gpumem):
     said = start("caught")
     answer = oom(said)
     assert answer["state"] == "kept" and answer["ooms"] == 1

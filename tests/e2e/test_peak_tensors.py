@@ -47,7 +47,7 @@ def recorded(run_gpumem, tmp_path_factory, request):
     return log, json.loads(made.read_text()), json.loads(names.read_text()), share
 
 
-def test_the_peaks_tensors_are_told_as_the_program_saw_them(run_gpumem, recorded):
+def test_the_peaks_tensors_are_reported_as_the_program_saw_them(run_gpumem, recorded):
     log, tensors, _, share = recorded
     allocated, made = collections.defaultdict(list), collections.defaultdict(list)
     for line in run_gpumem("events", log, "--json").check().out.splitlines():

@@ -117,7 +117,7 @@ def test_what_fsdp_gathers_is_communication_and_what_it_shards_has_its_category(
     assert not [row for row in rows if row[0] == whole and row[3].endswith("again: the gradient of an activation")], rows
 
 
-def test_phases_are_those_in_which_hooks_stood(known):
+def test_phases_agree_with_those_of_hooks(known):
     kind, truth, peak, events = known
     wrong, count = collections.Counter(), 0
     for event in events:

@@ -93,7 +93,7 @@ def test_a_modules_variables_leave_out_what_it_defines(walked):
     assert "more: modules, functions, classes" in outermost and "more: modules" not in everything
 
 
-def test_the_ends_and_wrong_numbers_are_told(walked):
+def test_the_ends_and_wrong_numbers_are_reported(walked):
     after = walked.commands.index("gpumem locals --all")
     up, to_innermost, down, beyond, word = walked.sections[after + 1 : after + 6]
     assert "gpumem: up: the outermost Python frame is selected already" in up
@@ -142,7 +142,7 @@ def test_python_frames_in_bt_can_be_switched_off(walked):
         assert "_PyEval_EvalFrameDefault" in walked[off] and "Python: " not in walked[off]
 
 
-def test_at_shows_a_past_state_while_the_program_stands_elsewhere(walked):
+def test_at_shows_a_past_state_while_the_program_is_stopped_elsewhere(walked):
     same, other = json.loads(walked["gpumem at #1 --json"]), json.loads(walked["gpumem blocks --at 1 --json"])
     assert problems("at", same) == [] and problems("at", other)
     shown = ("address", "size", "allocated", "free_requested", "phase", "shape")

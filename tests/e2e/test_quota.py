@@ -35,13 +35,13 @@ def test_what_is_written_names_the_quota_and_leaves_nothing(trials, kib, what):
     assert trials[0][kib, "files"][1] == ("attach.gpumem" if kib == 64 else "")
 
 
-def test_a_recording_that_gets_no_room_is_refused_and_the_program_names_the_quota(trials):
+def test_a_recording_without_disk_space_is_refused_and_the_message_names_the_quota(trials):
     status, said = trials[0][4, "attach"]
     assert status == 4 and "cannot record to" in said
     assert "attach.gpumem: the disk or its user's quota is full" in trials[1]
 
 
-def test_with_room_all_is_done(trials):
+def test_with_disk_space_everything_is_done(trials):
     assert [trials[0][0, what][0] for what in ("attach", "core", "export")] == [0, 0, 0]
     assert trials[0][64, "attach"][0] == 0
 

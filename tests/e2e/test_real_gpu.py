@@ -84,7 +84,7 @@ def test_the_linear_loop_differs_from_an_older_pytorch_s_by_one_workspace(run_gp
     assert simulated.reserved == real.reserved
 
 
-def test_where_two_runs_part_is_told(run):
+def test_the_point_where_two_runs_differ_is_shown(run):
     tool = ROOT / "tests" / "tools" / "compare_snapshots.py"
     names = [FIGURES / "linear_loop.json", FIGURES / "attention.json"]
     told = run([sys.executable, tool, names[0], names[0]]).check()

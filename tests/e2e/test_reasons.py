@@ -86,7 +86,7 @@ def test_the_limit_of_files_is_the_programs_too_with_its_signal(run_gpumem, tmp_
     assert "File too large" in told.err and told.status == 1  # Python ignores the signal
 
 
-def test_a_program_without_room_for_files_is_recorded_or_not_and_never_ended(run_gpumem, tmp_path):
+def test_a_program_without_disk_space_is_recorded_or_not_and_never_killed(run_gpumem, tmp_path):
     """The list to which the agent adds itself is a file too."""
     told = run_gpumem("run", "-o", tmp_path / "run.gpumem", "--", "sh", "-c", "ulimit -f 0; sh -c 'sh -c exit; exit 7'")
     assert told.status == 7
@@ -105,7 +105,7 @@ def test_a_full_disk_is_the_reason_of_what_is_missing_in_a_recording(run_gpumem,
     assert "the disk was full" in run_gpumem("info", log).check().out
 
 
-def test_a_recording_that_was_removed_meanwhile_is_said_to_be_gone(run_gpumem, tmp_path):
+def test_a_recording_that_was_removed_meanwhile_is_reported_as_missing(run_gpumem, tmp_path):
     log = tmp_path / "run.gpumem"
     program = ALLOCATES % 3 + f"import os\nos.unlink({str(log)!r})\n"
     told = run_gpumem("run", "--sim", "-o", log, "--", sys.executable, "-c", program).check()
@@ -174,7 +174,7 @@ def test_a_process_whose_first_thread_has_ended_is_recorded_by_another_threads_n
     run_gpumem("detach", other, "--timeout", "600").check()
 
 
-def test_a_process_that_has_ended_and_a_kernel_thread_are_told_apart(run_gpumem):
+def test_a_process_that_has_ended_and_a_kernel_thread_are_distinguished(run_gpumem):
     with subprocess.Popen(["true"]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert "it has ended and waits for its parent" in run_gpumem("info", "--pid", process.pid).check(4).err

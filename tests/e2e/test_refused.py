@@ -138,7 +138,7 @@ def landlocked(programs):
 
 
 @pytest.mark.parametrize("who", [[], NOBODY], ids=["root", "user"])
-def test_what_a_security_module_forbids_is_told_as_that(spawn, gpumem, programs, outputs, landlocked, who):
+def test_a_refusal_by_a_security_module_is_reported_as_such(spawn, gpumem, programs, outputs, landlocked, who):
     check(gpumem, outputs, [*who, *landlocked], begin(spawn, programs, who), CONTAINER)
 
 
@@ -151,7 +151,7 @@ def test_what_a_security_module_forbids_is_told_as_that(spawn, gpumem, programs,
         ("3", [], "kernel.yama.ptrace_scope is 3"),
     ],
 )
-def test_a_refusal_with_ptrace_scope_is_told_as_its(spawn, gpumem, programs, outputs, landlocked, scope, who, reason):
+def test_a_refusal_by_ptrace_scope_is_reported_as_such(spawn, gpumem, programs, outputs, landlocked, scope, who, reason):
     """The refusal is Landlock's, the setting a file in its place: a kernel without Yama shows so much."""
     process = begin(spawn, programs, who)
     yama = "/proc/sys/kernel/yama"

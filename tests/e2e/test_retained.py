@@ -25,7 +25,7 @@ class Program:
         said = json.loads(line)
         self.pid, self.allocated = said["pid"], said["allocated"]
 
-    def let_go(self, *names):
+    def release(self, *names):
         """Returns by how much torch.cuda.memory_allocated() fell."""
         self.process.stdin.write(" ".join(names) + "\n")
         self.process.stdin.flush()
@@ -112,7 +112,7 @@ def test_all_references_are_found_but_the_hidden_one(first):
     ]
 
 
-def test_an_optimizers_state_is_told_by_its_names_and_by_parameter(first, program):
+def test_an_optimizers_state_is_recognized_by_its_names_and_by_parameter(first, program):
     state = root(first, "global 'optimizer'")
     assert state["text"] == "global 'optimizer' .state"
     assert [child["text"] for child in state["children"]] == ["exp_avg", "exp_avg_sq"]
@@ -130,7 +130,7 @@ def test_parameters_and_gradients_are_shared_by_model_and_optimizer(first):
     assert part(group, "parameters")["bytes"] == weights * 4
 
 
-def test_a_model_is_told_by_parameters_and_buffers(first):
+def test_a_model_is_recognized_by_parameters_and_buffers(first):
     ema = root(first, "global 'ema'")
     assert {child["text"] for child in ema["children"]} == {"parameters", "buffers: layers"}
     assert part(ema, "buffers: layers")["bytes"] == 3 * 256 * 256 * 4
@@ -191,7 +191,7 @@ def test_levels_and_least_bytes_bound_the_answer(ask, program):
         nodes += node["children"]
 
 
-def test_text_tells_the_same(run_gpumem, program, first):
+def test_text_gives_the_same_answer(run_gpumem, program, first):
     text = run_gpumem("retained", "--pid", program.pid).check().out
     assert f"({first['allocated']:,} bytes)" in text
     assert "global 'leak': 20 items['output']" in text
@@ -267,10 +267,10 @@ def test_a_file_that_is_none_is_refused(run_gpumem, program, saved, tmp_path):
 
 
 def test_garbage_is_what_the_collector_frees(ask, changing):
-    changing.let_go("make", "a", "cycle")
+    changing.release("make", "a", "cycle")
     garbage = root(ask(changing), "garbage cycles")
     assert garbage["kind"] == "garbage" and garbage["bytes"] >= 3 << 20
-    assert changing.let_go() == garbage["bytes"]
+    assert changing.release() == garbage["bytes"]
     assert root(ask(changing), "garbage cycles")["bytes"] == 0
 
 
@@ -291,21 +291,21 @@ APART = [
 
 def test_letting_go_frees_the_retained_bytes(ask, changing):
     answer = ask(changing)
-    changing.let_go()
+    changing.release()
     for variable in APART:
         told = root(answer, variable)
         # until CPython 3.10 a call's arguments stay with its caller, which is told: the memory stays with one of the names
         stays = any(name.startswith("an operand of ") for name in told.get("also", []))
-        freed = changing.let_go(variable.split("'")[1])
+        freed = changing.release(variable.split("'")[1])
         assert told["bytes"] > 0 and freed == (0 if stays else told["bytes"]), variable
 
 
-def test_what_went_is_told_by_a_comparison(run_gpumem, ask, changing, tmp_path):
+def test_released_memory_is_shown_by_a_comparison(run_gpumem, ask, changing, tmp_path):
     saved = tmp_path / "before.json"
-    changing.let_go()
+    changing.release()
     before, leak = changing.allocated, root(ask(changing), "global 'leak'")["bytes"]
     run_gpumem("retained", "--pid", changing.pid, "--save", saved).check()
-    assert changing.let_go("leak") == leak > 0
+    assert changing.release("leak") == leak > 0
     done = run_gpumem("retained", "--pid", changing.pid, "--diff", saved, "--json").check().json()
     (device,) = done["devices"]
     assert device["change"] == changing.allocated - before
@@ -328,33 +328,33 @@ PAIRS = [
 @pytest.mark.parametrize("pair", [*(pytest.param(pair, marks=pytest.mark.long) for pair in PAIRS[:2]), PAIRS[2]])
 def test_what_two_shared_is_freed_with_the_second(ask, changing, pair):
     loss = root(ask(changing), "global 'loss'")["bytes"]
-    assert changing.let_go("loss") >= loss  # its graph has the model's parameters too
+    assert changing.release("loss") >= loss  # its graph has the model's parameters too
     before = ask(changing)
     assert before["allocated"] == changing.allocated
     both = shared(before, *pair)
     assert both > 0
-    assert changing.let_go(pair[0].split("'")[1]) == root(before, pair[0])["bytes"]
+    assert changing.release(pair[0].split("'")[1]) == root(before, pair[0])["bytes"]
     after = ask(changing)
     assert root(after, pair[1])["bytes"] == root(before, pair[1])["bytes"] + both
-    assert changing.let_go(pair[1].split("'")[1]) == root(after, pair[1])["bytes"]
+    assert changing.release(pair[1].split("'")[1]) == root(after, pair[1])["bytes"]
 
 
 def test_letting_go_of_all_names_frees_the_object(ask, changing):
-    changing.let_go()
+    changing.release()
     kept = root(ask(changing), "global 'same'")["bytes"]
-    assert changing.let_go("also_same") == 0
+    assert changing.release("also_same") == 0
     assert root(ask(changing), "global 'same'")["bytes"] == kept
-    assert changing.let_go("same") == kept
+    assert changing.release("same") == kept
 
 
 def test_leaving_autocast_frees_its_cache(ask, changing):
-    changing.let_go()
+    changing.release()
     kept = root(ask(changing), "autocast's cache of cast weights")["bytes"]
-    assert changing.let_go("autocast") == kept > 0
+    assert changing.release("autocast") == kept > 0
 
 
 def test_whatever_went_workspaces_are_named_and_the_sum_is_the_allocators(ask, changing):
-    changing.let_go("loss")
+    changing.release("loss")
     answer = ask(changing)
     assert answer["allocated"] == changing.allocated
     assert {node["text"] for node in answer["roots"]} >= {"cuBLAS workspaces"}

@@ -83,7 +83,7 @@ def reworded(build_dir):
 @pytest.fixture(scope="module")
 def recordings(run_gpumem, examples, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reworded")
-    programs = {"let_go": PROGRAMS / "let_go.py", "leak": examples / "leak.py", "oom": examples / "oom.py", "amp": examples / "amp.py"}
+    programs = {"releases": PROGRAMS / "releases.py", "leak": examples / "leak.py", "oom": examples / "oom.py", "amp": examples / "amp.py"}
     for name, program in programs.items():
         run_gpumem("run", "--sim=2GiB", "--overflow-at=1", "-o", folder / name, "--", PYTHON, program)
     return folder

@@ -27,7 +27,7 @@ def test_no_setting_comes_in_by_the_folder_for_temporary_files(run_gpumem, tmp_p
     assert done.status == 2 and "TMPDIR" in done.err and not log.exists()
 
 
-def test_a_packed_recording_takes_no_rights_from_what_lies_in_its_place(run_gpumem, tmp_path):
+def test_a_packed_recording_does_not_take_the_mode_of_the_file_that_it_replaces(run_gpumem, tmp_path):
     log = tmp_path / "run.gpumem"
     program = f"import os, torch; a = torch.empty(1, device='cuda'); os.chmod({str(log)!r}, 0o6755)"
     run_gpumem("run", "--sim", "-o", log, "--", PYTHON, "-c", program).check()

@@ -39,7 +39,7 @@ def flat(nodes):
         yield from flat(node["children"])
 
 
-def test_who_holds_the_kv_cache_is_told_while_it_serves(serving, run_gpumem):
+def test_the_holder_of_the_kv_cache_is_shown_while_it_serves(serving, run_gpumem):
     blocks = run_gpumem("blocks", "--pid", serving.number, "--json").check().json()["blocks"]
     cache = max(blocks, key=lambda block: block["size"])
     assert cache["size"] > 30 << 30

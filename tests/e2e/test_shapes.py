@@ -80,7 +80,7 @@ def test_why_output_was_not_freed_until_step_2(recorded, run_gpumem):
     assert why["cause"]["step"] == 2 and why["cause"]["line"] == line
 
 
-def test_why_the_stale_gradient_is_let_go_before_backward(recorded, run_gpumem):
+def test_why_the_stale_gradient_is_released_before_backward(recorded, run_gpumem):
     path, _, _ = recorded("amp.py", overflow=("--overflow-at", "1"))
     events = run_gpumem("events", path, "--json").check().json_lines()
     (free,) = [

@@ -210,7 +210,7 @@ def test_a_program_that_allocates_nothing_leaves_no_recording_and_its_own_status
     assert "nothing to record: no process allocated" in finished.err
 
 
-def test_no_record_refuses_what_is_about_a_recording(run_gpumem):
+def test_no_record_rejects_options_about_a_recording(run_gpumem):
     finished = run_gpumem("run", "--no-record", "--on-oom", "core", "--", "true")
     assert finished.status == 2 and "leave --no-record out" in finished.err
 

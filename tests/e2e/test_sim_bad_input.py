@@ -26,7 +26,7 @@ def test_a_wrong_profile_is_refused_with_those_that_there_are(run_gpumem):
     assert "h100-8gb" in finished.err and "h100-80gb" in finished.err and "24GiB" in finished.err
 
 
-def test_a_wrong_profile_set_by_hand_is_told_and_there_is_no_device(run_gpumem):
+def test_a_wrong_profile_set_by_hand_is_reported_and_there_is_no_device(run_gpumem):
     environment = {**os.environ, "LD_PRELOAD": str(BUILD / "lib/libgpumem-sim.so"), "GPUMEM_SIM": "nonsense"}
     program = "import ctypes; n = ctypes.c_int(); print(ctypes.CDLL('libcudart.so.13').cudaGetDeviceCount(ctypes.byref(n)))"
     done = subprocess.run([PYTHON, "-c", program], env=environment, capture_output=True, text=True, check=True)
@@ -43,26 +43,26 @@ def without_cuda(tmp_path):
     return folder, f"import ctypes; ctypes.CDLL('{folder}/libtorch_cpu.so')"
 
 
-def test_a_pytorch_without_cuda_is_told_with_its_folder(run_gpumem, tmp_path):
+def test_a_pytorch_without_cuda_is_reported_with_its_folder(run_gpumem, tmp_path):
     folder, program = without_cuda(tmp_path)
     finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()
     assert finished.err.startswith(f"gpumem sim: {folder}: this PyTorch is built without CUDA")
     assert finished.err.count("\n") == 1
 
 
-def test_of_many_processes_with_such_a_pytorch_one_tells(run_gpumem, tmp_path):
+def test_of_many_processes_with_such_a_pytorch_one_reports_it(run_gpumem, tmp_path):
     _, program = without_cuda(tmp_path)
     shell = f'for i in 1 2 3; do {PYTHON} -c "{program}"; done'
     finished = run_gpumem("run", "--sim", "--", "sh", "-c", shell).check()
     assert finished.err.count("built without CUDA") == 1
 
 
-def test_a_program_without_pytorch_is_told_nothing(run_gpumem):
+def test_a_program_without_pytorch_gets_no_message(run_gpumem):
     assert run_gpumem("run", "--sim", "--", PYTHON, "-c", "print(1)").check().err == ""
 
 
 @pytest.mark.parametrize("name", ["nvidia0", "dxg"])
-def test_a_real_gpu_is_told_to_be_left_alone(run_gpumem, tmp_path, name):
+def test_a_real_gpu_is_not_used_and_that_is_reported(run_gpumem, tmp_path, name):
     (tmp_path / name).touch()
     environment = {**os.environ, "GPUMEM_DEV": str(tmp_path)}
     finished = run_gpumem("run", "--sim=t4-16gb", "--", "true", env=environment).check()
@@ -75,7 +75,7 @@ def test_a_real_gpu_is_told_to_be_left_alone(run_gpumem, tmp_path, name):
     assert run_gpumem("run", "--sim", "--", "true", env=quiet).check().err == ""
 
 
-def test_in_gdb_a_real_gpu_is_told_to_be_left_alone_too(run_gpumem, tmp_path):
+def test_in_gdb_a_real_gpu_is_not_used_either_and_that_is_reported(run_gpumem, tmp_path):
     (tmp_path / "nvidia0").touch()
     environment = {**os.environ, "GPUMEM_DEV": str(tmp_path)}
     finished = run_gpumem("gdb", "--sim", "-nx", "-batch", "--", "true", env=environment).check()
@@ -96,7 +96,7 @@ int main(void)
 """
 
 
-def test_a_runtime_that_is_linked_in_statically_fails_and_is_told_once(run_gpumem, tmp_path):
+def test_a_runtime_that_is_linked_in_statically_fails_and_is_reported_once(run_gpumem, tmp_path):
     archive = CUDA / "lib/libcudart_static.a"
     if not archive.exists():
         pytest.skip("libcudart_static.a is not installed")
@@ -110,7 +110,7 @@ def test_a_runtime_that_is_linked_in_statically_fails_and_is_told_once(run_gpume
     )
 
 
-def test_a_runtime_of_another_cuda_is_told_by_its_file(run_gpumem, tmp_path):
+def test_a_runtime_of_another_cuda_is_recognized_by_its_file(run_gpumem, tmp_path):
     """CUDA 11's own library is not at hand: one of its name that asks the driver as a runtime does."""
     source = """
 	#include <dlfcn.h>
@@ -156,7 +156,7 @@ def test_a_path_where_no_driver_is_fails_as_it_would(run_gpumem, tmp_path):
     assert finished.err == ""
 
 
-def test_a_library_still_finds_what_lies_on_its_own_search_path(run_gpumem, tmp_path):
+def test_a_library_still_finds_files_on_its_own_search_path(run_gpumem, tmp_path):
     """dlopen() goes by the caller's RUNPATH, which a wrapper in another library would hide."""
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -209,7 +209,7 @@ def small_group():
     return None
 
 
-def test_a_program_in_a_small_memory_group_runs_to_its_end_and_is_told(run_gpumem):
+def test_a_program_in_a_small_memory_group_runs_to_its_end_and_is_reported(run_gpumem):
     group = small_group()
     if not group:
         pytest.skip("no memory control group can be made here")

@@ -78,7 +78,7 @@ def test_no_call_of_cudnn_was_refused_and_all_are_counted(ran):
     assert ran[1]["library_calls_not_computed"] > 200
 
 
-def test_its_version_is_that_of_the_library_it_stands_for(facts, run):
+def test_its_version_is_that_of_the_library_it_replaces(facts, run):
     # of the programs' PyTorch, which may have another cuDNN than this Python's
     code = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
     site = Path(run([PYTHON, "-c", code]).check().out.strip())

@@ -119,7 +119,7 @@ def test_two_ranks_on_one_device_are_refused(two_ranks):
 
 
 @pytest.mark.long
-def test_collectives_that_do_not_match_are_told_apart(two_ranks):
+def test_collectives_that_do_not_match_are_distinguished(two_ranks):
     run = two_ranks("sim_nccl_wrong.py", "mismatch")
     assert run.status != 0
     assert "rank 1 called ncclAllReduce of 5 elements" in run.err

@@ -45,7 +45,7 @@ def test_out_of_memory_is_pytorch_s_own_error(ran):
     assert "out-of-memory errors 1" in ran.err
 
 
-def test_what_pytorch_only_looks_up_is_not_told_of(ran):
+def test_functions_that_pytorch_only_looks_up_are_not_reported(ran):
     assert "lacks it" not in ran.err
 
 

@@ -134,7 +134,7 @@ def test_a_seed_gives_what_it_gives_on_a_gpu(run_gpumem):
     assert made["randperm"] and made["multinomial"] == [1] and not made["again"]
 
 
-def test_an_index_out_of_bounds_is_told(run_gpumem):
+def test_an_index_out_of_bounds_is_reported(run_gpumem):
     program = "import torch; a = torch.arange(4, device='cuda'); print(a[torch.tensor([1, 9], device='cuda')].shape)"
     finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()
     assert "an index is out of bounds: 9, of 4 elements" in finished.err

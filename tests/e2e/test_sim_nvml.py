@@ -69,7 +69,7 @@ def test_nvml_and_cuda_name_the_same_device(facts):
     assert (facts["name"], facts["by_uuid"]) == ("NVIDIA H100 80GB HBM3", 1)
 
 
-def test_pytorch_s_out_of_memory_message_tells_both_processes(facts):
+def test_pytorch_s_out_of_memory_message_shows_both_processes(facts):
     other, _ = facts["pids"]
     assert f"Process {other} has 1.52 GiB memory in use." in facts["oom"]
     assert "Including non-PyTorch memory, this process has 2.52 GiB memory in use." in facts["oom"]

@@ -116,7 +116,7 @@ def test_protocols_2_to_5_say_the_same(protocol, pickler, small, run_gpumem, tmp
     assert run_gpumem("events", again, "--json").check().out == theirs
 
 
-def test_a_free_is_not_told_with_its_allocations_stack(small, sim_env, run, run_gpumem, tmp_path):
+def test_a_free_does_not_have_its_allocations_stack(small, sim_env, run, run_gpumem, tmp_path):
     """With context="alloc" PyTorch writes the allocation's frames into the free's entry."""
     out = tmp_path / "alloc.pickle"
     env = {**sim_env(), **KEEP_WORKSPACES}  # as make() has it

@@ -185,7 +185,7 @@ DEVICES = {
 
 
 @pytest.mark.parametrize("kind", DEVICES)
-def test_the_type_of_the_device_is_named_where_the_snapshot_tells_it(kind, write, run_gpumem):
+def test_the_type_of_the_device_is_named_if_the_snapshot_shows_it(kind, write, run_gpumem):
     more, files, device_type, name = DEVICES[kind]
     frames = [{"filename": file, "line": 1, "name": "f"} for file in files] + [FRAME]
     trace = [{**one, "frames": frames} for one in LABELS]

@@ -6,7 +6,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 PROGRAM = PROGRAMS / "thin_loop.py"
 
 
-def test_passes_of_one_line_over_equal_layers_are_steps_by_the_loops_iterator(
+def test_iterations_of_one_line_over_equal_layers_are_steps_by_the_loops_iterator(
     run_gdb, run_gpumem, tmp_path
 ):
     log = tmp_path / "thin.gpumem"
@@ -19,6 +19,6 @@ def test_passes_of_one_line_over_equal_layers_are_steps_by_the_loops_iterator(
     assert layers == [1] * 4 + [2] * 4 + [3] * 4
 
 
-def test_a_step_within_one_called_function_is_a_pass_each_time_it_is_called(run_gdb):
+def test_a_step_within_one_called_function_is_an_iteration_each_time_it_is_called(run_gdb):
     gdb = run_gdb(["gpumem record", "run", "gpumem info --json"], PROGRAMS / "called_step.py")
     assert gdb["gpumem info --json"].json()["steps"] == 2 * 4  # two epochs of four batches

@@ -57,7 +57,7 @@ def test_each_block_is_explained(mlp, run_gpumem):
 
 
 @pytest.mark.parametrize("width", [60, 61, 100, 200])
-def test_the_plot_is_as_wide_as_told(mlp, run_gpumem, width):
+def test_the_plot_has_the_requested_width(mlp, run_gpumem, width):
     lines = run_gpumem("timeline", mlp, f"--width={width}").check().out.splitlines()
     plot = [line for line in lines if set(line) & set("█▁▂▃▄▅▆▇")]
     assert len(plot) > 6 and max(len(line) for line in plot) == width

@@ -120,7 +120,7 @@ def reports(folder):
 
 
 @pytest.mark.parametrize("way", ["option", "environment"])
-def test_on_oom_report_tells_it_on_stderr_and_in_a_file(run, gpumem, python, tmp_path, way):
+def test_on_oom_report_writes_to_stderr_and_to_a_file(run, gpumem, python, tmp_path, way):
     program = tmp_path / "full.py"
     program.write_text(FULL)
     option = ["--on-oom", "report"] if way == "option" else []
@@ -135,7 +135,7 @@ def test_on_oom_report_tells_it_on_stderr_and_in_a_file(run, gpumem, python, tmp
     assert text in finished.err and f"this report is in {path}" in finished.err
 
 
-def test_a_report_never_stands_in_the_way_of_the_exception(run, gpumem, python, tmp_path):
+def test_a_report_never_suppresses_the_exception(run, gpumem, python, tmp_path):
     """Its file cannot be made, or gpumem fails: one line, and the program goes on."""
     program, elsewhere = tmp_path / "full.py", tmp_path / "elsewhere"
     program.write_text(FULL)

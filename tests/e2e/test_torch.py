@@ -58,7 +58,7 @@ def test_the_allocators_own_sums_are_read(start, read_blocks, sim_env):
     assert sum(block[1] for block in live) == ours["allocated"]
 
 
-def test_no_cuda_is_told(start, read_blocks):
+def test_no_cuda_is_reported(start, read_blocks):
     said = start("-c", "import json, os, time, torch; print(json.dumps({'pid': os.getpid()}), flush=True); time.sleep(1000)")
     ours = read_blocks(said["pid"])
     assert ours["kind"] == "none"

@@ -139,7 +139,7 @@ def ask_while_it_runs(python, run_gpumem, seed, count):
         assert not wrongs, f"seed {seed}: {len(wrongs)} of {count}, the first: {wrongs[0]}"
 
 
-def test_a_process_that_goes_on_tells_the_same(python, run_gpumem):
+def test_a_process_that_continues_gives_the_same_answer(python, run_gpumem):
     ask_while_it_runs(python, run_gpumem, 4, 4)
 
 
@@ -159,13 +159,13 @@ def test_every_variable_of_two_thousand_graphs_is_listed_and_no_other(python, ru
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(200, 205))
-def test_processes_that_go_on_tell_the_same(python, run_gpumem, seed):
+def test_processes_that_continue_give_the_same_answer(python, run_gpumem, seed):
     ask_while_it_runs(python, run_gpumem, seed, 30)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("entry", torch_matrix.ENTRIES)
-def test_other_versions_of_python_and_pytorch_tell_the_same(entry):
+def test_other_versions_of_python_and_pytorch_give_the_same_answer(entry):
     if not (torch_matrix.MATRIX / entry / "gpumem-whole").exists():
         pytest.skip(f"{entry} is not installed: tests/tools/torch_matrix.py install")
     with Graphs(torch_matrix.MATRIX / entry / "bin" / "python", 5, 100) as made, Asked(pid=made.pid) as asked:

@@ -38,7 +38,7 @@ def test_steps_and_leaks_are_those_that_the_programs_know(gpumem, tmp_path):
 
 # What grows by half-precision blocks that torch.cat() converts; inputs whose results get longer by as much as another result has; tasks
 # of asyncio that take turns, whose loops tell their iterations by an iterator, or by nothing.
-def test_a_recording_tells_what_these_programs_know(gpumem, tmp_path):
+def test_a_recording_has_the_data_that_these_programs_print(gpumem, tmp_path):
     wrong = [why for _, _, source, why in judged(gpumem, tmp_path, [21128, 20605, 5, 129]) if source == "recording" and why]
     assert not wrong, wrong
 

@@ -113,7 +113,7 @@ def test_a_version_without_a_table_is_not_taken_for_another(run, version):
     assert finished.err.startswith("no table: there are those of 2.4 to 2.15;")
 
 
-def test_the_runtime_that_stands_in_is_the_one_torch_was_built_for(run_gpumem, torch_version):
+def test_the_simulated_runtime_is_the_one_torch_was_built_for(run_gpumem, torch_version):
     major = torch_version[1].split(".")[0]
     code = f"""
 import ctypes, torch

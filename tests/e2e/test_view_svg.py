@@ -146,7 +146,7 @@ def test_nothing_is_asked_of_the_network_and_nothing_runs(picture):
     assert not [name for name in names if name.startswith("on") or "href" in name or name == "style"]
 
 
-def test_labels_lie_within_the_picture_and_not_on_each_other(picture):
+def test_labels_are_within_the_picture_and_not_on_each_other(picture):
     width = float(picture.root.get("width"))
     assert picture.root.get("viewBox") == f"0 0 {picture.root.get('width')} {picture.root.get('height')}"
     rows = {}

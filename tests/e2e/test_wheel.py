@@ -78,14 +78,14 @@ def test_the_plugin_for_pytest_is_that_of_the_folder(package):
     assert run_process(words, env=environment).check().out == "True\n"
 
 
-def test_a_program_that_is_gone_is_one_line(package):
+def test_a_program_that_has_ended_is_one_line(package):
     folder = package("")
     (folder / "gpumem_debugger" / "bin" / "gpumem").unlink()
     answer = command(folder, "doctor")
     assert answer.status == 1 and answer.err.count("\n") == 1 and "install gpumem-debugger again" in answer.err
 
 
-def test_doctor_tells_of_the_other_project_of_this_name(tmp_path):
+def test_doctor_reports_the_other_project_of_this_name(tmp_path):
     program = tmp_path / "gpumem_debugger" / "bin" / "gpumem"
     program.parent.mkdir(parents=True)
     shutil.copy(BUILD / "bin" / "gpumem", program)

@@ -209,7 +209,7 @@ def test_an_optimizers_state_has_its_kind(target, ask):
     assert [step["kind"] for step in path] == ["global", "optimizer_state", "tensor", "storage"]
 
 
-def test_the_block_tells_its_size_shape_and_dtype(target, ask):
+def test_the_block_shows_its_size_shape_and_dtype(target, ask):
     block = ask(target.address("global"), "--json").check().json()["block"]
     assert block["address"] == target.address("global")
     assert block["size"] == 300 * 300 * 4
@@ -240,7 +240,7 @@ def test_the_text_says_how_complete_it_is(target, ask):
     assert f"\n  {WAYS['list_item'][0]}\n" in out
 
 
-def test_memory_that_was_let_go_has_no_holder(target, ask):
+def test_memory_that_was_released_has_no_holder(target, ask):
     run = ask(hex(target.facts["stale"])).check(4)
     assert f"{hex(target.facts['stale'])}: in no block: it is not mapped, and in no segment of a device" in run.err
     assert run.out == ""
@@ -320,7 +320,7 @@ def test_another_thread_of_a_core_has_its_own_variables(device_core, run_gpumem)
     pytest.fail("no thread's variables have it")
 
 
-def test_doctor_tells_what_a_core_answers(device_core, run_gpumem):
+def test_doctor_shows_which_questions_a_core_can_answer(device_core, run_gpumem):
     answer = run_gpumem("doctor", "--core", device_core[1], "--json").check().json()
     found = {check["name"]: check for check in answer["process"]["checks"]}
     assert answer["process"]["core"] == str(device_core[1])
@@ -552,7 +552,7 @@ def test_every_variable_is_listed_and_its_ways_are_counted(shared, run_gpumem, w
     assert {holder["ways"] for holder in answer["holders"]} == {ways}
 
 
-def test_ways_that_no_line_tells_are_said(shared, run_gpumem):
+def test_paths_that_no_line_shows_are_reported(shared, run_gpumem):
     pid, where = shared
     said = run_gpumem("who-holds", "--pid", pid, where["model"]).check().out
     (line,) = [line for line in said.splitlines() if "global 'model'" in line]
@@ -674,12 +674,12 @@ def test_gdb_refuses_what_is_no_tensor_with_a_line(stopped_in_gdb):
     assert "Traceback" not in stopped_in_gdb.out
 
 
-def test_gdb_tells_memory_that_is_of_no_block(stopped_in_gdb):
+def test_gdb_reports_memory_that_is_in_no_block(stopped_in_gdb):
     assert "gpumem: 0x6d0000000000: " in stopped_in_gdb[6]
 
 
 @pytest.mark.every_debugger
-def test_gdb_asks_anew_after_the_program_went_on(stopped_in_gdb):
+def test_gdb_reads_again_after_the_program_has_continued(stopped_in_gdb):
     out = stopped_in_gdb[8]
     assert "every reference was found (1 of 1)" in out
     assert "\n  item 0 of list: global 'history' of module __main__ (train.py)\n" in out

@@ -74,7 +74,7 @@ static void ask(const struct scene *scene, enum gm_cause_kind want, const char *
 	gm_context_deinit(&context);
 }
 
-static void instructions_tell_what_they_do_to_the_holder(void **state)
+static void instructions_have_their_effect_on_the_holder(void **state)
 {
 	static const struct {
 		enum gm_op op;
@@ -155,13 +155,13 @@ static void a_dropped_result_that_another_line_made_is_unknown(void **state)
 	ask(&(struct scene){own_frames, GM_OP_CALL, NULL, "train.py"}, GM_CAUSE_UNKNOWN, NULL);
 }
 
-static void the_optimizer_is_told_by_its_frames(void **state)
+static void the_optimizer_is_recognized_by_its_frames(void **state)
 {
 	ask(&(struct scene){own_frames, GM_OP_STORE_FAST, "denom", TORCH "optim/adamw.py"},
 	        GM_CAUSE_OPTIMIZER, "denom");
 }
 
-static void frees_without_python_are_told_by_native_frames_alone(void **state)
+static void frees_without_python_are_recognized_by_native_frames_alone(void **state)
 {
 	ask(&(struct scene){exit_frames}, GM_CAUSE_INTERPRETER_EXIT, NULL);
 	ask(&(struct scene){engine_frames}, GM_CAUSE_AUTOGRAD_RELEASE, NULL);
@@ -177,7 +177,7 @@ static void on_the_autograd_thread_the_waiting_callers_instruction_is_no_cause(v
 	        GM_CAUSE_AUTOGRAD_RELEASE, NULL);
 }
 
-static void what_the_graph_kept_waits_for_what_the_line_made_anew(void **state)
+static void a_tensor_saved_by_the_graph_is_released_by_its_replacement(void **state)
 {
 	struct synthetic log;
 	struct gm_context context;
@@ -239,7 +239,7 @@ static void a_block_that_lives_on_is_said_to(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(instructions_tell_what_they_do_to_the_holder),
+	        cmocka_unit_test(instructions_have_their_effect_on_the_holder),
 	        cmocka_unit_test(a_graph_that_saved_the_tensor_is_the_cause_and_not_the_store),
 	        cmocka_unit_test(the_graph_is_named_by_its_node),
 	        cmocka_unit_test(without_native_frames_a_store_claims_only_what_its_line_made),
@@ -247,11 +247,11 @@ int main(void)
 	        cmocka_unit_test(frees_within_the_collector_are_cycles),
 	        cmocka_unit_test(what_the_line_itself_made_and_dropped_is_a_temporary),
 	        cmocka_unit_test(a_dropped_result_that_another_line_made_is_unknown),
-	        cmocka_unit_test(the_optimizer_is_told_by_its_frames),
-	        cmocka_unit_test(frees_without_python_are_told_by_native_frames_alone),
+	        cmocka_unit_test(the_optimizer_is_recognized_by_its_frames),
+	        cmocka_unit_test(frees_without_python_are_recognized_by_native_frames_alone),
 	        cmocka_unit_test(
 	                on_the_autograd_thread_the_waiting_callers_instruction_is_no_cause),
-	        cmocka_unit_test(what_the_graph_kept_waits_for_what_the_line_made_anew),
+	        cmocka_unit_test(a_tensor_saved_by_the_graph_is_released_by_its_replacement),
 	        cmocka_unit_test(a_block_that_lives_on_is_said_to),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

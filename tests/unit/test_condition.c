@@ -201,7 +201,7 @@ static enum gm_truth stack_holds(const struct stack *stack, const char *text)
 
 #define MODULE_PY "/x/torch/nn/modules/module.py"
 
-static void stacks_tell_modules_operators_and_collectives(void **state)
+static void stacks_show_modules_operators_and_collectives(void **state)
 {
 	const struct stack stack = {
 	        .python = {{"/x/linear.py", "Linear.forward", 1},
@@ -475,7 +475,7 @@ int main(void)
 	        cmocka_unit_test(what_is_unknown_decides_nothing),
 	        cmocka_unit_test(what_cannot_be_read_is_refused_at_its_column),
 	        cmocka_unit_test(a_fact_that_is_not_known_there_is_refused_with_the_reason),
-	        cmocka_unit_test(stacks_tell_modules_operators_and_collectives),
+	        cmocka_unit_test(stacks_show_modules_operators_and_collectives),
 	        cmocka_unit_test(native_names_are_cut_and_never_overrun),
 	        cmocka_unit_test(nesting_and_length_are_bounded),
 	        cmocka_unit_test(shapes_match_as_a_plain_matcher_says),

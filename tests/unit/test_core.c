@@ -422,7 +422,7 @@ static void what_the_core_left_out_is_read_from_the_same_build_on_disk(void **st
 	gm_image_close(image);
 }
 
-static void another_build_is_not_read_and_both_build_ids_are_told(void **state)
+static void another_build_is_not_read_and_both_build_ids_are_reported(void **state)
 {
 	char byte;
 	write_library("lib.so", 2, 'x');
@@ -435,7 +435,7 @@ static void another_build_is_not_read_and_both_build_ids_are_told(void **state)
 	gm_image_close(image);
 }
 
-static void a_missing_library_is_told_by_name_with_what_to_do(void **state)
+static void a_missing_library_is_recognized_by_name_with_what_to_do(void **state)
 {
 	char byte;
 	struct gm_image *image = open_with_library("/no/such/lib.so");
@@ -539,8 +539,8 @@ int main(void)
 	        cmocka_unit_test(what_is_no_core_is_refused_with_its_reason),
 	        cmocka_unit_test(cut_at_every_byte_of_its_headers_it_is_refused_as_cut),
 	        cmocka_unit_test(what_the_core_left_out_is_read_from_the_same_build_on_disk),
-	        cmocka_unit_test(another_build_is_not_read_and_both_build_ids_are_told),
-	        cmocka_unit_test(a_missing_library_is_told_by_name_with_what_to_do),
+	        cmocka_unit_test(another_build_is_not_read_and_both_build_ids_are_reported),
+	        cmocka_unit_test(a_missing_library_is_recognized_by_name_with_what_to_do),
 	        cmocka_unit_test(a_sysroot_has_it_under_its_path_or_its_name),
 	        cmocka_unit_test(cores_cut_short_or_damaged_do_no_harm),
 	};

@@ -287,7 +287,7 @@ static void what_does_not_begin_as_a_core_is_not_decompressed(void **state)
 	}
 }
 
-static void where_the_disk_is_too_small_that_is_told(void **state)
+static void where_the_disk_is_too_small_that_is_reported(void **state)
 {
 	_cleanup_free_ uint8_t *room = malloc(SIZE);
 	const char *path = write_file(room, zstd_of(core, SIZE, room));
@@ -344,7 +344,7 @@ static void tell(void *context, enum gm_progress_kind kind, uint64_t done, uint6
 		*(bool *)context = true;
 }
 
-static void progress_is_told_up_to_the_end(void **state)
+static void progress_is_reported_up_to_the_end(void **state)
 {
 	_cleanup_free_ uint8_t *room = malloc(SIZE);
 	bool done = false;
@@ -369,9 +369,9 @@ int main(void)
 	        cmocka_unit_test(cut_anywhere_it_is_refused_as_cut),
 	        cmocka_unit_test(damage_is_refused_with_its_place_or_gives_a_core),
 	        cmocka_unit_test(what_does_not_begin_as_a_core_is_not_decompressed),
-	        cmocka_unit_test(where_the_disk_is_too_small_that_is_told),
+	        cmocka_unit_test(where_the_disk_is_too_small_that_is_reported),
 	        cmocka_unit_test(the_last_64_mib_of_a_disk_are_left_to_others),
-	        cmocka_unit_test(progress_is_told_up_to_the_end),
+	        cmocka_unit_test(progress_is_reported_up_to_the_end),
 	};
 	return cmocka_run_group_tests(tests, make_core, remove_core);
 }

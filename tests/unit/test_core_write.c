@@ -300,7 +300,7 @@ static void a_stopped_process_stays_stopped(void **state)
 	assert_true(WIFSIGNALED(status));
 }
 
-static void one_that_we_trace_already_is_taken_as_it_stands(void **state)
+static void a_process_that_we_trace_already_is_used_unchanged(void **state)
 {
 	struct child other = child_start(prepare);
 	struct gm_image *image = NULL;
@@ -422,7 +422,7 @@ static void killed_in_the_middle_it_lets_the_process_go_on(void **state)
 	assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGTERM);
 }
 
-static void where_it_cannot_be_written_the_reason_is_told(void **state)
+static void where_it_cannot_be_written_the_reason_is_reported(void **state)
 {
 	struct gm_image *image = NULL;
 	struct gm_core_written written;
@@ -453,12 +453,12 @@ int main(void)
 	        cmocka_unit_test(the_process_does_not_grow),
 	        cmocka_unit_test(the_process_goes_on_untraced),
 	        cmocka_unit_test(a_stopped_process_stays_stopped),
-	        cmocka_unit_test(one_that_we_trace_already_is_taken_as_it_stands),
+	        cmocka_unit_test(a_process_that_we_trace_already_is_used_unchanged),
 	        cmocka_unit_test(one_that_another_traces_is_refused_with_its_number),
 	        cmocka_unit_test(
 	                given_up_in_the_middle_it_leaves_nothing_and_an_older_file_as_it_was),
 	        cmocka_unit_test(killed_in_the_middle_it_lets_the_process_go_on),
-	        cmocka_unit_test(where_it_cannot_be_written_the_reason_is_told),
+	        cmocka_unit_test(where_it_cannot_be_written_the_reason_is_reported),
 	};
 	return cmocka_run_group_tests(tests, begin, end);
 }

@@ -193,7 +193,7 @@ static void too_many_locals_are_none(void **state)
 	tear_down();
 }
 
-static void a_code_object_that_changed_is_read_anew(void **state)
+static void a_code_object_that_changed_is_read_again(void **state)
 {
 	struct gm_python_frame frame;
 	uint32_t id;
@@ -358,7 +358,7 @@ int main(void)
 	        cmocka_unit_test(a_wild_frame_pointer_ends_the_stack),
 	        cmocka_unit_test(a_code_object_with_an_absurd_field_is_none),
 	        cmocka_unit_test(too_many_locals_are_none),
-	        cmocka_unit_test(a_code_object_that_changed_is_read_anew),
+	        cmocka_unit_test(a_code_object_that_changed_is_read_again),
 	        cmocka_unit_test(an_unknown_thread_is_found_once_it_has_a_state),
 	        cmocka_unit_test(a_cycle_of_threads_ends),
 	        cmocka_unit_test(a_damaged_list_of_the_collector_is_an_error),

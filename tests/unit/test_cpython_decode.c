@@ -334,7 +334,7 @@ static void every_table_has_the_stores_and_returns(void **state)
 
 /* --- versions --------------------------------------------------------------------------------- */
 
-static void file_names_tell_versions_and_free_threading(void **state)
+static void file_names_show_versions_and_free_threading(void **state)
 {
 	bool threaded;
 
@@ -389,7 +389,7 @@ int main(void)
 	        cmocka_unit_test(random_bytecode_is_decoded_within_its_bounds),
 	        cmocka_unit_test(no_jump_leads_out_of_the_code),
 	        cmocka_unit_test(every_table_has_the_stores_and_returns),
-	        cmocka_unit_test(file_names_tell_versions_and_free_threading),
+	        cmocka_unit_test(file_names_show_versions_and_free_threading),
 	        cmocka_unit_test(version_strings_are_found_between_other_strings),
 	        cmocka_unit_test(sections_are_found_by_name),
 	};

@@ -50,7 +50,7 @@ static void tell(const struct gm_python_tables *tables, const char *skip)
 			assert_null(say("opcode %s", line));
 }
 
-static void a_shipped_row_told_by_lines_is_the_same_row(void **state)
+static void a_shipped_row_read_from_lines_is_the_same_row(void **state)
 {
 	const char *field;
 	size_t count;
@@ -222,7 +222,7 @@ static void a_row_is_found_by_its_build(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(a_shipped_row_told_by_lines_is_the_same_row),
+	        cmocka_unit_test(a_shipped_row_read_from_lines_is_the_same_row),
 	        cmocka_unit_test(a_row_that_lacks_a_field_which_is_read_is_refused_by_name),
 	        cmocka_unit_test(offsets_out_of_bounds_are_refused),
 	        cmocka_unit_test(opcodes_that_make_no_sense_are_refused),

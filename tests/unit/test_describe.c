@@ -46,7 +46,7 @@ static void assert_holders(struct held *held, const char *expected)
 	process_end(&held->process);
 }
 
-static void containers_are_told_by_item_key_and_attribute(void **state)
+static void containers_are_recognized_by_item_key_and_attribute(void **state)
 {
 	struct held held;
 	uint32_t dict;
@@ -84,7 +84,7 @@ static void neighbours_in_a_list_are_one_holder_and_others_are_not(void **state)
 	                      "item 5 of list: local 'v0' of f0() at run.py:10\n");
 }
 
-static void a_modules_parameter_is_told_by_its_module(void **state)
+static void a_modules_parameter_is_recognized_by_its_module(void **state)
 {
 	struct held held;
 	uint32_t dict, layer_dict;
@@ -101,7 +101,7 @@ static void a_modules_parameter_is_told_by_its_module(void **state)
 	                      "local 'v0' of f0() at run.py:10\n");
 }
 
-static void a_variable_that_functions_share_is_told_through_its_cell(void **state)
+static void a_variable_that_functions_share_is_shown_through_its_cell(void **state)
 {
 	struct held held;
 	begin(&held);
@@ -120,7 +120,7 @@ static void a_cell_that_something_else_holds_is_a_cell(void **state)
 	assert_holders(&held, "a cell: key 'cell' of dict: local 'v0' of f0() at run.py:10\n");
 }
 
-static void what_a_graph_saved_is_told_with_what_leads_to_the_graph(void **state)
+static void what_a_graph_saved_is_shown_with_what_leads_to_the_graph(void **state)
 {
 	struct held held;
 	begin(&held);
@@ -138,13 +138,13 @@ static void what_a_graph_saved_is_told_with_what_leads_to_the_graph(void **state
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(containers_are_told_by_item_key_and_attribute),
+	        cmocka_unit_test(containers_are_recognized_by_item_key_and_attribute),
 	        cmocka_unit_test(a_global_is_of_its_module),
 	        cmocka_unit_test(neighbours_in_a_list_are_one_holder_and_others_are_not),
-	        cmocka_unit_test(a_modules_parameter_is_told_by_its_module),
-	        cmocka_unit_test(a_variable_that_functions_share_is_told_through_its_cell),
+	        cmocka_unit_test(a_modules_parameter_is_recognized_by_its_module),
+	        cmocka_unit_test(a_variable_that_functions_share_is_shown_through_its_cell),
 	        cmocka_unit_test(a_cell_that_something_else_holds_is_a_cell),
-	        cmocka_unit_test(what_a_graph_saved_is_told_with_what_leads_to_the_graph),
+	        cmocka_unit_test(what_a_graph_saved_is_shown_with_what_leads_to_the_graph),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -166,7 +166,7 @@ static void test_an_object_that_its_tensor_does_not_know_is_none(void **state)
 	assert_int_equal(filled.count, 0);
 }
 
-static void test_two_that_differ_tell_nothing(void **state)
+static void test_two_that_differ_give_no_value(void **state)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_at(0);
 	const int64_t flat[] = {15}, one[] = {1};
@@ -226,7 +226,7 @@ static void test_a_tensors_fields_are_believed_where_they_agree(void **state)
 	}
 }
 
-static void test_many_dimensions_lie_in_an_array(void **state)
+static void test_many_dimensions_are_in_an_array(void **state)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_at(0);
 	const int64_t many[] = {1, 2, 1, 3, 1, 2, 1}, steps[] = {12, 6, 6, 2, 2, 1, 1};
@@ -272,10 +272,10 @@ int main(void)
 	        cmocka_unit_test(test_it_is_found_by_each_way_and_layout),
 	        cmocka_unit_test(test_one_that_lacks_a_part_does_not_fill_it),
 	        cmocka_unit_test(test_an_object_that_its_tensor_does_not_know_is_none),
-	        cmocka_unit_test(test_two_that_differ_tell_nothing),
+	        cmocka_unit_test(test_two_that_differ_give_no_value),
 	        cmocka_unit_test(test_the_stack_is_looked_at_where_registers_and_locals_have_none),
 	        cmocka_unit_test(test_a_tensors_fields_are_believed_where_they_agree),
-	        cmocka_unit_test(test_many_dimensions_lie_in_an_array),
+	        cmocka_unit_test(test_many_dimensions_are_in_an_array),
 	        cmocka_unit_test(test_any_memory_can_be_asked_about),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,7 @@ static void the_largest_that_fits_is_found(void **state)
 			}
 }
 
-static void the_widest_range_takes_no_more_runs_than_there_is_room_for(void **state)
+static void the_widest_range_takes_no_more_runs_than_the_limit(void **state)
 {
 	struct known known = {.limit = INT64_MIN + 1, .broken = INT64_MAX};
 	struct gm_fit fit = {.from = INT64_MIN, .to = INT64_MAX - 1};
@@ -61,7 +61,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(the_largest_that_fits_is_found),
-	        cmocka_unit_test(the_widest_range_takes_no_more_runs_than_there_is_room_for),
+	        cmocka_unit_test(the_widest_range_takes_no_more_runs_than_the_limit),
 	        cmocka_unit_test(a_run_that_fails_ends_the_search_and_what_ran_is_kept),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

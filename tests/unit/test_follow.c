@@ -130,7 +130,7 @@ static void assert_same(const struct gm_model *a, const struct gm_model *b)
 	}
 }
 
-static void what_is_followed_is_what_the_whole_would_be(void **state)
+static void a_followed_file_gives_the_same_as_a_complete_one(void **state)
 {
 	for (unsigned kind = 0; kind < 8; kind++) {
 		struct script script;
@@ -165,7 +165,7 @@ static void what_is_followed_is_what_the_whole_would_be(void **state)
 	}
 }
 
-static void a_look_of_top_costs_what_came_since_however_long_the_run_is(void **state)
+static void a_refresh_of_top_costs_only_the_new_events_however_long_the_run_is(void **state)
 {
 	struct script script;
 	struct gm_context context;
@@ -246,8 +246,9 @@ static void lines_that_grow_are_seen_while_they_do(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(what_is_followed_is_what_the_whole_would_be),
-	        cmocka_unit_test(a_look_of_top_costs_what_came_since_however_long_the_run_is),
+	        cmocka_unit_test(a_followed_file_gives_the_same_as_a_complete_one),
+	        cmocka_unit_test(
+	                a_refresh_of_top_costs_only_the_new_events_however_long_the_run_is),
 	        cmocka_unit_test(lines_that_grow_are_seen_while_they_do),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

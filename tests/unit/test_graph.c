@@ -125,7 +125,7 @@ static void edges_are_sorted_by_target_and_keep_their_order(void **state)
 }
 
 /* Of each object: known references, guesses and a count. */
-static void guesses_are_left_out_where_what_is_known_is_all(void **state)
+static void conservative_references_are_left_out_if_the_known_ones_are_all(void **state)
 {
 	size_t dropped = 0, left = 0;
 	for (uint64_t round = 0; round < random_rounds(600); round++) {
@@ -166,7 +166,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(edges_are_sorted_by_target_and_keep_their_order),
-	        cmocka_unit_test(guesses_are_left_out_where_what_is_known_is_all),
+	        cmocka_unit_test(conservative_references_are_left_out_if_the_known_ones_are_all),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,7 +131,7 @@ static void read_some_stops_at_the_mappings_end(void **state)
 	        gm_image_read_some(fixture->image, fixture->pages + 3 * PAGE, bytes, 1), 0);
 }
 
-static void read_many_tells_the_failed_ones_apart(void **state)
+static void read_many_distinguishes_the_failed_ones(void **state)
 {
 	struct fixture *fixture = *state;
 	enum { COUNT = 3000 };
@@ -457,7 +457,7 @@ int main(void)
 	        WITH_CHILD(an_unmapped_small_and_the_last_address_are_refused),
 	        WITH_CHILD(memory_without_permission_says_so),
 	        WITH_CHILD(read_some_stops_at_the_mappings_end),
-	        WITH_CHILD(read_many_tells_the_failed_ones_apart),
+	        WITH_CHILD(read_many_distinguishes_the_failed_ones),
 	        WITH_CHILD(strings_end_at_their_nul_and_are_bounded),
 	        cmocka_unit_test(the_cache_is_forgotten_on_invalidate_only),
 	        WITH_CHILD(mappings_are_sorted_and_found_by_address),

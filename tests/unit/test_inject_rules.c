@@ -419,7 +419,7 @@ static void of_a_process_that_ended_no_other_descriptor_is_closed(void **state)
 	gm_inject_identity_deinit(&identity);
 }
 
-static void a_process_that_ends_meanwhile_is_told_and_not_written_to(void **state)
+static void a_process_that_ends_meanwhile_is_reported_and_not_written_to(void **state)
 {
 	static uint64_t word = 7;
 	uint64_t other = 8;
@@ -460,7 +460,7 @@ int main(void)
 	        cmocka_unit_test(private_memory_of_no_file_is_plain_where_it_may_do_what_is_asked),
 	        cmocka_unit_test(an_interrupted_call_begins_again_and_no_other_does),
 	        cmocka_unit_test(of_a_process_that_ended_no_other_descriptor_is_closed),
-	        cmocka_unit_test(a_process_that_ends_meanwhile_is_told_and_not_written_to),
+	        cmocka_unit_test(a_process_that_ends_meanwhile_is_reported_and_not_written_to),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

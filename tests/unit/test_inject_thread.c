@@ -249,7 +249,7 @@ static void code_runs_in_the_thread_until_it_asks_for_rt_sigreturn(void **state)
 	finish(child);
 }
 
-static void code_that_faults_is_told_and_the_thread_goes_on(void **state)
+static void code_that_faults_is_reported_and_the_thread_continues(void **state)
 {
 	pid_t child = start(compute);
 	bool returned = true;
@@ -461,7 +461,7 @@ int main(void)
 	        cmocka_unit_test(a_system_call_runs_in_a_thread_that_waits_in_another),
 	        cmocka_unit_test(a_signal_that_comes_meanwhile_is_handled_afterwards_and_once),
 	        cmocka_unit_test(code_runs_in_the_thread_until_it_asks_for_rt_sigreturn),
-	        cmocka_unit_test(code_that_faults_is_told_and_the_thread_goes_on),
+	        cmocka_unit_test(code_that_faults_is_reported_and_the_thread_continues),
 	        cmocka_unit_test(steps_lead_to_where_a_function_returns),
 	        cmocka_unit_test(a_thread_that_blocks_or_ignores_traps_is_not_stepped),
 	        cmocka_unit_test(a_thread_that_is_gone_is_no_error_and_not_stopped),

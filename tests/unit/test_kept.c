@@ -61,7 +61,7 @@ static uint64_t kept_word(struct gm_kept *kept, uint64_t address)
 	return word;
 }
 
-static void a_cores_memory_is_used_where_it_lies(void **state)
+static void a_cores_memory_is_used_where_it_is(void **state)
 {
 	char path[] = "/tmp/gpumem-kept-XXXXXX";
 	struct gm_image *image;
@@ -83,7 +83,7 @@ static void a_cores_memory_is_used_where_it_lies(void **state)
 	unlink(path);
 }
 
-static void a_core_that_is_cut_while_it_is_read_is_told_and_ends_nothing(void **state)
+static void a_core_that_is_truncated_while_it_is_read_is_reported_and_kills_nothing(void **state)
 {
 	char path[] = "/tmp/gpumem-kept-XXXXXX";
 	struct gm_image *image;
@@ -105,7 +105,7 @@ static void a_core_that_is_cut_while_it_is_read_is_told_and_ends_nothing(void **
 	unlink(path);
 }
 
-static void what_a_core_lends_is_what_is_read_and_ends_with_it(void **state)
+static void borrowed_memory_of_a_core_equals_read_memory_and_ends_with_the_core(void **state)
 {
 	char path[] = "/tmp/gpumem-kept-XXXXXX";
 	struct gm_image *image;
@@ -215,9 +215,11 @@ static void of_a_process_what_was_touched_is_copied_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(a_cores_memory_is_used_where_it_lies),
-	        cmocka_unit_test(what_a_core_lends_is_what_is_read_and_ends_with_it),
-	        cmocka_unit_test(a_core_that_is_cut_while_it_is_read_is_told_and_ends_nothing),
+	        cmocka_unit_test(a_cores_memory_is_used_where_it_is),
+	        cmocka_unit_test(
+	                borrowed_memory_of_a_core_equals_read_memory_and_ends_with_the_core),
+	        cmocka_unit_test(
+	                a_core_that_is_truncated_while_it_is_read_is_reported_and_kills_nothing),
 	        cmocka_unit_test(a_bus_error_of_others_goes_where_it_went_before),
 	        cmocka_unit_test(of_a_process_what_was_touched_is_copied_once),
 	};

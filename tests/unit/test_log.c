@@ -291,7 +291,7 @@ static void a_reader_sees_what_was_flushed_and_then_the_rest(void **state)
 	gm_log_close(log);
 }
 
-static void a_log_written_anew_is_noticed(void **state)
+static void a_log_that_was_rewritten_is_noticed(void **state)
 {
 	write_rich(10);
 	struct gm_log *log = open_log();
@@ -575,7 +575,7 @@ int main(void)
 	        TEST(what_was_written_is_read_back),
 	        TEST(same_content_gets_the_same_id),
 	        TEST(a_reader_sees_what_was_flushed_and_then_the_rest),
-	        TEST(a_log_written_anew_is_noticed),
+	        TEST(a_log_that_was_rewritten_is_noticed),
 	        TEST(a_log_cut_at_any_byte_is_read_up_to_its_last_whole_chunk),
 	        TEST(a_flipped_bit_anywhere_is_refused_with_its_place),
 	        TEST(hostile_content_never_crashes_the_reader),

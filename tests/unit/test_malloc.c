@@ -98,7 +98,7 @@ static enum gm_malloc_state state_of(const struct fixture *fixture, uint64_t add
 	return gm_malloc_at(fixture->heap, address, &start, &size);
 }
 
-static void a_piece_in_use_is_found_from_any_of_its_words(void **state)
+static void a_chunk_in_use_is_found_from_any_of_its_words(void **state)
 {
 	struct fixture *fixture = *state;
 	uint64_t used = fixture->child.words[USED], size = fixture->child.words[USED_SIZE];
@@ -110,7 +110,7 @@ static void a_piece_in_use_is_found_from_any_of_its_words(void **state)
 	}
 }
 
-static void what_looks_like_a_size_word_within_a_piece_begins_none(void **state)
+static void a_word_that_looks_like_a_size_within_a_chunk_begins_no_chunk(void **state)
 {
 	struct fixture *fixture = *state;
 	uint64_t start, size;
@@ -119,7 +119,7 @@ static void what_looks_like_a_size_word_within_a_piece_begins_none(void **state)
 	assert_int_equal(start, fixture->child.words[USED]);
 }
 
-static void pieces_given_back_are_free_wherever_they_are_kept(void **state)
+static void released_chunks_are_free_in_every_cache(void **state)
 {
 	struct fixture *fixture = *state;
 	assert_int_equal(state_of(fixture, fixture->child.words[CACHE]), GM_MALLOC_FREE);
@@ -157,9 +157,9 @@ int main(void)
 #endif
 #endif
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(a_piece_in_use_is_found_from_any_of_its_words),
-	        cmocka_unit_test(what_looks_like_a_size_word_within_a_piece_begins_none),
-	        cmocka_unit_test(pieces_given_back_are_free_wherever_they_are_kept),
+	        cmocka_unit_test(a_chunk_in_use_is_found_from_any_of_its_words),
+	        cmocka_unit_test(a_word_that_looks_like_a_size_within_a_chunk_begins_no_chunk),
+	        cmocka_unit_test(released_chunks_are_free_in_every_cache),
 	        cmocka_unit_test(a_threads_heap_and_its_cache_are_known),
 	        cmocka_unit_test(an_address_outside_of_heaps_is_not_known),
 	};

@@ -71,7 +71,7 @@ static bool fits(const struct image *image)
 	return gm_preload_fits(&found, OWN);
 }
 
-static void a_program_is_told_by_its_linker(void **state)
+static void a_program_is_recognized_by_its_linker(void **state)
 {
 	struct image own = program(OWN),
 	             elsewhere = program("/nix/store/glibc/lib/ld-linux-x86-64.so.2"),
@@ -218,7 +218,7 @@ static void what_cannot_be_opened_is_not_reached(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(a_program_is_told_by_its_linker),
+	        cmocka_unit_test(a_program_is_recognized_by_its_linker),
 	        cmocka_unit_test(a_program_of_another_processor_does_not_fit),
 	        cmocka_unit_test(what_is_damaged_is_read_within_its_bounds),
 	        cmocka_unit_test(of_a_script_its_interpreter_counts),

@@ -77,7 +77,7 @@ static void longest_numbers_leave_it_whole(void **state)
 	assert_non_null(strstr(gm_refusal_text(&refusal, text), "or as root"));
 }
 
-static void what_is_not_dumpable_is_told(void **state)
+static void what_is_not_dumpable_is_reported(void **state)
 {
 	if (geteuid() != 0)
 		skip(); /* who has no other user's rights finds its own files either way */
@@ -124,7 +124,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(each_reason_has_what_helps),
 	        cmocka_unit_test(longest_numbers_leave_it_whole),
-	        cmocka_unit_test(what_is_not_dumpable_is_told),
+	        cmocka_unit_test(what_is_not_dumpable_is_reported),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

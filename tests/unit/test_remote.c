@@ -208,7 +208,7 @@ static void tell(void *context, enum gm_progress_kind kind, uint64_t done, uint6
 	told_all = all;
 }
 
-static void progress_is_told(void **state)
+static void progress_is_reported(void **state)
 {
 	const struct gm_progress progress = {tell, NULL};
 	struct gm_image *image = open_it(&progress);
@@ -251,7 +251,7 @@ int main(void)
 	        cmocka_unit_test(threads_and_registers_are_the_debuggers),
 	        cmocka_unit_test(a_library_is_taken_from_here_only_if_it_is_the_same_build),
 	        cmocka_unit_test(names_are_found_through_it),
-	        cmocka_unit_test(progress_is_told),
+	        cmocka_unit_test(progress_is_reported),
 	        cmocka_unit_test(without_mappings_it_is_refused),
 	};
 	return cmocka_run_group_tests(tests, begin, end);

@@ -317,7 +317,7 @@ static void a_models_tree_has_parameters_gradients_and_buffers(void **state)
 	                      "  buffers: layer.mean 7/1\n");
 }
 
-static void an_optimizers_state_is_told_by_name_and_then_by_parameter(void **state)
+static void an_optimizers_state_is_recognized_by_name_and_then_by_parameter(void **state)
 {
 	struct process process;
 	uint32_t dict, state_dict;
@@ -542,7 +542,7 @@ static void ways_are_those_of_a_walk_down_the_tree(void **state)
 	}
 }
 
-static void a_graph_is_known_that_lies_deeper_than_the_steps_that_are_told(void **state)
+static void a_graph_is_found_below_the_steps_that_are_shown(void **state)
 {
 	enum { STEPS = GM_PATH_MAX + 6 };
 	struct gm_reach reach = {.count = STEPS + 1, .reached_count = STEPS + 1};
@@ -575,13 +575,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(each_byte_is_of_those_who_reach_it),
 	        cmocka_unit_test(a_models_tree_has_parameters_gradients_and_buffers),
-	        cmocka_unit_test(an_optimizers_state_is_told_by_name_and_then_by_parameter),
+	        cmocka_unit_test(an_optimizers_state_is_recognized_by_name_and_then_by_parameter),
 	        cmocka_unit_test(items_are_counted_and_what_a_list_shares_with_none_is_its_own),
 	        cmocka_unit_test(parts_of_one_variable_share_within_it),
 	        cmocka_unit_test(an_item_with_several_blocks_is_counted_once_on_each_device),
 	        cmocka_unit_test(what_a_graph_saved_is_the_variables_that_leads_to_it),
 	        cmocka_unit_test(ways_are_those_of_a_walk_down_the_tree),
-	        cmocka_unit_test(a_graph_is_known_that_lies_deeper_than_the_steps_that_are_told),
+	        cmocka_unit_test(a_graph_is_found_below_the_steps_that_are_shown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

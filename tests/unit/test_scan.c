@@ -68,7 +68,7 @@ static void both_loops_find_what_a_plain_one_does(void **state)
 	}
 }
 
-static void no_more_than_the_room_is_written(void **state)
+static void no_more_than_the_capacity_is_written(void **state)
 {
 	uint64_t words[100];
 	uint32_t found[8] = {0, 0, 0, 0, 0, 7, 7, 7};
@@ -217,7 +217,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(both_loops_find_what_a_plain_one_does),
-	        cmocka_unit_test(no_more_than_the_room_is_written),
+	        cmocka_unit_test(no_more_than_the_capacity_is_written),
 	        cmocka_unit_test_setup_teardown(
 	                planted_words_are_found_by_address, open_own, close_own),
 	        cmocka_unit_test_setup_teardown(

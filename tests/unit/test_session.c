@@ -102,7 +102,7 @@ static struct gm_error *parse(int argc, const char *const *words, int most, bool
 	return error;
 }
 
-static void options_positionals_and_json_are_told_apart(void **state)
+static void options_positionals_and_json_are_distinguished(void **state)
 {
 	const char *const argv[] = {"test", "file", "--at", "3", "--json", NULL};
 	struct seen seen = {0};
@@ -166,7 +166,7 @@ int main(void)
 	        cmocka_unit_test(unknown_command_is_wrong_usage),
 	        cmocka_unit_test(words_are_near_by_their_mistakes),
 	        cmocka_unit_test(numbers_are_parsed_whole_or_refused),
-	        cmocka_unit_test(options_positionals_and_json_are_told_apart),
+	        cmocka_unit_test(options_positionals_and_json_are_distinguished),
 	        cmocka_unit_test(wrong_arguments_are_named),
 	        cmocka_unit_test(what_follows_a_double_dash_is_left_alone),
 	        cmocka_unit_test(the_first_word_ends_the_options_of_a_program_runner),

@@ -56,7 +56,7 @@ static void check(uint64_t left, uint64_t whole)
 	assert_int_equal(memory.whole, whole);
 }
 
-static void without_groups_it_is_what_the_machine_has(void **state)
+static void without_groups_it_is_the_machines_memory(void **state)
 {
 	check(MIB(8192), MIB(16384));
 	put("proc/self/cgroup", "0::/\n");
@@ -103,7 +103,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test_setup_teardown(
-	                without_groups_it_is_what_the_machine_has, make, tidy),
+	                without_groups_it_is_the_machines_memory, make, tidy),
 	        cmocka_unit_test_setup_teardown(
 	                a_group_of_version_2_leaves_its_limit_less_what_is_in_use, make, tidy),
 	        cmocka_unit_test_setup_teardown(a_container_s_group_may_be_its_root, make, tidy),

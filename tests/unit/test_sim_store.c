@@ -161,7 +161,7 @@ static void a_count_goes_up_as_if_every_rank_had_counted(void **state)
 	expect_text(peer, "16");
 }
 
-static void a_request_may_come_in_any_pieces(void **state)
+static void a_request_may_come_in_any_parts(void **state)
 {
 	struct peer *peer = *state;
 	struct gm_sim_store_buffer whole = {0}, in;
@@ -353,7 +353,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        TEST(what_is_set_is_there_until_it_is_deleted),
 	        TEST(a_count_goes_up_as_if_every_rank_had_counted),
-	        TEST(a_request_may_come_in_any_pieces),
+	        TEST(a_request_may_come_in_any_parts),
 	        TEST(compare_and_set_changes_what_is_as_expected),
 	        TEST(appended_values_stand_behind_each_other),
 	        TEST(another_rank_s_key_is_answered_with_this_rank_s),

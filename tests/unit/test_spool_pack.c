@@ -389,7 +389,7 @@ static void expect_damaged(const struct file *file)
 	gm_error_destroy(error);
 }
 
-static void packed_records_that_are_damaged_are_told(void **state)
+static void packed_records_that_are_damaged_are_reported(void **state)
 {
 	enum { IN = offsetof(struct gm_agent_extent_header, packed_in) };
 	struct file file;
@@ -425,7 +425,7 @@ int main(void)
 	        cmocka_unit_test(a_file_that_grows_is_read_on_while_it_is_packed),
 	        cmocka_unit_test(two_do_not_pack_one_file),
 	        cmocka_unit_test(a_recording_may_become_a_log_at_any_moment_of_a_reading),
-	        cmocka_unit_test(packed_records_that_are_damaged_are_told),
+	        cmocka_unit_test(packed_records_that_are_damaged_are_reported),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,7 @@ static void an_inner_loop_makes_no_steps_of_the_outer(void **state)
 	expect_steps(&log, (const uint32_t[]){1, 1, 1, 1, 1, 2, 2, 2}, 8);
 }
 
-static void a_loop_of_one_line_is_told_by_its_allocation_coming_again(void **state)
+static void a_loop_of_one_line_is_recognized_by_its_allocation_coming_again(void **state)
 {
 	struct synthetic log;
 	synthetic_begin(&log);
@@ -111,7 +111,7 @@ static void equal_layers_of_one_line_make_one_step_where_the_iterator_is_known(v
 	expect_steps(&log, (const uint32_t[]){0, 1, 1, 2, 2, 3, 3, 4, 5}, 9);
 }
 
-static void a_pass_that_the_iterator_tells_counts_where_control_goes_up_twice(void **state)
+static void an_iteration_shown_by_the_iterator_counts_although_control_goes_up_twice(void **state)
 {
 	struct synthetic log;
 	synthetic_begin(&log);
@@ -218,10 +218,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(each_time_control_goes_up_a_step_begins),
 	        cmocka_unit_test(an_inner_loop_makes_no_steps_of_the_outer),
-	        cmocka_unit_test(a_loop_of_one_line_is_told_by_its_allocation_coming_again),
+	        cmocka_unit_test(a_loop_of_one_line_is_recognized_by_its_allocation_coming_again),
 	        cmocka_unit_test(
 	                equal_layers_of_one_line_make_one_step_where_the_iterator_is_known),
-	        cmocka_unit_test(a_pass_that_the_iterator_tells_counts_where_control_goes_up_twice),
+	        cmocka_unit_test(
+	                an_iteration_shown_by_the_iterator_counts_although_control_goes_up_twice),
 	        cmocka_unit_test(the_loop_with_backward_and_optimizer_is_the_training_loop),
 	        cmocka_unit_test(a_loop_in_a_constructor_is_no_training_loop),
 	        cmocka_unit_test(phases_follow_the_frames),

@@ -209,7 +209,7 @@ static void what_only_looks_like_an_object_is_left_out(void **state)
 
 /* Objects that look tracked in another circle than the lists', as while a collection is under way:
  * not known. */
-static void objects_that_link_to_what_is_none_are_not_taken_for_all(void **state)
+static void objects_that_link_to_a_non_object_are_not_taken_for_all(void **state)
 {
 	struct gm_address_set objects = {0};
 	bool whole;
@@ -391,7 +391,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(what_is_in_the_lists_is_found_in_pools_and_outside),
 	        cmocka_unit_test(what_only_looks_like_an_object_is_left_out),
-	        cmocka_unit_test(objects_that_link_to_what_is_none_are_not_taken_for_all),
+	        cmocka_unit_test(objects_that_link_to_a_non_object_are_not_taken_for_all),
 	        cmocka_unit_test(references_are_found_by_number_and_strings_are_left_out),
 	        cmocka_unit_test(a_table_is_no_object_whether_it_is_at_hand_or_not),
 	        cmocka_unit_test(a_pool_where_none_was_expected_is_noticed),

@@ -193,7 +193,7 @@ static void devices_have_the_names_that_pytorch_gives_them(void **state)
 	}
 }
 
-static void paths_are_told_from_packages_and_the_current_folder(void **state)
+static void paths_are_distinguished_from_packages_and_the_current_folder(void **state)
 {
 	char here[4096], path[5000];
 	assert_non_null(getcwd(here, sizeof(here)));
@@ -334,7 +334,7 @@ int main(void)
 	        cmocka_unit_test(a_table_that_is_not_whole_is_not_written),
 	        cmocka_unit_test(cells_show_control_characters_and_are_as_wide_as_they_show),
 	        cmocka_unit_test(devices_have_the_names_that_pytorch_gives_them),
-	        cmocka_unit_test(paths_are_told_from_packages_and_the_current_folder),
+	        cmocka_unit_test(paths_are_distinguished_from_packages_and_the_current_folder),
 	        cmocka_unit_test(the_text_of_events_has_a_line_for_each),
 	        cmocka_unit_test(the_text_of_the_peak_has_its_groups_and_their_sums),
 	        cmocka_unit_test(the_text_of_phases_has_those_that_occur),

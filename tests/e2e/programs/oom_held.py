@@ -88,7 +88,7 @@ elif way == "neighbour":
     take(1000)
 
 
-def let_go():
+def release():
     """A tensor that another stream uses, let go where its free is put off, and a request for more than is left."""
     used = torch.empty(1200 * MIB, dtype=torch.uint8, device="cuda")
     used.record_stream(side)
@@ -102,7 +102,7 @@ try:
         graph, pool = torch.cuda.CUDAGraph(), torch.cuda.MemPool()
         take(5000)
         with torch.cuda.graph(graph) if way == "graph" else torch.cuda.use_mem_pool(pool):
-            let_go()
+            release()
     take(3000) if way == "fragments" else take(9000) if way == "huge" else fill(64)
 except torch.OutOfMemoryError as error:
     if way == "driver":

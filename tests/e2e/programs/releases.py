@@ -1,4 +1,4 @@
-"""let_go.py: blocks of 1 MiB, each released by a line that says what releases it: `# -> KIND`, as `why` has to tell it."""
+"""releases.py: blocks of 1 MiB, each released by a line that says what releases it: `# -> KIND`, as `why` has to tell it."""
 
 import asyncio
 import collections

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import PYTHON
 
-PROGRAM = Path(__file__).parent / "programs" / "let_go.py"
+PROGRAM = Path(__file__).parent / "programs" / "releases.py"
 EXPECTED = {
     number: match[1]
     for number, line in enumerate(PROGRAM.read_text().splitlines(), 1)
@@ -20,7 +20,7 @@ FROM_3_12 = {"await awaited()", "yield from generator()"}
 
 @pytest.fixture(scope="module")
 def told(run_gpumem, tmp_path_factory):
-    out = tmp_path_factory.mktemp("let_go") / "run.gpumem"
+    out = tmp_path_factory.mktemp("released") / "run.gpumem"
     run_gpumem("run", "--sim", "-o", out, "--", PYTHON, PROGRAM).check()
     told = {}
     for event in run_gpumem("events", out, "--json").check().json_lines():
@@ -42,7 +42,7 @@ def test_what_released_it(told, line):
     assert kinds == [EXPECTED[line]], text
 
 
-def test_a_sentence_names_what_ended_and_no_pass_that_did_not_run(told):
+def test_a_sentence_names_no_iteration_that_did_not_run(told):
     sentences = {answer["cause"]["line"]: answer["sentence"] for answers in told.values() for answer in answers}
     by_text = {PROGRAM.read_text().splitlines()[line - 1].strip(): text for line, text in sentences.items()}
     assert "when awaited() ended" in by_text["await awaited()  # -> generator_end"]
