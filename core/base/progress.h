@@ -12,6 +12,7 @@ enum gm_progress_kind {
 	GM_PROGRESS_LEARNING_TORCH,
 	GM_PROGRESS_LEARNING_PYTHON,
 	GM_PROGRESS_REPLAYING, /* settings, not bytes */
+	GM_PROGRESS_TRYING,    /* searches, not bytes */
 };
 
 /* `done` of `all` bytes, or of what the kind counts; `all` is 0 where it is not known, and both

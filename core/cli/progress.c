@@ -27,8 +27,9 @@ void gm_progress_show(
 	line->percent = percent;
 	char text[160], size[GM_SIZE_TEXT], total[GM_SIZE_TEXT];
 	int length =
-	        kind == GM_PROGRESS_REPLAYING ? snprintf(text, sizeof(text), "%.80s: %ju of %ju",
-	                                                what, (uintmax_t)done, (uintmax_t)all)
+	        kind == GM_PROGRESS_REPLAYING || kind == GM_PROGRESS_TRYING
+	                ? snprintf(text, sizeof(text), "%.80s: %ju of %ju", what, (uintmax_t)done,
+	                          (uintmax_t)all)
 	        : all  ? snprintf(text, sizeof(text), "%.80s: %s of %s", what,
 	                         gm_text_size(done, size), gm_text_size(all, total))
 	        : done ? snprintf(text, sizeof(text), "%.80s: %s", what, gm_text_size(done, size))

@@ -2,18 +2,20 @@
 #ifndef GM_RENDER_FIT_H
 #define GM_RENDER_FIT_H
 
-#include "ask/fit.h"
-
 #include <stdio.h>
 
-struct gm_fit_view {
-	const char *name;   /* of the value, in braces: "{batch}" */
-	const char *device; /* as it was named: "a100-40gb" */
-	uint64_t total;     /* its bytes */
-};
+#include "ask/fit.h"
+#include "render/text.h"
 
-void gm_render_fit_text(const struct gm_fit *fit, const struct gm_fit_view *view, FILE *out);
-struct gm_error *gm_render_fit_json(
-        const struct gm_fit *fit, const struct gm_fit_view *view, FILE *out);
+/* A run of the only search, as soon as it has ended. */
+void gm_render_fit_run(
+        const struct gm_fit_table *table, const struct gm_fit_run *run, bool header, FILE *out);
+/* The answer of the only search, behind its runs. */
+void gm_render_fit_text(const struct gm_fit_table *table, FILE *out);
+/* A row for each search, and the cheapest device. */
+struct gm_error *gm_render_fit_table(
+        const struct gm_fit_table *table, const struct gm_style *style, FILE *out);
+/* tabled: more than one search was asked for. */
+struct gm_error *gm_render_fit_json(const struct gm_fit_table *table, bool tabled, FILE *out);
 
 #endif

@@ -12,6 +12,7 @@ const char *gm_text_progress(enum gm_progress_kind kind)
 	        [GM_PROGRESS_LEARNING_TORCH] = "learning this PyTorch, once",
 	        [GM_PROGRESS_LEARNING_PYTHON] = "learning this CPython, once",
 	        [GM_PROGRESS_REPLAYING] = "replaying, settings done",
+	        [GM_PROGRESS_TRYING] = "trying, rows done",
 	};
 	return texts[kind];
 }

@@ -24,7 +24,7 @@ FREE = {
     "core/render/picture.c": {"fwrite"},
     # what jansson made
     "core/render/events_json.c": {"fprintf", "fwrite"},
-    "core/cli/cmd_fit.c": {"fprintf", "fputs"},
+    "core/cli/fit_run.c": {"fprintf", "fputs"},
     "core/cli/help.c": {"fprintf"},
 }
 
