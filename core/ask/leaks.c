@@ -5,6 +5,7 @@
 
 #include "ask/recording/growth.h"
 #include "ask/context.h"
+#include "ask/recording/growth_bounded.h"
 #include "ask/recording/growth_joined.h"
 #include "ask/recording/leak.h"
 #include "base/cleanup.h"
@@ -196,11 +197,27 @@ static struct gm_error *find_piles(
 	return NULL;
 }
 
+/* What one loop shows to be bounded is so for all of them. */
+static void take_bound(struct gm_leak *leak, const struct gm_leak *other)
+{
+	if (other->site != leak->site || other->level == leak->level || leak->joined ||
+	        other->joined || leak->bound != GM_LEAK_GROWS || other->level > leak->level)
+		return;
+	leak->bound = other->bound;
+	leak->bound_level = other->bound_level;
+	leak->full_since = other->full_since;
+	leak->full_blocks = other->full_blocks;
+	leak->recurrences = other->recurrences;
+}
+
 /* Of what a line left, as several loops see it, the loop counts that it left something in the
  * largest part of; the inner one, where they are alike. */
 static void keep_best(struct gm_leaks *leaks)
 {
 	size_t kept = 0;
+	for (size_t i = 0; i < leaks->count; i++)
+		for (size_t j = 0; j < leaks->count; j++)
+			take_bound(&leaks->items[i], &leaks->items[j]);
 	for (size_t i = 0; i < leaks->count; i++) {
 		const struct gm_leak leak = leaks->items[i];
 		const struct gm_leak_loop *loop = &leaks->loops[leak.level];
@@ -236,9 +253,12 @@ static struct gm_error *look(
 	if (level->to < level->from)
 		return NULL;
 	uint32_t index = leaks->loop_count - 1;
+	size_t first = leaks->count;
 	struct gm_error *error = collect(&collection);
 	if (!error)
 		error = find_piles(&collection, index, leaks);
+	if (!error)
+		error = gm_growth_judge_bounds(growth, level, leaks, first);
 	if (!error)
 		error = gm_growth_find_joined(growth, level, index, leaks);
 	gm_array_deinit(&collection.shares);
@@ -289,6 +309,11 @@ struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_l
 		qsort(leaks.items, leaks.count, sizeof(*leaks.items), compare_leaks);
 	for (size_t i = 0; i < leaks.count; i++)
 		leaks.items[i].category = gm_categories_of(categories, leaks.items[i].block);
+	error = gm_leaks_part(&leaks);
+	if (error) {
+		gm_leaks_deinit(&leaks);
+		return error;
+	}
 	*ret_leaks = leaks;
 	return NULL;
 }

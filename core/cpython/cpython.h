@@ -275,6 +275,25 @@ void gm_python_thread_references(struct gm_python *python, gm_python_visit visit
 struct gm_error *gm_python_tracked(struct gm_python *python,
         bool (*visit)(void *context, uint64_t object), void *context, size_t *ret_count);
 
+/* How many items a container will ever have, and how many it has. */
+struct gm_python_bound {
+	enum gm_python_bound_kind {
+		GM_PYTHON_BOUND_MAXLEN,    /* of a deque */
+		GM_PYTHON_BOUND_MAXSIZE,   /* of functools.lru_cache */
+		GM_PYTHON_BOUND_LENGTH,    /* of a list whose rest is None: it is being filled */
+		GM_PYTHON_BOUND_ATTRIBUTE, /* `name` of the container's owner: plausible */
+	} kind;
+	uint64_t limit, count;
+	const char *name; /* static; NULL: it has none */
+};
+/* False: the object has no bound, or is no such container. */
+bool gm_python_bound_of(
+        struct gm_python *python, uint64_t container, struct gm_python_bound *ret_bound);
+/* By an attribute of the object that keeps the container, with one of the usual names ("capacity",
+ * "maxsize"); false: none is a number as large as the container. */
+bool gm_python_bound_by_owner(struct gm_python *python, uint64_t owner, uint64_t container,
+        struct gm_python_bound *ret_bound);
+
 /* Loaded modules: sys.modules, name and the module's dict. */
 struct gm_error *gm_python_modules(struct gm_python *python,
         bool (*visit)(void *context, const char *name, uint64_t module, uint64_t dict),

@@ -48,6 +48,17 @@ static struct gm_error *put_holders(const struct gm_leaks *leaks, FILE *out)
 	return NULL;
 }
 
+static const char *bound_kind(enum gm_python_bound_kind kind)
+{
+	static const char *const names[] = {
+	        [GM_PYTHON_BOUND_MAXLEN] = "maxlen",
+	        [GM_PYTHON_BOUND_MAXSIZE] = "maxsize",
+	        [GM_PYTHON_BOUND_LENGTH] = "length",
+	        [GM_PYTHON_BOUND_ATTRIBUTE] = "attribute",
+	};
+	return names[kind];
+}
+
 static json_t *holder_json(const struct gm_leak_holder *holder, const struct gm_block *block)
 {
 	if (!holder || !holder->found)
@@ -116,6 +127,91 @@ static void put_level(
 	gm_put(out, " (%u to %u):\n", loop->from, loop->to);
 }
 
+/* ---- what will end by itself ----------------------------------------------------------------- */
+
+/* " (maxlen of the deque)" */
+static void put_limit(const struct gm_python_bound *limit, FILE *out)
+{
+	static const char *const words[] = {
+	        [GM_PYTHON_BOUND_MAXLEN] = "maxlen of the deque",
+	        [GM_PYTHON_BOUND_MAXSIZE] = "maxsize of the lru_cache",
+	        [GM_PYTHON_BOUND_LENGTH] = "the rest of the list is None",
+	};
+	if (limit->kind == GM_PYTHON_BOUND_ATTRIBUTE)
+		gm_put(out, " (plausible: attribute '%s' of its owner)", limit->name);
+	else
+		gm_put(out, " (%s)", words[limit->kind]);
+}
+
+/* "has had 64 blocks since step 64: it is full" */
+static void put_bound(const struct gm_leaks *leaks, const struct gm_leak *leak, FILE *out)
+{
+	const struct gm_leak_loop *loop = &leaks->loops[leak->bound_level];
+	const struct gm_leak_holder *holder = leak->holder;
+	char size[GM_SIZE_TEXT];
+	switch (leak->bound) {
+	case GM_LEAK_FULL:
+		gm_put(out,
+		        "has had %" PRIu64
+		        " block%s at the end of each %s since number %u: a buffer that is full",
+		        leak->full_blocks, gm_text_s(leak->full_blocks),
+		        loop->of_steps ? "step" : "iteration", leak->full_since);
+		break;
+	case GM_LEAK_BY_SHAPE:
+		gm_put(out,
+		        "keeps a block for each shape of the inputs: %u time%s a shape came again, "
+		        "and it made nothing",
+		        leak->recurrences, gm_text_s(leak->recurrences));
+		break;
+	case GM_LEAK_HAS_LIMIT:
+		gm_put(out, "its container has %" PRIu64 " of at most %" PRIu64 " items",
+		        holder->limit.count, holder->limit.limit);
+		put_limit(&holder->limit, out);
+		gm_put(out, "; full it has about %s", gm_text_size(holder->bytes_when_full, size));
+		break;
+	default:
+		break;
+	}
+}
+
+static struct gm_error *put_bounded(const struct gm_leaks *leaks, FILE *out)
+{
+	for (size_t i = 0; i < leaks->bounded_count; i++) {
+		const struct gm_leak *leak = &leaks->bounded[i];
+		char size[GM_SIZE_TEXT];
+		struct gm_frame_place place;
+		if (i == 0)
+			fputs("Not counted as leaks, as their growth ends:\n", out);
+		if (gm_place_site(gm_model_log(leaks->model), leak->stack, &place))
+			gm_put(out, "  %s:%u in %s", gm_text_path(place.file), place.line,
+			        place.function);
+		else
+			gm_put(out, "  a line that is not known");
+		gm_put(out, " (%" PRIu64 " block%s, %s) ", leak->blocks, gm_text_s(leak->blocks),
+		        gm_text_size(leak->bytes, size));
+		put_bound(leaks, leak, out);
+		fputc('\n', out);
+		if (leak->holder && leak->holder->found) {
+			fputs("    held by ", out);
+			gm_try(put_holder(leak->holder, out));
+		}
+	}
+	return NULL;
+}
+
+/* What may be a cache, and cannot be told from a leak. */
+static void put_undecided(const struct gm_leaks *leaks, FILE *out)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < leaks->count; i++)
+		count += leaks->items[i].follows_shapes;
+	if (count)
+		gm_put(out,
+		        "Of %zu line%s each block has another shape, as the inputs do, and too few "
+		        "shapes came again to tell a cache from a leak.\n",
+		        count, gm_text_s(count));
+}
+
 static void put_leak(struct gm_table *table, const struct gm_leaks *leaks,
         const struct gm_leak *leak, uint32_t iterations)
 {
@@ -144,7 +240,7 @@ struct gm_error *gm_render_leaks_text(
 	}
 	if (!leaks->count) {
 		put_none(leaks, out);
-		return NULL;
+		return put_bounded(leaks, out);
 	}
 	for (size_t i = 0, next; i < leaks->count; i = next) {
 		const struct gm_leak_loop *loop = &leaks->loops[leaks->items[i].level];
@@ -161,7 +257,9 @@ struct gm_error *gm_render_leaks_text(
 		if (!gm_table_finish(table, style, out))
 			return &gm_error_no_memory;
 	}
-	return put_holders(leaks, out);
+	put_undecided(leaks, out);
+	gm_try(put_holders(leaks, out));
+	return put_bounded(leaks, out);
 }
 
 static json_t *loop_json(const struct gm_leaks *leaks, const struct gm_leak_loop *loop)
@@ -179,6 +277,26 @@ static json_t *looked_at_json(const struct gm_leak_loop *loop)
 {
 	return was_looked_at(loop) ? json_pack("[i, i]", (int)loop->from, (int)loop->to)
 	                           : json_null();
+}
+
+static json_t *bound_json(const struct gm_leaks *leaks, const struct gm_leak *leak)
+{
+	const struct gm_leak_holder *holder = leak->holder;
+	bool full = leak->bound == GM_LEAK_FULL, limited = holder && holder->limited;
+	if (leak->bound == GM_LEAK_GROWS && !limited)
+		return json_null();
+	json_t *limit = json_null();
+	if (limited)
+		limit = json_pack("{s:s, s:o, s:I, s:I, s:I}", "kind",
+		        bound_kind(holder->limit.kind), "name",
+		        gm_json_string_or_null(holder->limit.name), "limit",
+		        (json_int_t)holder->limit.limit, "count", (json_int_t)holder->limit.count,
+		        "bytes_when_full", (json_int_t)holder->bytes_when_full);
+	return json_pack("{s:s, s:o, s:o, s:o, s:I, s:o}", "kind", gm_leak_bound_name(leak->bound),
+	        "loop", full ? loop_json(leaks, &leaks->loops[leak->bound_level]) : json_null(),
+	        "since", full ? json_integer(leak->full_since) : json_null(), "blocks",
+	        full ? json_integer((json_int_t)leak->full_blocks) : json_null(), "recurrences",
+	        (json_int_t)leak->recurrences, "limit", limit);
 }
 
 static json_t *site_json(const struct gm_leaks *leaks, const struct gm_leak *leak)
@@ -214,6 +332,8 @@ static json_t *site_json(const struct gm_leaks *leaks, const struct gm_leak *lea
 	                gm_json_address(block->address)));
 	json_object_set_new(site, "holder",
 	        holder_json(leak->holder, gm_model_block(leaks->model, leak->oldest)));
+	json_object_set_new(site, "follows_shapes", json_boolean(leak->follows_shapes));
+	json_object_set_new(site, "bound", bound_json(leaks, leak));
 	return site;
 }
 
@@ -230,5 +350,9 @@ struct gm_error *gm_render_leaks_json(const struct gm_leaks *leaks, FILE *out)
 	for (size_t i = 0; i < leaks->count; i++)
 		json_array_append_new(sites, site_json(leaks, &leaks->items[i]));
 	json_object_set_new(value, "sites", sites);
+	json_t *bounded = json_array();
+	for (size_t i = 0; i < leaks->bounded_count; i++)
+		json_array_append_new(bounded, site_json(leaks, &leaks->bounded[i]));
+	json_object_set_new(value, "bounded", bounded);
 	return gm_json_write(value, true, out);
 }

@@ -3,6 +3,7 @@
 #define GM_ASK_LEAK_H
 
 #include "ask/recording/place.h"
+#include "cpython/cpython.h"
 #include "holders/holders.h"
 #include "model/categories.h"
 #include "model/model.h"
@@ -13,17 +14,34 @@ enum {
 	GM_LEAK_HOLDERS_MAX = 64,
 };
 
+/* Whether the growth will end by itself, and how it is known. */
+enum gm_leak_bound {
+	GM_LEAK_GROWS,     /* nothing says that it will: a leak */
+	GM_LEAK_FULL,      /* as many blocks as since `full_since`: a buffer that is full */
+	GM_LEAK_BY_SHAPE,  /* a block for each shape of the inputs: a cache */
+	GM_LEAK_HAS_LIMIT, /* what holds it has room for so many items: `holder->limit` */
+	GM_LEAK_BOUNDS,
+};
+/* "full" */
+const char *gm_leak_bound_name(enum gm_leak_bound bound);
+
 struct gm_leak {
-	uint32_t stack;                /* one of the Python stacks of the line */
-	uint32_t block;                /* the latest block that it left */
-	uint32_t oldest;               /* and the first */
-	uint32_t level;                /* the loop: of the answer's */
-	uint32_t steps;                /* its iterations in which the line left something */
-	uint64_t bytes, blocks;        /* left, in sum, by the loop's iterations `from` to `to` */
-	bool joined;                   /* its one block grows */
-	bool left_out;                 /* while they are sought */
-	uint64_t site;                 /* a hash of the line */
-	enum gm_category category;     /* of the latest block */
+	uint32_t stack;            /* one of the Python stacks of the line */
+	uint32_t block;            /* the latest block that it left */
+	uint32_t oldest;           /* and the first */
+	uint32_t level;            /* the loop: of the answer's */
+	uint32_t steps;            /* its iterations in which the line left something */
+	uint64_t bytes, blocks;    /* left, in sum, by the loop's iterations `from` to `to` */
+	bool joined;               /* its one block grows */
+	bool left_out;             /* while they are sought */
+	uint64_t site;             /* a hash of the line */
+	enum gm_category category; /* of the latest block */
+	enum gm_leak_bound bound;
+	uint32_t bound_level; /* the loop that shows it: of the answer's */
+	uint32_t full_since;  /* of FULL: its iteration */
+	uint64_t full_blocks; /* of FULL: how many are alive at the end of each since then */
+	uint32_t recurrences; /* iterations in which a shape came again and the line made nothing */
+	bool follows_shapes;  /* each of its blocks has another shape, and the inputs had it too */
 	struct gm_leak_holder *holder; /* what holds the oldest block now; NULL: not asked; owned */
 };
 
@@ -34,6 +52,9 @@ struct gm_leak_holder {
 	size_t others;          /* further ones */
 	bool there;             /* a storage of the block's size is at its address */
 	bool complete;          /* all references to it were found */
+	bool limited;           /* a container on the way has a limit */
+	struct gm_python_bound limit;
+	uint64_t bytes_when_full; /* an estimate: the line's bytes by item, times the limit */
 };
 
 /* A loop that was examined. */
@@ -51,8 +72,13 @@ struct gm_leaks {
 	uint32_t loop_count;
 	struct gm_leak *items; /* by loop, the largest first; owned */
 	size_t count;
+	/* The same of what will end by itself. */
+	struct gm_leak *bounded; /* owned */
+	size_t bounded_count;
 };
 
+/* Puts the items whose `bound` is known among those that are bounded. */
+struct gm_error *gm_leaks_part(struct gm_leaks *leaks);
 /* Appends one. */
 struct gm_error *gm_leaks_add(struct gm_leaks *leaks, const struct gm_leak *leak);
 void gm_leaks_deinit(struct gm_leaks *leaks);

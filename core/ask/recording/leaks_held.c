@@ -6,6 +6,7 @@
 #include "ask/target/pause.h"
 #include "ask/context.h"
 #include "base/cleanup.h"
+#include "cpython/cpython.h"
 
 /* Is the storage at the block's address the block's own? Another one may be there by now. */
 static bool is_same(const struct gm_holders_answer *answer, const struct gm_block *block)
@@ -37,17 +38,72 @@ static struct gm_error *find_holder(
 	return NULL;
 }
 
+/* ---- whether what holds them has a limit ----------------------------------------------------- */
+
+/* The limit of a container on the chain, the nearest to the tensor first; or of the object that
+ * keeps a container, by its attributes. */
+static bool find_limit(struct gm_python *python, const struct gm_leak *leak,
+        const struct gm_holder *chain, struct gm_python_bound *ret_bound)
+{
+	uint64_t container = 0;
+	for (size_t i = chain->step_count; i-- > 0;) {
+		const struct gm_holder_step *step = &chain->steps[i];
+		if (!step->address)
+			continue;
+		bool found = gm_python_bound_of(python, step->address, ret_bound) ||
+		             (container && gm_python_bound_by_owner(
+		                                   python, step->address, container, ret_bound));
+		/* each iteration that left something put an item there */
+		if (found && ret_bound->count >= leak->steps)
+			return true;
+		container =
+		        step->form == GM_STEP_ITEM || step->form == GM_STEP_KEY ? step->address : 0;
+	}
+	return false;
+}
+
+static uint64_t when_full(const struct gm_leak *leak, const struct gm_python_bound *limit)
+{
+	uint64_t each = leak->blocks ? leak->bytes / leak->blocks : 0, whole;
+	uint64_t blocks = limit->count ? (leak->blocks + limit->count / 2) / limit->count : 1;
+	if (__builtin_mul_overflow(each * (blocks ? blocks : 1), limit->limit, &whole))
+		return UINT64_MAX;
+	return whole;
+}
+
+static void judge_limit(
+        struct gm_python *python, const struct gm_leaks *leaks, struct gm_leak *leak)
+{
+	struct gm_leak_holder *holder = leak->holder;
+	uint64_t total;
+	if (!holder->found || leak->joined)
+		return;
+	holder->limited = find_limit(python, leak, &holder->first, &holder->limit);
+	if (!holder->limited)
+		return;
+	holder->bytes_when_full = when_full(leak, &holder->limit);
+	const struct gm_model_device *device = gm_model_device(leaks->model, leaks->device);
+	/* a limit that the device cannot hold is none */
+	if (!gm_log_device_total(gm_model_log(leaks->model), device->index, &total) || !total ||
+	        holder->bytes_when_full <= total)
+		leak->bound = GM_LEAK_HAS_LIMIT;
+}
+
 static struct gm_error *find_holders(struct gm_context *context, struct gm_leaks *leaks)
 {
 	struct gm_holders *holders;
+	struct gm_python *python;
 	gm_try(gm_context_holders(context, &holders));
+	gm_try(gm_context_python(context, &python));
 	for (size_t i = 0; i < leaks->count && i < GM_LEAK_HOLDERS_MAX; i++) {
 		struct gm_leak *leak = &leaks->items[i];
 		if (!(leak->holder = calloc(1, sizeof(*leak->holder))))
 			return &gm_error_no_memory;
 		gm_try(find_holder(
 		        holders, gm_model_block(leaks->model, leak->oldest), leak->holder));
+		judge_limit(python, leaks, leak);
 	}
+	gm_try(gm_leaks_part(leaks));
 	return gm_context_check_there(context);
 }
 
