@@ -115,6 +115,8 @@ static uint32_t number_of(enum gm_measure measure, const struct gm_advise_option
 	case GM_MEASURE_ZERO1:
 	case GM_MEASURE_ZERO2:
 	case GM_MEASURE_ZERO3:
+	case GM_MEASURE_TENSOR_PARALLEL:
+	case GM_MEASURE_PIPELINE_PARALLEL:
 		return options->world;
 	default:
 		return 0;

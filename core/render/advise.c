@@ -60,6 +60,10 @@ static char *measure_text(const struct gm_candidate *of)
 	        [GM_MEASURE_ATTENTION] =
 	                "attention that keeps no scores (scaled_dot_product_attention)",
 	        [GM_MEASURE_OFFLOAD_OPTIMIZER] = "optimizer state and update in the host's memory",
+	        [GM_MEASURE_OFFLOAD_ACTIVATIONS] = "what is saved for backward in the host's "
+	                                           "memory (save_on_cpu)",
+	        [GM_MEASURE_OFFLOAD_PARAMETERS] = "parameters, gradients and optimizer state in "
+	                                          "the host's memory (CPUOffloadPolicy)",
 	};
 	static const char *const sharded[] = {"optimizer state is shared",
 	        "optimizer state and gradients are shared",
@@ -78,6 +82,11 @@ static char *measure_text(const struct gm_candidate *of)
 	if (of->measure >= GM_MEASURE_ZERO1 && of->measure <= GM_MEASURE_ZERO3)
 		return gm_say("ZeRO-%d over %u ranks: %s", of->measure - GM_MEASURE_ZERO1 + 1,
 		        of->number, sharded[of->measure - GM_MEASURE_ZERO1]);
+	if (of->measure == GM_MEASURE_TENSOR_PARALLEL)
+		return gm_say("tensor parallelism over %u ranks: matrices are split", of->number);
+	if (of->measure == GM_MEASURE_PIPELINE_PARALLEL)
+		return gm_say("pipeline parallelism with %u stages and as many micro-batches",
+		        of->number);
 	if (of->measure == GM_MEASURE_SMALLER_BATCH)
 		return gm_say("a batch of 1/%u of the size", of->number);
 	if (of->measure == GM_MEASURE_ACCUMULATE)

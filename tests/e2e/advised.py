@@ -27,6 +27,14 @@ CHUNKED = """
             loss = sum(checkpoint(part, x, words, use_reentrant=False) for x, words in pairs) / tokens.numel()"""
 
 
+# A stage of four: two of the eight layers; forward of all micro-batches, then backward of each.
+PIPELINE = (
+    ("LAYERS, BATCH, LENGTH = 512, 8, 8, 16,", "LAYERS, BATCH, LENGTH = 512, 8, 2, 4,"),
+    ("        for _ in range(parts):\n            data = ", "        losses = []\n        for _ in range(4):\n            data = "),
+    ("mean() / parts\n            scaler.scale(loss).backward()\n", "mean() / 4\n            losses.append(scaler.scale(loss))\n        for loss in losses:\n            loss.backward()\n"),
+)  # fmt: skip
+
+
 @dataclass
 class Base:
     example: str
@@ -61,7 +69,7 @@ BASES = {
         "12 layers of 1024, batch 2048, fused, zero_grad(set_to_none=False)",
         DEEP + FUSED + LARGER + (("zero_grad()", "zero_grad(set_to_none=False)"),),
     ),
-    "techniques": Base("techniques.py"),
+    "techniques": Base("techniques.py", options=("--world=4",)),
     "gpt": Base("gpt.py"),
 }
 
@@ -79,7 +87,11 @@ CASES = [
     Case("techniques", "checkpoint", (('else "plain"', 'else "checkpoint"'),), "Block.forward", "activations fall to 10 % or less; a third more compute"),
     Case("techniques", "attention_without_scores", (("torch.softmax(q @ k.transpose(-2, -1), dim=-1) @ v", "nn.functional.scaled_dot_product_attention(q, k, v, scale=1.0)"),), claim="O(n²) becomes O(n)"),
     Case("techniques", "autocast", (('else "plain"', 'else "autocast"'),), claim="about half of model and activations", within=False),
+    Case("techniques", "tensor_parallel", (("3 * HEADS, WIDTH // HEADS", "3 * HEADS // 4, WIDTH // HEADS"), ('Model(way).to("cuda")', 'SHARDED.tensor(Model(way).to("cuda"))'), ("Adam(model.parameters())", "Adam(SHARDED.split_or_whole(model))"), ("def train(", "SHARDED = __import__('sharded_training')\n\n\ndef train("))),
+    Case("techniques", "pipeline_parallel", PIPELINE),
     Case("gpt", "chunked_loss", (("return self.head(x)", "return x"), ("loss = F.cross_entropy(logits.flatten(0, 1), tokens.flatten())", CHUNKED))),
+    Case("techniques", "offload_activations", (("with precision:", "with precision, torch.autograd.graph.save_on_cpu():"),)),
+    Case("deep", "offload_parameters", (("train(make_model())", "train(__import__('sharded_training').in_host_memory(make_model()))"),)),
     Case("deep", "zero1", ((ADAMW, "__import__('sharded_training').stage1(model.parameters())"),), claim="the state is divided by N (here 4)"),
     Case("deep", "zero2", ((ADAMW, "__import__('sharded_training').Stage2(model.parameters())"),), claim="the gradients too"),
     Case("deep", "zero3", (('.to("cuda")', '.to("cuda")\n'), ("train(make_model())", "train(__import__('sharded_training').stage3(make_model()))")), claim="the parameters too"),

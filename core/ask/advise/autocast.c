@@ -37,11 +37,10 @@ static uint64_t halved(uint64_t size)
 static uint64_t weights(const struct gm_advise_facts *facts, const struct gm_whatif *whatif)
 {
 	uint64_t bytes = 0;
-	for (uint32_t i = 0; i < gm_model_block_count(facts->model); i++) {
+	gm_advise_each(facts, GM_CATEGORY_PARAMETER, i)
+	{
 		struct gm_log_tensor tensor;
-		if (gm_advise_counts(facts, i) &&
-		        gm_advise_category(facts, i) == GM_CATEGORY_PARAMETER &&
-		        is_float32(facts, i, &tensor) && tensor.dimensions > 1)
+		if (is_float32(facts, i, &tensor) && tensor.dimensions > 1)
 			bytes += halved(whatif->size[i]);
 	}
 	return bytes;

@@ -58,18 +58,13 @@ struct gm_error *gm_measure_smaller_batch(const struct gm_advise_facts *facts,
 struct gm_error *gm_measure_accumulate(const struct gm_advise_facts *facts,
         const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif)
 {
-	bool trains = false;
-	for (uint32_t i = 0; i < gm_model_block_count(facts->model) && !trains; i++)
-		trains = gm_advise_counts(facts, i) &&
-		         gm_advise_category(facts, i) == GM_CATEGORY_GRADIENT;
-	if (!trains)
-		return NULL;
+	if (gm_advise_next(facts, GM_CATEGORY_GRADIENT, 0) == GM_NO_BLOCK)
+		return NULL; /* it does not train */
 	gm_try(scale(facts, candidate->number, bound != GM_BOUND_LEAST, bound, whatif));
-	for (uint32_t i = 0; i < gm_model_block_count(facts->model); i++) {
-		uint32_t step;
-		if (!gm_advise_counts(facts, i) ||
-		        gm_advise_category(facts, i) != GM_CATEGORY_GRADIENT ||
-		        (step = gm_advise_step(facts, i)) == 0)
+	gm_advise_each(facts, GM_CATEGORY_GRADIENT, i)
+	{
+		uint32_t step = gm_advise_step(facts, i);
+		if (!step)
 			continue;
 		gm_whatif_again(whatif, i, facts->steps[step].first, whatif->begin[i]);
 		gm_whatif_again(whatif, i, whatif->begin[i], whatif->begin[i] + 1);

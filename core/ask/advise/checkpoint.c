@@ -107,23 +107,6 @@ static const struct known_frame *find_module(
 	return of;
 }
 
-static bool in_forward(const struct gm_advise_facts *facts, uint32_t block)
-{
-	return gm_advise_counts(facts, block) && gm_advise_step(facts, block) &&
-	       gm_advise_phase(facts, block) == GM_PHASE_FORWARD;
-}
-
-/* Does backward of its own step release it? */
-static bool waits_for_backward(const struct gm_advise_facts *facts, uint32_t block)
-{
-	uint32_t step = gm_advise_step(facts, block),
-	         end = gm_block_end(gm_model_block(facts->model, block));
-	const struct gm_step_bounds *bounds = &facts->steps[step];
-	return gm_advise_category(facts, block) == GM_CATEGORY_ACTIVATION && end != GM_NO_EVENT &&
-	       bounds->backward != GM_NO_EVENT && end >= bounds->backward &&
-	       end < bounds->backward_end + 1;
-}
-
 /* ---- which modules ---- */
 
 struct class_bytes {
@@ -165,7 +148,7 @@ static bool gather(const struct gm_advise_facts *facts, struct classes *classes)
 	uint32_t last = 0;
 	size_t count = 0;
 	for (uint32_t i = 0; i < gm_model_block_count(facts->model); i++) {
-		if (!in_forward(facts, i))
+		if (!gm_advise_in_forward(facts, i))
 			continue;
 		uint32_t stack = python_stack(facts, i);
 		uint64_t size = gm_model_block(facts->model, i)->size;
@@ -178,7 +161,7 @@ static bool gather(const struct gm_advise_facts *facts, struct classes *classes)
 			for (size_t k = 0; k < j; k++)
 				again |= frames[k].code == frames[j].code;
 			if (!again && !add_class(classes, &frames[j], stack, size,
-			                      waits_for_backward(facts, i)))
+			                      gm_advise_waits_for_backward(facts, i)))
 				return false;
 		}
 	}
@@ -242,7 +225,7 @@ static int by_number(const void *a, const void *b)
 static bool find_releases(const struct gm_advise_facts *facts, struct releases *releases)
 {
 	for (uint32_t i = 0; i < gm_model_block_count(facts->model); i++)
-		if (in_forward(facts, i) && waits_for_backward(facts, i) &&
+		if (gm_advise_in_forward(facts, i) && gm_advise_waits_for_backward(facts, i) &&
 		        !gm_array_push(
 		                &releases->list, gm_block_end(gm_model_block(facts->model, i))))
 			return false;
@@ -295,7 +278,7 @@ struct gm_error *gm_measure_checkpoint(const struct gm_advise_facts *facts,
 	struct known_frames known = {0};
 	bool good = find_releases(facts, &releases);
 	for (uint32_t i = 0; i < gm_model_block_count(facts->model) && good; i++) {
-		if (!in_forward(facts, i))
+		if (!gm_advise_in_forward(facts, i))
 			continue;
 		uint32_t stack = python_stack(facts, i), step = gm_advise_step(facts, i);
 		const struct known_frame *of =
@@ -313,7 +296,7 @@ struct gm_error *gm_measure_checkpoint(const struct gm_advise_facts *facts,
 		}
 		call.frame = of->frame;
 		call.end = gm_model_block(facts->model, i)->alloc + 1;
-		if (waits_for_backward(facts, i))
+		if (gm_advise_waits_for_backward(facts, i))
 			good = gm_array_push(&call.kept, i);
 	}
 	if (good)

@@ -113,6 +113,16 @@ void gm_advise_facts_deinit(struct gm_advise_facts *facts)
 	facts->blocks = NULL;
 }
 
+bool gm_advise_waits_for_backward(const struct gm_advise_facts *facts, uint32_t block)
+{
+	uint32_t step = gm_advise_step(facts, block),
+	         end = gm_block_end(gm_model_block(facts->model, block));
+	const struct gm_step_bounds *bounds = &facts->steps[step];
+	return gm_advise_category(facts, block) == GM_CATEGORY_ACTIVATION && end != GM_NO_EVENT &&
+	       bounds->backward != GM_NO_EVENT && end >= bounds->backward &&
+	       end < bounds->backward_end + 1;
+}
+
 bool gm_advise_tensor(
         const struct gm_advise_facts *facts, uint32_t block, struct gm_log_tensor *ret_tensor)
 {

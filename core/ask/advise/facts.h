@@ -78,6 +78,29 @@ static inline bool gm_advise_is_optimizer_temporary(
 	       gm_advise_phase(facts, block) == GM_PHASE_OPTIMIZER &&
 	       gm_advise_category(facts, block) == GM_CATEGORY_TEMPORARY;
 }
+/* The next block of a category, from `from` on; GM_NO_BLOCK: there is none. */
+static inline uint32_t gm_advise_next(
+        const struct gm_advise_facts *facts, enum gm_category category, uint32_t from)
+{
+	uint32_t count = (uint32_t)gm_model_block_count(facts->model);
+	while (from < count && !(facts->blocks[from].counts &&
+	                               (enum gm_category)facts->blocks[from].category == category))
+		from++;
+	return from < count ? from : GM_NO_BLOCK;
+}
+/* All blocks of a category, in the order of their allocation. */
+#define gm_advise_each(facts, category, i)                                            \
+	for (uint32_t i = gm_advise_next((facts), (category), 0); (i) != GM_NO_BLOCK; \
+	        (i) = gm_advise_next((facts), (category), (i) + 1))
+
+/* Did the forward pass of a step allocate it? */
+static inline bool gm_advise_in_forward(const struct gm_advise_facts *facts, uint32_t block)
+{
+	return gm_advise_counts(facts, block) && gm_advise_step(facts, block) &&
+	       gm_advise_phase(facts, block) == GM_PHASE_FORWARD;
+}
+/* Does backward of its own step release it? */
+bool gm_advise_waits_for_backward(const struct gm_advise_facts *facts, uint32_t block);
 /* The tensor that the block was allocated for; false: it was not recorded. */
 bool gm_advise_tensor(
         const struct gm_advise_facts *facts, uint32_t block, struct gm_log_tensor *ret_tensor);

@@ -13,6 +13,8 @@ const char *gm_measure_name(enum gm_measure measure)
 	        [GM_MEASURE_FUSED] = "fused_optimizer",
 	        [GM_MEASURE_STATES_8BIT] = "states_8bit",
 	        [GM_MEASURE_OFFLOAD_OPTIMIZER] = "offload_optimizer",
+	        [GM_MEASURE_OFFLOAD_ACTIVATIONS] = "offload_activations",
+	        [GM_MEASURE_OFFLOAD_PARAMETERS] = "offload_parameters",
 	        [GM_MEASURE_SMALLER_BATCH] = "smaller_batch",
 	        [GM_MEASURE_ACCUMULATE] = "accumulate",
 	        [GM_MEASURE_CHECKPOINT] = "checkpoint",
@@ -22,6 +24,8 @@ const char *gm_measure_name(enum gm_measure measure)
 	        [GM_MEASURE_ZERO1] = "zero1",
 	        [GM_MEASURE_ZERO2] = "zero2",
 	        [GM_MEASURE_ZERO3] = "zero3",
+	        [GM_MEASURE_TENSOR_PARALLEL] = "tensor_parallel",
+	        [GM_MEASURE_PIPELINE_PARALLEL] = "pipeline_parallel",
 	};
 	return (unsigned)measure < GM_MEASURE_COUNT ? names[measure] : "unknown";
 }

@@ -74,6 +74,10 @@ struct gm_error *gm_measure_states_8bit(const struct gm_advise_facts *facts,
 struct gm_error *gm_measure_offload_optimizer(const struct gm_advise_facts *facts,
         const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
 
+/* offload.c */
+struct gm_error *gm_measure_offload_activations(const struct gm_advise_facts *facts,
+        const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
+
 /* batch.c */
 struct gm_error *gm_measure_smaller_batch(const struct gm_advise_facts *facts,
         const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
@@ -98,6 +102,14 @@ struct gm_error *gm_measure_autocast(const struct gm_advise_facts *facts,
 
 /* sharding.c: the stage is that of the candidate's measure */
 struct gm_error *gm_measure_zero(const struct gm_advise_facts *facts,
+        const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
+struct gm_error *gm_measure_offload_parameters(const struct gm_advise_facts *facts,
+        const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
+
+/* parallel.c */
+struct gm_error *gm_measure_tensor_parallel(const struct gm_advise_facts *facts,
+        const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
+struct gm_error *gm_measure_pipeline_parallel(const struct gm_advise_facts *facts,
         const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
 
 #endif

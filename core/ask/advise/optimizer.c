@@ -127,10 +127,8 @@ enum { STATES_LEAST_ELEMENTS = 4096, STATES_BLOCK = 256, FLOAT_BYTES = 4 };
 struct gm_error *gm_measure_states_8bit(const struct gm_advise_facts *facts,
         const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif)
 {
-	for (uint32_t i = 0; i < gm_model_block_count(facts->model); i++) {
-		if (!gm_advise_counts(facts, i) ||
-		        gm_advise_category(facts, i) != GM_CATEGORY_OPTIMIZER_STATE)
-			continue;
+	gm_advise_each(facts, GM_CATEGORY_OPTIMIZER_STATE, i)
+	{
 		const struct gm_block *block = gm_model_block(facts->model, i);
 		uint64_t bytes = gm_block_requested(block);
 		struct gm_log_tensor tensor;
@@ -153,10 +151,7 @@ struct gm_error *gm_measure_states_8bit(const struct gm_advise_facts *facts,
 struct gm_error *gm_measure_offload_optimizer(const struct gm_advise_facts *facts,
         const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif)
 {
-	for (uint32_t i = 0; i < gm_model_block_count(facts->model); i++)
-		if (gm_advise_counts(facts, i) &&
-		        gm_advise_category(facts, i) == GM_CATEGORY_OPTIMIZER_STATE)
-			gm_whatif_resize(whatif, i, 0);
+	gm_advise_each(facts, GM_CATEGORY_OPTIMIZER_STATE, i) gm_whatif_resize(whatif, i, 0);
 	if (whatif->changes && bound != GM_BOUND_LEAST)
 		drop_temporaries(facts, whatif);
 	return NULL;

@@ -1,20 +1,22 @@
-/* Measures that share what each rank keeps among several: ZeRO. */
+/* Measures that share what each rank keeps among several: ZeRO. And the one that keeps it in the
+ * host's memory, which needs the same on the device while it is in use. */
 #include "ask/advise/measures.h"
 #include "base/cleanup.h"
 
+/* HOST: all of it is in the host's memory. */
+enum { HOST = 0 };
+
 static uint64_t share(uint64_t bytes, uint32_t ranks)
 {
-	return gm_whatif_round((bytes + ranks - 1) / ranks);
+	return ranks == HOST ? 0 : gm_whatif_round((bytes + ranks - 1) / ranks);
 }
 
 /* Temporaries of the optimizer are those of the parameters that a rank updates. */
 static void share_optimizer(
         const struct gm_advise_facts *facts, uint32_t ranks, struct gm_whatif *whatif)
 {
-	for (uint32_t i = 0; i < gm_model_block_count(facts->model); i++)
-		if (gm_advise_counts(facts, i) &&
-		        gm_advise_category(facts, i) == GM_CATEGORY_OPTIMIZER_STATE)
-			gm_whatif_resize(whatif, i, share(whatif->size[i], ranks));
+	gm_advise_each(facts, GM_CATEGORY_OPTIMIZER_STATE, i)
+	        gm_whatif_resize(whatif, i, share(whatif->size[i], ranks));
 	for (uint32_t i = 0; i < gm_model_block_count(facts->model) && whatif->changes; i++)
 		if (gm_advise_is_optimizer_temporary(facts, i))
 			gm_whatif_resize(whatif, i, share(whatif->size[i], ranks));
@@ -29,10 +31,8 @@ static void share_gradients(const struct gm_advise_facts *facts, uint32_t ranks,
 {
 	uint32_t before = GM_NO_BLOCK;
 	uint64_t before_size = 0;
-	for (uint32_t i = 0; i < gm_model_block_count(facts->model); i++) {
-		if (!gm_advise_counts(facts, i) ||
-		        gm_advise_category(facts, i) != GM_CATEGORY_GRADIENT)
-			continue;
+	gm_advise_each(facts, GM_CATEGORY_GRADIENT, i)
+	{
 		uint64_t size = whatif->size[i], own = share(size, ranks);
 		uint32_t begin = whatif->begin[i];
 		if (size <= own)
@@ -52,10 +52,8 @@ static void share_parameters(const struct gm_advise_facts *facts, uint32_t ranks
         enum gm_bound bound, struct gm_whatif *whatif)
 {
 	uint64_t largest = 0;
-	for (uint32_t i = 0; i < gm_model_block_count(facts->model); i++) {
-		if (!gm_advise_counts(facts, i) ||
-		        gm_advise_category(facts, i) != GM_CATEGORY_PARAMETER)
-			continue;
+	gm_advise_each(facts, GM_CATEGORY_PARAMETER, i)
+	{
 		largest = whatif->size[i] > largest ? whatif->size[i] : largest;
 		gm_whatif_resize(whatif, i, share(whatif->size[i], ranks));
 	}
@@ -80,5 +78,14 @@ struct gm_error *gm_measure_zero(const struct gm_advise_facts *facts,
 		share_gradients(facts, candidate->number, bound, whatif);
 	if (candidate->measure == GM_MEASURE_ZERO3)
 		share_parameters(facts, candidate->number, bound, whatif);
+	return NULL;
+}
+
+struct gm_error *gm_measure_offload_parameters(const struct gm_advise_facts *facts,
+        const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif)
+{
+	share_optimizer(facts, HOST, whatif);
+	share_gradients(facts, HOST, bound, whatif);
+	share_parameters(facts, HOST, bound, whatif);
 	return NULL;
 }

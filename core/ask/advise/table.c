@@ -20,6 +20,10 @@ const struct gm_measure_row gm_measure_rows[] = {
                 gm_measure_states_8bit},
         {GM_MEASURE_OFFLOAD_OPTIMIZER, false, true, GM_COST_TRANSFERS, GM_NEED_STACKS, NULL,
                 gm_measure_offload_optimizer},
+        {GM_MEASURE_OFFLOAD_ACTIVATIONS, false, true, GM_COST_TRANSFERS,
+                GM_NEED_STEPS | GM_NEED_STACKS, NULL, gm_measure_offload_activations},
+        {GM_MEASURE_OFFLOAD_PARAMETERS, false, true, GM_COST_TRANSFERS,
+                GM_NEED_STEPS | GM_NEED_STACKS, NULL, gm_measure_offload_parameters},
         {GM_MEASURE_SMALLER_BATCH, false, true, GM_COST_NUMBERS, GM_NEED_STEPS | GM_NEED_STACKS,
                 NULL, gm_measure_smaller_batch},
         {GM_MEASURE_ACCUMULATE, false, true, GM_COST_TIME, GM_NEED_STEPS | GM_NEED_STACKS, NULL,
@@ -39,6 +43,10 @@ const struct gm_measure_row gm_measure_rows[] = {
         {GM_MEASURE_ZERO2, false, true, GM_COST_DEVICES, GM_NEED_STACKS, NULL, gm_measure_zero},
         {GM_MEASURE_ZERO3, false, true, GM_COST_DEVICES, GM_NEED_STEPS | GM_NEED_STACKS, NULL,
                 gm_measure_zero},
+        {GM_MEASURE_TENSOR_PARALLEL, false, true, GM_COST_DEVICES,
+                GM_NEED_STEPS | GM_NEED_STACKS | GM_NEED_SHAPES, NULL, gm_measure_tensor_parallel},
+        {GM_MEASURE_PIPELINE_PARALLEL, false, true, GM_COST_DEVICES, GM_NEED_STEPS | GM_NEED_STACKS,
+                NULL, gm_measure_pipeline_parallel},
 };
 _Static_assert(
         sizeof(gm_measure_rows) / sizeof(*gm_measure_rows) == GM_MEASURE_COUNT, "a row each");

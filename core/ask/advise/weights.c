@@ -34,13 +34,10 @@ static bool has(const uint64_t *items, size_t count, uint64_t value)
 struct gm_error *gm_weights_init(struct gm_weights *weights, const struct gm_advise_facts *facts)
 {
 	*weights = (struct gm_weights){0};
-	for (uint32_t i = 0; i < gm_model_block_count(facts->model); i++) {
+	gm_advise_each(facts, GM_CATEGORY_PARAMETER, i)
+	{
 		struct gm_log_tensor tensor;
-		bool good = true;
-		if (!gm_advise_counts(facts, i) ||
-		        gm_advise_category(facts, i) != GM_CATEGORY_PARAMETER)
-			continue;
-		good = gm_array_push(&weights->bytes, requested(facts, i));
+		bool good = gm_array_push(&weights->bytes, requested(facts, i));
 		if (good && gm_advise_tensor(facts, i, &tensor))
 			good = gm_array_push(&weights->shapes, hash(&tensor, false)) &&
 			       gm_array_push(&weights->shapes, hash(&tensor, true));

@@ -5,8 +5,11 @@ import weakref
 
 import torch
 import torch.distributed as dist
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 
 def group():
@@ -50,9 +53,29 @@ class Stage2:
         self.optimizer.zero_grad()
 
 
-def stage3(model):
+def stage3(model, **options):
     group()
     for layer in model:
-        fully_shard(layer)
-    fully_shard(model)
+        fully_shard(layer, **options)
+    fully_shard(model, **options)
     return model
+
+
+def in_host_memory(model):
+    """Each rank's part is in the host's memory; a whole parameter is on the device while it is used."""
+    return stage3(model, offload_policy=CPUOffloadPolicy(pin_memory=False))
+
+
+def tensor(model):
+    """Megatron-LM's way, of the blocks of examples/techniques.py: by columns, then by rows."""
+    mesh = init_device_mesh("cuda", (group(),))
+    columns, rows = ColwiseParallel, RowwiseParallel
+    for block in model.blocks:
+        parallelize_module(block, mesh, {"qkv": columns(), "out": rows(), "mlp.1": columns(), "mlp.3": rows()})
+    return model
+
+
+def split_or_whole(model):
+    """Groups of parameters for an optimizer, which does not take both kinds at once."""
+    parameters = list(model.parameters())
+    return [{"params": [one for one in parameters if isinstance(one, DTensor) == split]} for split in (True, False)]
