@@ -156,8 +156,7 @@ const struct gm_command gm_command_fit = {
         .name = "fit",
         .summary = "finds the largest value that fits a device, by simulation",
         .usage =
-                "[--sim=PROFILE,…|all] --vary NAME=A..B [--vary NAME=V,…] [--with MEASURE] "
-                "[--json] -- PROG … {NAME} …\n"
+                "[--sim=PROFILE] --vary NAME=A..B [OPTIONS] -- PROG … {NAME} …\n"
                 "Runs a program repeatedly on a simulated device, with whole numbers from A to B "
                 "in place of {NAME} in\n"
                 "its arguments. By bisection it finds the largest number with which the program "

@@ -5,7 +5,7 @@ import json
 import subprocess
 
 import pytest
-from conftest import EXAMPLES, PYTHON, ROOT
+from conftest import BUILD, EXAMPLES, PYTHON, ROOT
 from jsonschema import Draft202012Validator
 from schemas import SCHEMAS, problems
 
@@ -35,6 +35,17 @@ for step in range(4):
     kept.append(torch.relu(net(torch.randn(64, 256, device="cuda"))))
     kept[-1].sum().backward()
 torch.cuda.memory._dump_snapshot(sys.argv[1])
+"""
+
+# A buffer that is not full yet.
+FILLING = """
+import collections, os, sys, torch
+net, kept = torch.nn.Linear(64, 64).cuda(), collections.deque(maxlen=100)
+for step in range(8):
+    kept.append(net(torch.randn(8, 64, device="cuda")).detach())
+    net(kept[-1]).sum().backward()
+print(os.getpid(), flush=True)
+sys.stdin.read()
 """
 
 HELD = """
@@ -106,6 +117,13 @@ def ask_others(ask, lines_of, files, folder, run_gpumem):
     words = ("--sim=512MiB", "--vary=n=1..2", "--json", "--", PYTHON, "-c", TAKES, "{n}")
     fitted.write_text(run_gpumem("fit", *words).check().out)
     lines_of("fit", fitted)
+    words = ("--sim=512MiB,1GiB", "--vary=n=1,2", "--with=autocast", "--json", "--", PYTHON, "-c", TAKES, "{n}")
+    fitted.write_text(run_gpumem("fit", *words).check().out)
+    lines_of("fit", fitted)
+    command = [BUILD / "bin" / "gpumem", "run", "--sim", "-o", folder / "filling.gpumem", "--", PYTHON, "-c", FILLING]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        ask("leaks", "--pid", process.stdout.readline().strip())
+        process.stdin.close()
     tight = ("--sim=1GiB", "--alloc-conf", "", "--alloc-conf", "no_such:1")
     ask("replay", files["leak"], *tight, timeout=600)
     config = EXAMPLES / "qwen2_config.json"
