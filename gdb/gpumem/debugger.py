@@ -136,10 +136,10 @@ def repair_unwinders():
 
 # --- resuming without a step -------------------------------------------------------------------------
 #
-# gdb steps over a breakpoint with a second stop of the thread. The core can do the one instruction there
-# instead; gdb, made to read the registers again, then just lets the thread run. Not where somebody could
-# see the difference: a breakpoint or watchpoint of the user's (it may stand at the same address, with a
-# condition still to be asked), or gdb's own recording of every instruction.
+# gdb steps over a breakpoint with a second stop of the thread. Instead, the core can do the effect of the one
+# instruction there; gdb then reads the registers again and lets the thread run. This is not done if the user
+# could see the difference: with a breakpoint or watchpoint of the user (which may be at the same address, with a
+# condition that gdb has to check), or with gdb's own recording of every instruction.
 
 _user_breakpoints = 0
 _flush = None
