@@ -54,7 +54,9 @@ static char *machine_text(const struct gm_doctor_fact *fact)
 	case GM_FOUND_GDB_ABSENT:
 		return gm_say("not found on the PATH");
 	case GM_FOUND_GDB_WITHOUT_PYTHON:
-		return gm_say("%s: built without Python", text);
+	case GM_FOUND_GDB_WITHOUT_LIBPYTHON:
+		return gm_say("%s: cannot run Python%s%s", text, fact->of && *fact->of ? ": " : "",
+		        fact->of ? fact->of : "");
 	case GM_FOUND_GDB:
 		return gm_say("%s: %s%s", text, fact->of, fact->number ? " (GPUMEM_GDB)" : "");
 	case GM_FOUND_CUDA_GDB_ABSENT:
@@ -169,6 +171,11 @@ static char *advice_text(const struct gm_doctor_fact *fact)
 		return gm_say("install it (Debian: apt-get install gdb)");
 	case GM_FOUND_GDB_WITHOUT_PYTHON:
 		return gm_say("install a gdb with Python (Debian: apt-get install gdb)");
+	case GM_FOUND_GDB_WITHOUT_LIBPYTHON:
+		return gm_say(
+		        "install the shared library of this Python (Debian: apt-get install "
+		        "libpython3.N, where `python3 --version` is 3.N), or the system's gdb "
+		        "(apt-get install gdb)");
 	case GM_FOUND_PTRACE_REFUSED:
 		return ptrace_advice(fact->number);
 	case GM_FOUND_SIMULATED_ABSENT:

@@ -1,5 +1,6 @@
 """`gpumem doctor`: what was detected, and what works."""
 
+import os
 import subprocess
 import sys
 
@@ -85,6 +86,22 @@ def test_a_process_that_is_no_python_program_is_reported(run_gpumem, spawn):
 def test_no_such_process_is_an_error(run_gpumem):
     run = run_gpumem("doctor", "--pid", "999999999").check(4)
     assert run.err.startswith("gpumem: process 999999999: no such process")
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        ("NotImplementedError: [error] missing libpython. Please install python3-dev", "apt-get install libpython3.N"),
+        ('Scripting in the "Python" language is not supported in this copy of GDB.', "install a gdb with Python"),
+    ],
+)
+def test_a_gdb_that_cannot_run_python_is_shown_with_its_error(run_gpumem, tmp_path, error, remedy):
+    """The first is that of PyPI's gdb-for-pwndbg on a Debian without libpython."""
+    gdb = tmp_path / "gdb"
+    gdb.write_text(f"#!/bin/sh\necho Traceback >&2\necho '{error}' >&2\nexit 1\n")
+    gdb.chmod(0o755)
+    out = run_gpumem("doctor", env={**os.environ, "GPUMEM_GDB": str(gdb)}).out
+    assert f"{gdb}: cannot run Python: {error}" in out and remedy in out
 
 
 def test_inside_gdb_it_describes_the_program_being_debugged(run_gdb, tmp_path):

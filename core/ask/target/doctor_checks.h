@@ -20,7 +20,9 @@ enum gm_doctor_finding {
 	GM_FOUND_GDB_INSIDE,       /* this is asked in gdb */
 	GM_FOUND_GDB_NAMED_ABSENT, /* GPUMEM_GDB names one that does not exist; text: its path */
 	GM_FOUND_GDB_ABSENT,
-	GM_FOUND_GDB_WITHOUT_PYTHON, /* text: its path */
+	GM_FOUND_GDB_WITHOUT_PYTHON,    /* text: its path; of: its error, "": none */
+	GM_FOUND_GDB_WITHOUT_LIBPYTHON, /* the same of PyPI's gdb-for-pwndbg on a machine without
+	                                 * Python's shared library */
 	GM_FOUND_GDB, /* text: its version; of: its path; number: GPUMEM_GDB names it */
 	GM_FOUND_CUDA_GDB_ABSENT,
 	GM_FOUND_CUDA_GDB,       /* text: its path */

@@ -54,20 +54,30 @@ static bool read_line(const char *path, char *line, size_t size)
 	return first_line(stream, line, size);
 }
 
-/* Asks a gdb for its version and its Python by starting it. Only in a shell: a debugger must not
- * find unknown processes among its children. */
-static bool ask_gdb(const char *path, char *line, size_t size)
+static bool last_line(FILE *stream, char *line, size_t size)
+{
+	bool any = false;
+	while (first_line(stream, line, size))
+		any = true;
+	return any;
+}
+
+/* Asks a gdb for its version and its Python by starting it: the first line of its output, or the
+ * last one of its errors. Only in a shell: a debugger must not find unknown processes among its
+ * children. */
+static bool ask_gdb(const char *path, bool errors, char *line, size_t size)
 {
 	char command[PATH_MAX + 256];
-	if (strchr(path, '\'') || snprintf(command, sizeof(command),
-	                                  "timeout 300 '%s' -nx -batch -ex 'python import sys; "
-	                                  "print(\"%%s, Python %%d.%%d\" %% ((gdb.VERSION,) + "
-	                                  "sys.version_info[:2]))' "
-	                                  "2>/dev/null </dev/null",
-	                                  path) >= (int)sizeof(command))
+	if (strchr(path, '\'') ||
+	        snprintf(command, sizeof(command),
+	                "timeout 300 '%s' -nx -batch -ex 'python import sys; "
+	                "print(\"%%s, Python %%d.%%d\" %% ((gdb.VERSION,) + "
+	                "sys.version_info[:2]))' "
+	                "%s </dev/null",
+	                path, errors ? "2>&1 >/dev/null" : "2>/dev/null") >= (int)sizeof(command))
 		return false;
 	FILE *stream = popen(command, "re");
-	bool answered = first_line(stream, line, size);
+	bool answered = errors ? last_line(stream, line, size) : first_line(stream, line, size);
 	if (stream)
 		pclose(stream);
 	return answered;
@@ -79,7 +89,7 @@ static struct gm_error *check_gdb(
 	const char *wanted = getenv("GPUMEM_GDB");
 	bool named = wanted && *wanted;
 	_cleanup_free_ char *path = find_program(named ? wanted : "gdb");
-	char version[128] = "";
+	char version[128] = "", reason[256] = "";
 	*ret_usable = true;
 	if (!context->shell)
 		return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_OK,
@@ -91,9 +101,14 @@ static struct gm_error *check_gdb(
 	if (!path)
 		return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_PROBLEM,
 		        (struct gm_doctor_fact){GM_FOUND_GDB_ABSENT});
-	if (!ask_gdb(path, version, sizeof(version)))
+	if (!ask_gdb(path, false, version, sizeof(version))) {
+		ask_gdb(path, true, reason, sizeof(reason));
 		return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_PROBLEM,
-		        (struct gm_doctor_fact){GM_FOUND_GDB_WITHOUT_PYTHON, .text = path});
+		        (struct gm_doctor_fact){strstr(reason, "libpython")
+		                                        ? GM_FOUND_GDB_WITHOUT_LIBPYTHON
+		                                        : GM_FOUND_GDB_WITHOUT_PYTHON,
+		                .text = path, .of = reason});
+	}
 	*ret_usable = true;
 	return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_OK,
 	        (struct gm_doctor_fact){
