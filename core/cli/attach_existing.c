@@ -1,12 +1,11 @@
 #include "cli/attach_existing.h"
 
-#include <time.h>
-
 #include "agent/existing.h"
 #include "ask/target/memory.h"
 #include "ask/context.h"
 #include "ask/target/memory_now.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "image/stop.h"
 #include "inject/inject.h"
 
@@ -14,13 +13,6 @@ struct entries {
 	GM_ARRAY(struct gm_agent_existing_entry) list;
 	uint64_t capacity;
 };
-
-static double now(void)
-{
-	struct timespec time;
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 static void add_segment(struct entries *entries, const struct gm_memory *memory,
         const struct gm_memory_segment *segment)
@@ -88,7 +80,7 @@ bool gm_attach_existing_prepare(struct gm_attach_existing *existing, struct gm_c
 
 void gm_attach_existing_limit(struct gm_attach_existing *existing, double seconds)
 {
-	existing->until = now() + seconds;
+	existing->until = gm_seconds() + seconds;
 }
 
 static uint64_t find_variable(struct gm_context *context)
@@ -121,7 +113,7 @@ static void give(struct gm_attach_existing *existing, struct gm_image *image,
 {
 	struct entries entries = {.capacity = asked->capacity};
 	struct gm_stop stop;
-	double start = now();
+	double start = gm_seconds();
 	if (!put_state(existing, GM_AGENT_EXISTING_COMING))
 		return;
 	_cleanup_error_ struct gm_error *error =
@@ -131,7 +123,7 @@ static void give(struct gm_attach_existing *existing, struct gm_image *image,
 	gm_context_invalidate(existing->context);
 	read_all(existing->context, &entries);
 	gm_stop_end(&stop);
-	existing->stopped = now() - start;
+	existing->stopped = gm_seconds() - start;
 	uint32_t count = (uint32_t)(entries.list.count < asked->capacity ? entries.list.count
 	                                                                 : asked->capacity);
 	const struct gm_inject_identity *identity = existing->identity;

@@ -4,12 +4,12 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "ask/target/recording.h"
 #include "ask/top.h"
 #include "ask/context.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "render/top.h"
@@ -58,18 +58,11 @@ struct look {
 	double time;
 };
 
-static double now(void)
-{
-	struct timespec time;
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 static struct gm_error *put_look(struct gm_context *context, struct look *before, FILE *out)
 {
 	struct gm_top top;
 	gm_try(gm_ask_top(context, &top));
-	struct look here = {.events = top.events, .time = now()};
+	struct look here = {.events = top.events, .time = gm_seconds()};
 	double span = here.time - before->time;
 	bool known = before->time > 0 && span > 0 && here.events >= before->events;
 	gm_render_top_text(&top, context->pid,
@@ -114,7 +107,7 @@ static struct gm_error *live(struct gm_context *context, const struct request *r
 	for (bool goes_on = true; goes_on && !error;) {
 		_cleanup_free_ char *text = NULL;
 		size_t size;
-		double start = now();
+		double start = gm_seconds();
 		FILE *out = open_memstream(&text, &size);
 		if (!out) {
 			error = &gm_error_no_memory;
@@ -126,7 +119,7 @@ static struct gm_error *live(struct gm_context *context, const struct request *r
 			show(text);
 		/* Reading a long recording for the first time takes long: its processes get no more
 		 * than a quarter of our time. */
-		double cost = (now() - start) * 3;
+		double cost = (gm_seconds() - start) * 3;
 		double wait = cost > (double)request->seconds ? cost : (double)request->seconds;
 		timeout((int)(wait * 1000));
 		int key = error ? 'q' : getch();

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/put.h"
 #include "base/sibling_path.h"
 #include "sim/launch.h"
@@ -308,8 +308,7 @@ struct gm_error *gm_fit_run_once(void *data, int64_t value, struct gm_fit_run *r
 	        .json = path_of(running, ACCOUNT, account)};
 	char **settings;
 	gm_try(gm_sim_settings(&launch, &settings));
-	struct timespec start, end;
-	clock_gettime(CLOCK_MONOTONIC, &start);
+	double start = gm_seconds();
 	pid_t pid = fork();
 	if (pid == 0)
 		child(running, value, settings, file);
@@ -318,9 +317,7 @@ struct gm_error *gm_fit_run_once(void *data, int64_t value, struct gm_fit_run *r
 	gm_sim_settings_free(settings);
 	if (!waited)
 		return gm_error_os(GM_INTERNAL, code, "fit: the program cannot be started");
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	ret_run->seconds =
-	        (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9;
+	ret_run->seconds = gm_seconds() - start;
 	if (stopped)
 		return gm_error_create(GM_TARGET, "fit: stopped");
 	/* A program that aborts behind PyTorch's error leaves no account. */

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/put.h"
 
 enum state { FREE, READING, WRITING, ENDING };
@@ -36,9 +36,7 @@ struct gm_http_server {
 
 static int64_t now(void)
 {
-	struct timespec time;
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+	return (int64_t)(gm_seconds() * 1000);
 }
 
 /* ---- the address ----------------------------------------------------------------------------- */

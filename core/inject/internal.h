@@ -48,7 +48,7 @@ enum { GM_INJECT_EXTENDED_MAX = 16384 };
 struct gm_inject_thread {
 	pid_t pid, id;
 	struct user_regs_struct registers;
-	double until;  /* gm_inject_now(): how long there is time for it */
+	double until;  /* gm_seconds(): how long there is time for it */
 	uint64_t mask; /* of blocked signals */
 	int signal;    /* on its way to the thread: it gets it when it continues */
 	uint64_t call; /* the system call that was interrupted, as the program made it */
@@ -82,7 +82,6 @@ struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint6
  */
 struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t start, uint64_t top,
         uint64_t argument, bool *ret_returned);
-double gm_inject_now(void);
 
 /* ---- code.c ---- */
 

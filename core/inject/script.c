@@ -30,6 +30,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "image/stop.h"
 #include "inject/internal.h"
 #include "inject/script.h"
@@ -202,7 +203,7 @@ static struct gm_error *check_end(struct wait *wait)
 {
 	struct gm_script_call *call = wait->call;
 	bool only = call->options->way == GM_INJECT_BY_PYTHON;
-	double now = gm_inject_now(), began = call->until - call->options->seconds;
+	double now = gm_seconds(), began = call->until - call->options->seconds;
 	char text[512], why[700];
 	if (!wait->taken && !is_pending(wait))
 		wait->taken = now;
@@ -236,7 +237,7 @@ static struct gm_error *wait_for(struct wait *wait, struct gm_injected *ret_inje
 		if (!call->thread_result && gm_script_has_loaded(&wait->folder))
 			find_thread_result(call);
 		enum progress progress = look(call, &ret_injected->result);
-		bool late = gm_inject_now() > call->until || is_interrupted();
+		bool late = gm_seconds() > call->until || is_interrupted();
 		if (progress == DONE || (progress == UNDER_WAY && late)) {
 			ret_injected->state = progress == DONE ? GM_INJECT_DONE : GM_INJECT_WAITING;
 			ret_injected->way = GM_INJECT_BY_PYTHON;
@@ -333,7 +334,7 @@ static struct gm_error *prepare(struct wait *wait, struct gm_injected *ret_injec
 	gm_script_remove_left_over(wait->pid, withdraw_left_over, wait);
 	while (!wait->call->ticket)
 		if (getrandom(&wait->call->ticket, sizeof(wait->call->ticket), 0) < 0)
-			wait->call->ticket = (uint32_t)(gm_inject_now() * 1e6);
+			wait->call->ticket = (uint32_t)(gm_seconds() * 1e6);
 	wait->refusal = GM_INJECT_NO_FOLDER;
 	gm_try(gm_script_folder_make(wait->pid, &wait->folder));
 	struct gm_error *error = run(wait, agent, ret_injected);

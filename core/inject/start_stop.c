@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "image/registers.h"
 #include "image/stop.h"
 #include "inject/internal.h"
@@ -32,7 +33,7 @@ struct call {
 	bool start;       /* it is gpumem_agent_start */
 	struct gm_inject_functions functions;
 	double until;
-	double stopped_since; /* gm_inject_now(); 0: it is not stopped */
+	double stopped_since; /* gm_seconds(); 0: it is not stopped */
 	struct gm_injected result;
 };
 
@@ -48,7 +49,7 @@ static void pause_for(double seconds)
 /* Whether SIGSTOP or Ctrl-Z keeps it stopped now; an error if that lasts. */
 static struct gm_error *look_for_stop(struct call *call, bool *ret_stopped)
 {
-	double now = gm_inject_now();
+	double now = gm_seconds();
 	*ret_stopped = gm_stop_thread_state(call->pid, call->pid) == 'T';
 	if (!*ret_stopped)
 		call->stopped_since = 0;
@@ -115,8 +116,8 @@ static enum kind kind_of(pid_t pid, pid_t thread)
 /* Stops threads, one at a time, until one is at a usable place. */
 static struct gm_error *find_thread(struct call *call, struct gm_inject_thread *ret_thread)
 {
-	double began = gm_inject_now(), half = began + (call->until - began) / 4;
-	for (unsigned round = 0; gm_inject_now() < call->until; round++) {
+	double began = gm_seconds(), half = began + (call->until - began) / 4;
+	for (unsigned round = 0; gm_seconds() < call->until; round++) {
 		_cleanup_free_ pid_t *threads = NULL;
 		size_t count;
 		bool stands;
@@ -129,11 +130,11 @@ static struct gm_error *find_thread(struct call *call, struct gm_inject_thread *
 		gm_try(gm_image_threads(call->image, &threads, &count));
 		bool tried = false;
 		for (int kind = 0; kind < KINDS && !(kind == IN_KERNEL && tried); kind++) {
-			for (size_t i = 0; i < count && gm_inject_now() < call->until; i++) {
+			for (size_t i = 0; i < count && gm_seconds() < call->until; i++) {
 				if (kind_of(call->pid, threads[i]) != (enum kind)kind)
 					continue;
 				bool stopped;
-				double start = gm_inject_now();
+				double start = gm_seconds();
 				tried = true;
 				gm_try(gm_inject_thread_stop(
 				        call->pid, threads[i], call->until, ret_thread, &stopped));
@@ -146,7 +147,7 @@ static struct gm_error *find_thread(struct call *call, struct gm_inject_thread *
 					return NULL;
 				gm_inject_thread_release(ret_thread);
 				gm_try(other);
-				double took = gm_inject_now() - start;
+				double took = gm_seconds() - start;
 				if (took > call->result.stopped)
 					call->result.stopped = took;
 				if (call->result.tries % REFRESH_EVERY == 0) {
@@ -358,7 +359,7 @@ static struct gm_error *wait_for(struct call *call, const struct place *place, c
 			        GM_INJECT_TEXT, ret_text);
 		bool stands;
 		gm_try(look_for_stop(call, &stands));
-		if (gm_inject_now() > call->until) {
+		if (gm_seconds() > call->until) {
 			call->result.state = GM_INJECT_WAITING;
 			return gm_inject_check_runs(call->pid);
 		}
@@ -403,13 +404,13 @@ static struct gm_error *attempt(struct call *call, const char *path, char **ret_
 	struct gm_error *error = find_thread(call, thread);
 	struct place place;
 	if (!error) {
-		double start = gm_inject_now();
+		double start = gm_seconds();
 		error = gm_inject_filter_check(thread, call->functions.has_rseq);
 		if (!error)
 			error = start_thread(call, thread, path, &place);
 		if (thread->id)
 			gm_inject_thread_release(thread);
-		double took = gm_inject_now() - start;
+		double took = gm_seconds() - start;
 		if (took > call->result.stopped)
 			call->result.stopped = took;
 	}
@@ -488,7 +489,7 @@ static struct gm_error *prepare(struct gm_image *image, struct gm_symbols *symbo
 	        .options = options,
 	        .name = start ? "gpumem_agent_start" : "gpumem_agent_stop",
 	        .start = start,
-	        .until = gm_inject_now() + options->seconds,
+	        .until = gm_seconds() + options->seconds,
 	};
 	if (options->settings && strlen(options->settings) >= GM_INJECT_SETTINGS)
 		return gm_error_create(

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "image/refusal.h"
 #include "inject/internal.h"
 
@@ -25,13 +26,6 @@ enum {
 	RUN_SECONDS = 2,   /* minimum time for the thread to restore itself */
 	SYSCALL_STOP = SIGTRAP | 0x80,
 };
-
-double gm_inject_now(void)
-{
-	struct timespec time;
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
@@ -52,7 +46,7 @@ static enum stop wait_until(pid_t id, double until, int *ret_status)
 		}
 		if (got > 0)
 			return STOPPED;
-		if (gm_inject_now() > until)
+		if (gm_seconds() > until)
 			return LATE;
 		const struct timespec pause = {.tv_nsec = waited < 200 ? 20000 : 500000};
 		nanosleep(&pause, NULL);
@@ -88,7 +82,7 @@ static enum stop stop_at_rest(pid_t id, double until)
 /* The time at which work that begins in the stopped thread now is abandoned. */
 static double end_of(const struct gm_inject_thread *thread, double seconds)
 {
-	double least = gm_inject_now() + seconds;
+	double least = gm_seconds() + seconds;
 	return thread->until > least ? thread->until : least;
 }
 
@@ -162,7 +156,7 @@ struct gm_error *gm_inject_thread_stop(
 		int os_error = errno;
 		return os_error == ESRCH ? NULL : error_refused(pid, id, os_error);
 	}
-	enum stop stop = stop_at_rest(id, gm_inject_now() + STOP_SECONDS_MILLI / 1000.0);
+	enum stop stop = stop_at_rest(id, gm_seconds() + STOP_SECONDS_MILLI / 1000.0);
 	if (stop == LATE) {
 		/* It cannot be released before it stops, so wait on: a driver's call may take long.
 		 * */
@@ -277,7 +271,7 @@ bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address,
 			return false;
 		/* It cannot be released before its step ends: the SIGTRAP would be delivered to the
 		 * program. That takes as long as the machine is busy. */
-		if (wait_until(thread->id, gm_inject_now() + STEP_SECONDS, &status) != STOPPED)
+		if (wait_until(thread->id, gm_seconds() + STEP_SECONDS, &status) != STOPPED)
 			return false;
 		if (!is_event_stop(status) && !is_step(thread->id, status)) {
 			/* A pending signal: its handler may block ours, so the thread gets it when
@@ -368,7 +362,7 @@ static void take_back(const struct gm_inject_thread *thread)
 {
 	int status;
 	ptrace(PTRACE_INTERRUPT, thread->id, NULL, NULL);
-	if (wait_until(thread->id, gm_inject_now() + 1, &status) == STOPPED)
+	if (wait_until(thread->id, gm_seconds() + 1, &status) == STOPPED)
 		put_back(thread);
 }
 
@@ -427,7 +421,7 @@ struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t 
 		if (stop == LATE) {
 			/* Within pthread_create(): it must not be interrupted there, and returns by
 			 * itself. */
-			if (stop_at_rest(thread->id, gm_inject_now() + 1) == STOPPED)
+			if (stop_at_rest(thread->id, gm_seconds() + 1) == STOPPED)
 				gm_inject_thread_release(thread);
 			return NULL;
 		}

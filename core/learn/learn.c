@@ -2,22 +2,15 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "learn/answer.h"
 #include "learn/probe.h"
 #include "learn/prove.h"
 #include "torch/readers.h"
 #include "torch/torch.h"
-
-static double seconds(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 static struct gm_error *examine(const struct gm_probe *probe, struct gm_image *image,
         struct gm_symbols *symbols, struct gm_learn_result *result)
@@ -47,7 +40,7 @@ struct gm_error *gm_learn_torch(
 	struct gm_learn_result result = {0};
 	struct gm_image *image = NULL;
 	struct gm_symbols *symbols = NULL;
-	double begin = seconds();
+	double begin = gm_seconds();
 	gm_try(gm_probe_start(options, &probe));
 	struct gm_error *error = gm_answer_row(&probe, &result.learned.layout, &result.missing);
 	if (!error)
@@ -63,7 +56,7 @@ struct gm_error *gm_learn_torch(
 		gm_learn_result_deinit(&result);
 		return error;
 	}
-	result.seconds = seconds() - begin;
+	result.seconds = gm_seconds() - begin;
 	*ret_result = result;
 	return NULL;
 }

@@ -2,19 +2,11 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "learn/probe.h"
 #include "learn/python_prove.h"
-
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 void gm_learn_python_result_deinit(struct gm_learn_python_result *result)
 {
@@ -122,7 +114,7 @@ struct gm_error *gm_learn_python(
 	struct gm_image *image = NULL;
 	struct gm_symbols *symbols = NULL;
 	struct gm_probe probe;
-	const double begin = seconds();
+	const double begin = gm_seconds();
 
 	own.probe = "python/probe.py";
 	gm_try(gm_probe_start(&own, &probe));
@@ -140,7 +132,7 @@ struct gm_error *gm_learn_python(
 		gm_learn_python_result_deinit(&result);
 		return error;
 	}
-	result.seconds = seconds() - begin;
+	result.seconds = gm_seconds() - begin;
 	*ret_result = result;
 	return NULL;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "inject/internal.h"
+#include "base/clock.h"
 
 enum { AGAIN = 3 };
 
@@ -33,8 +34,8 @@ static pid_t child_that_waits(void)
 static void stop_in_call(pid_t child, struct gm_inject_thread *thread)
 {
 	for (bool stopped = false;;) {
-		assert_null(gm_inject_thread_stop(
-		        child, child, gm_inject_now() + 600, thread, &stopped));
+		assert_null(
+		        gm_inject_thread_stop(child, child, gm_seconds() + 600, thread, &stopped));
 		if (stopped && gm_inject_thread_waits_in(thread) >= 0)
 			return;
 		if (stopped)

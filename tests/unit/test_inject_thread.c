@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "child.h"
+#include "base/clock.h"
 #include "inject/internal.h"
 
 enum { TURNS = 2000, FOREVER = 600, STACK = 4096, LEFT = 77, GOOD = 42 };
@@ -95,7 +96,7 @@ static struct gm_inject_thread *stop(pid_t child)
 	assert_non_null(thread);
 	while (!stopped)
 		assert_null(gm_inject_thread_stop(
-		        child, child, gm_inject_now() + FOREVER, thread, &stopped));
+		        child, child, gm_seconds() + FOREVER, thread, &stopped));
 	return thread;
 }
 
@@ -352,7 +353,7 @@ static void a_thread_that_is_gone_is_no_error_and_not_stopped(void **state)
 	if (child == 0)
 		_exit(0);
 	assert_int_equal(waitpid(child, NULL, 0), child);
-	assert_null(gm_inject_thread_stop(child, child, gm_inject_now() + 1, thread, &stopped));
+	assert_null(gm_inject_thread_stop(child, child, gm_seconds() + 1, thread, &stopped));
 	assert_false(stopped);
 	free(thread);
 }
@@ -372,7 +373,7 @@ static void who_traces_a_process_is_named(void **state)
 	pid_t child = start(be_traced);
 	wait_for(child, &shared->rounds, 1);
 	snprintf(tracer, sizeof(tracer), "process %d traces it", getpid());
-	expect(gm_inject_thread_stop(child, child, gm_inject_now() + 1, thread, &stopped), tracer);
+	expect(gm_inject_thread_stop(child, child, gm_seconds() + 1, thread, &stopped), tracer);
 	assert_false(stopped);
 	kill(child, SIGSTOP);
 	assert_int_equal(waitpid(child, NULL, 0), child);

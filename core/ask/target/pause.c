@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "image/capture.h"
 #include "image/capture_buffer.h"
 #include "image/ran.h"
@@ -33,13 +34,6 @@ struct gm_pausing {
 
 static const int stop_signals[STOPS] = {SIGTSTP, SIGTTIN, SIGTTOU};
 static volatile sig_atomic_t stop_asked;
-
-static double now(void)
-{
-	struct timespec time;
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 /* --- Ctrl-Z while a process is stopped: the process would stay stopped as long as we do, so we
  * stop afterwards  */
@@ -129,7 +123,7 @@ static bool is_consistent(struct gm_context *context)
 static void resume(struct gm_pausing *pausing)
 {
 	gm_stop_end(&pausing->stop);
-	double seconds = now() - pausing->began;
+	double seconds = gm_seconds() - pausing->began;
 	if (seconds > pausing->pause.seconds)
 		pausing->pause.seconds = seconds;
 }
@@ -139,7 +133,7 @@ static struct gm_error *stop_and_look(
 {
 	struct gm_pausing *pausing = context->pausing;
 	for (;;) {
-		pausing->began = now();
+		pausing->began = gm_seconds();
 		_cleanup_error_ struct gm_error *refused = gm_stop_begin(image, &pausing->stop);
 		if (refused) {
 			pausing->pause.state = GM_NOT_STOPPABLE;
@@ -229,12 +223,12 @@ bool gm_context_ask_again(const struct gm_context *context, const struct gm_paus
         bool complete, struct gm_moments *moments)
 {
 	if (moments->asked++ == 0)
-		moments->began = now();
+		moments->began = gm_seconds();
 	moments->pause.tries += pause->tries;
 	if (pause->seconds > moments->pause.seconds)
 		moments->pause.seconds = pause->seconds;
 	if (complete || pause->state != GM_PAUSED || context->pausing->depth > 0 ||
-	        moments->asked >= MOMENTS || now() - moments->began > MOMENTS_SECONDS ||
+	        moments->asked >= MOMENTS || gm_seconds() - moments->began > MOMENTS_SECONDS ||
 	        !gm_ran_since(&context->pausing->ran))
 		return false;
 	/* not at the same distance from the last resume each time */

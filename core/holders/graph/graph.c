@@ -95,10 +95,3 @@ void gm_graph_deinit_edges(struct gm_holders *graph)
 	gm_graph_deinit_runs(graph);
 	gm_array_deinit(&graph->edges);
 }
-
-double gm_graph_seconds(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}

@@ -189,7 +189,6 @@ void gm_graph_deinit_edges(struct gm_holders *graph);
 /* A reference that C++ holds, from a root at `address` or (where not GM_NO_VERTEX) from `from`. */
 void gm_graph_refer_native(struct gm_holders *graph, uint32_t from, uint64_t address, uint32_t to,
         uint64_t word, const char *kind, struct gm_native_owner *owner, bool inferred);
-double gm_graph_seconds(void); /* of a clock */
 
 static inline bool gm_graph_is_root(const struct gm_vertex *vertex)
 {

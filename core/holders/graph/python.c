@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/huge_pages.h"
 #include "base/sort.h"
 #include "base/team.h"
@@ -359,12 +360,12 @@ static void sweep_between(void *context)
 {
 	struct sweeping *sweeping = context;
 	struct gm_holders *graph = sweeping->graph;
-	double start = gm_graph_seconds();
+	double start = gm_seconds();
 	if (!gm_sweep_objects(graph->sweep, &graph->objects) || graph->objects.count > MAX_OBJECTS)
 		return;
 	sweeping->error = add_swept(graph);
 	sweeping->whole = !sweeping->error;
-	graph->cost.python_seconds += gm_graph_seconds() - start;
+	graph->cost.python_seconds += gm_seconds() - start;
 }
 
 /* Classes are examined once, and nothing else reads them meanwhile. */
@@ -404,7 +405,7 @@ static struct gm_error *add_objects_references(struct gm_holders *graph)
 
 struct gm_error *gm_graph_add_python(struct gm_holders *graph)
 {
-	double start = gm_graph_seconds();
+	double start = gm_seconds();
 	if (graph->sweep) /* references from C++ are known only now, such as those of an array that
 	                     shares its memory */
 		gm_try(add_untracked(graph, graph->swept));
@@ -415,6 +416,6 @@ struct gm_error *gm_graph_add_python(struct gm_holders *graph)
 	/* no object is at address 8 */
 	struct referring threads = {graph, gm_graph_add(graph, 8, GM_VERTEX_THREAD, 0)};
 	gm_python_thread_references(graph->python, add_thread_reference, &threads);
-	graph->cost.python_seconds += gm_graph_seconds() - start;
+	graph->cost.python_seconds += gm_seconds() - start;
 	return graph->no_memory ? &gm_error_no_memory : NULL;
 }

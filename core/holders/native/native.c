@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "holders/heap/scan.h"
 #include "holders/graph/graph.h"
 #include "holders/heap/heap.h"
@@ -92,7 +93,7 @@ static void add_object(struct gm_holders *graph, uint64_t address, const struct 
 struct gm_error *gm_graph_scan(struct gm_holders *graph, const struct gm_scan_visitor *visitor,
         struct gm_scan_result *ret_hits)
 {
-	double start = gm_graph_seconds();
+	double start = gm_seconds();
 	static const char *const libraries[] = {
 	        "libc10.so", "libtorch_cpu.so", "libtorch_python.so", "libtorch_cuda.so"};
 	struct gm_scan_options options = {.visitor = visitor};
@@ -103,7 +104,7 @@ struct gm_error *gm_graph_scan(struct gm_holders *graph, const struct gm_scan_vi
 	graph->cost.bytes_scanned = ret_hits->bytes + gm_image_pointer_free(graph->image);
 	graph->cost.bytes_unread = ret_hits->unread;
 	graph->hits_truncated |= ret_hits->truncated;
-	graph->cost.scan_seconds = gm_graph_seconds() - start;
+	graph->cost.scan_seconds = gm_seconds() - start;
 	return NULL;
 }
 

@@ -1,9 +1,9 @@
 #include "holders/retained/retained.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "holders/graph/dominators.h"
 #include "holders/holders.h"
 #include "holders/retained/answer.h"
@@ -59,19 +59,12 @@ static struct gm_error *ask(struct gm_reach *reach, struct gm_retained *retained
 	return error;
 }
 
-static double seconds(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 struct gm_error *gm_holders_retained(
         struct gm_holders *holders, bool host, struct gm_retained *ret_retained)
 {
 	struct gm_reach *reach;
 	struct gm_reach_options options = {.host = host};
-	double start = seconds();
+	double start = gm_seconds();
 	gm_try(gm_reach_create_promoted(holders, &options, &reach));
 	struct gm_retained retained = {.storages = reach->storages,
 	        .storages_complete = reach->storages_complete,
@@ -79,7 +72,7 @@ struct gm_error *gm_holders_retained(
 	        .references = reach->edges.count};
 	struct gm_error *error = ask(reach, &retained);
 	gm_reach_destroy(reach);
-	retained.seconds = seconds() - start;
+	retained.seconds = gm_seconds() - start;
 	if (error)
 		gm_retained_deinit(&retained);
 	else
