@@ -121,29 +121,13 @@ static void read_partitions(struct gm_zero_engine *engine, uint64_t flat)
 	}
 }
 
-/* Another tensor with gradients: of a whole parameter before it is reduced, or of a copy */
-static void read_second(struct gm_zero_parameters *parameters, uint64_t address)
-{
-	struct gm_zero_sharding *sharding = parameters->sharding;
-	struct gm_tensor gradient;
-	uint64_t bytes;
-	if (!address)
-		return;
-	if (!gm_torch_tensor(parameters->reading->torch, address, &gradient) ||
-	        !gm_zero_plausible(&gradient))
-		sharding->unread++;
-	else if (gm_zero_ledger_add(
-	                 parameters->ledger, sharding, GM_ZERO_GRADIENTS, &gradient, &bytes))
-		sharding->terms[GM_ZERO_GRADIENTS].differences[GM_ZERO_DUPLICATE] += (int64_t)bytes;
-}
-
 static void read_whole_gradients(struct gm_zero_parameters *parameters)
 {
 	for (size_t i = 0; i < parameters->sharding->parameter_count; i++) {
 		struct gm_tensor tensor;
 		if (gm_torch_tensor(parameters->reading->torch,
 		            parameters->sharding->parameters[i].tensor, &tensor))
-			read_second(parameters, tensor.grad);
+			gm_zero_engine_second_gradient(parameters, tensor.grad, 0);
 	}
 }
 
@@ -210,7 +194,7 @@ void gm_zero_deepspeed3(struct gm_zero_parameters *parameters, uint64_t object)
 	for (size_t i = 0; i < engine->groups.count; i++) {
 		struct gm_tensor master;
 		if (gm_zero_engine_master(engine, (uint32_t)i, &master))
-			read_second(parameters, master.grad);
+			gm_zero_engine_second_gradient(parameters, master.grad, 0);
 	}
 	gm_zero_engine_state(engine, own[INNER].object);
 	read_gathered(parameters);

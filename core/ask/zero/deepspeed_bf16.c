@@ -36,33 +36,21 @@ static uint64_t read_accumulated(struct gm_zero_engine *engine, uint32_t number)
 	return flat.storage;
 }
 
-/* The .grad of a parameter, or of a master copy: a second copy, unless it is in `accumulated`. */
-static void read_grad(struct gm_zero_parameters *parameters, uint64_t tensor, uint64_t accumulated)
-{
-	struct gm_zero_sharding *sharding = parameters->sharding;
-	struct gm_tensor of, gradient;
-	uint64_t bytes;
-	if (!gm_torch_tensor(parameters->reading->torch, tensor, &of) || !of.grad)
-		return;
-	if (!gm_torch_tensor(parameters->reading->torch, of.grad, &gradient) ||
-	        !gm_zero_plausible(&gradient))
-		sharding->unread++;
-	else if (gradient.storage != accumulated && gm_zero_ledger_add(parameters->ledger, sharding,
-	                                                    GM_ZERO_GRADIENTS, &gradient, &bytes))
-		sharding->terms[GM_ZERO_GRADIENTS].differences[GM_ZERO_DUPLICATE] += (int64_t)bytes;
-}
-
+/* The .grad of parameters and of the master copy are second copies, unless they are views of the
+ * accumulated gradients. */
 static void read_group(struct gm_zero_engine *engine, uint32_t number)
 {
 	struct gm_zero_parameters *parameters = engine->parameters;
 	const struct gm_zero_sharding *sharding = parameters->sharding;
 	uint64_t accumulated = read_accumulated(engine, number);
-	struct gm_tensor master;
+	struct gm_tensor tensor;
 	for (size_t i = 0; i < sharding->parameter_count; i++)
-		if (sharding->parameters[i].group == number)
-			read_grad(parameters, sharding->parameters[i].tensor, accumulated);
-	if (gm_zero_engine_master(engine, number, &master))
-		read_grad(parameters, master.address, accumulated);
+		if (sharding->parameters[i].group == number &&
+		        gm_torch_tensor(parameters->reading->torch, sharding->parameters[i].tensor,
+		                &tensor))
+			gm_zero_engine_second_gradient(parameters, tensor.grad, accumulated);
+	if (gm_zero_engine_master(engine, number, &tensor))
+		gm_zero_engine_second_gradient(parameters, tensor.grad, accumulated);
 }
 
 void gm_zero_deepspeed_bf16(struct gm_zero_parameters *parameters, uint64_t object)

@@ -37,6 +37,10 @@ void gm_zero_engine_parameters(struct gm_zero_engine *engine);
 /* Counts a group's copy. False: it could not be read. */
 bool gm_zero_engine_master(
         struct gm_zero_engine *engine, uint32_t number, struct gm_tensor *ret_master);
+/* Counts a further tensor with gradients, of a whole parameter before it is reduced, or of a copy.
+ * 0: there is none. Not counted if it is a view of the storage `counted`; 0: of none. */
+void gm_zero_engine_second_gradient(
+        struct gm_zero_parameters *parameters, uint64_t gradient, uint64_t counted);
 /* The state of the inner optimizer, which belongs to the copies. */
 void gm_zero_engine_state(struct gm_zero_engine *engine, uint64_t optimizer);
 /* Of stages 1 and 2, once the parameters and their owners are known: gradients, masters, state and

@@ -70,6 +70,23 @@ static void read_whole_gradients(struct gm_zero_engine *engine)
 	}
 }
 
+void gm_zero_engine_second_gradient(
+        struct gm_zero_parameters *parameters, uint64_t gradient, uint64_t counted)
+{
+	struct gm_zero_sharding *sharding = parameters->sharding;
+	struct gm_tensor tensor;
+	uint64_t bytes;
+	if (!gradient)
+		return;
+	if (!gm_torch_tensor(parameters->reading->torch, gradient, &tensor) ||
+	        !gm_zero_plausible(&tensor))
+		sharding->unread++;
+	else if (!(counted && tensor.storage == counted) &&
+	         gm_zero_ledger_add(
+	                 parameters->ledger, sharding, GM_ZERO_GRADIENTS, &tensor, &bytes))
+		sharding->terms[GM_ZERO_GRADIENTS].differences[GM_ZERO_DUPLICATE] += (int64_t)bytes;
+}
+
 /* ---- this rank's copy ---- */
 
 bool gm_zero_engine_master(

@@ -102,6 +102,24 @@ def facts_of(zero, given, storages):
     }
 
 
+def parts_of(engine, groups, flats):
+    """The parameters with what this rank owns of each, and the elements of its parts that are no parameter's."""
+    names = {parameter: name for name, parameter in engine.named_parameters()}
+    parameters, padding, rank, world = [], 0, dist.get_rank(), dist.get_world_size()
+    for group, base in zip(groups, flats):
+        part = base.numel() // world
+        owned_here = 0
+        for parameter in group:
+            first = (parameter.data_ptr() - base.data_ptr()) // base.element_size()
+            owned = max(0, min(first + parameter.numel(), (rank + 1) * part) - max(first, rank * part))
+            ranks = range(first // part, (first + parameter.numel() - 1) // part + 1)
+            owned_here += owned
+            parameters.append({"address": id(parameter), "name": names[parameter], "elements": parameter.numel(), "owned": owned,
+                               "bytes": parameter.numel() * parameter.element_size(), "owner": ranks[0] if len(ranks) == 1 else None})  # fmt: skip
+        padding += part - owned_here
+    return parameters, padding
+
+
 def make(seed):
     some, given = choose(seed)
     offload = {"offload_optimizer": {"device": "cpu", "pin_memory": False}} if given["offload"] else {}
@@ -146,20 +164,7 @@ def truth_of(given, engine):
         count("buffers", getattr(zero, name, None))
     for tensor in getattr(zero, "param_buffer_of_bit16_for_cpu_offload_groups", ()):
         count("buffers", tensor)
-    names = {parameter: name for name, parameter in engine.named_parameters()}
-    parameters, padding, rank, world = [], 0, dist.get_rank(), dist.get_world_size()
-    for number, group in enumerate(zero.round_robin_bit16_groups):
-        base = zero.bit16_groups_flat[number]
-        part = base.numel() // world
-        owned_here = 0
-        for parameter in group:
-            first = (parameter.data_ptr() - base.data_ptr()) // base.element_size()
-            owned = max(0, min(first + parameter.numel(), (rank + 1) * part) - max(first, rank * part))
-            ranks = range(first // part, (first + parameter.numel() - 1) // part + 1)
-            owned_here += owned
-            parameters.append({"address": id(parameter), "name": names[parameter], "elements": parameter.numel(), "owned": owned,
-                               "bytes": parameter.numel() * parameter.element_size(), "owner": ranks[0] if len(ranks) == 1 else None})  # fmt: skip
-        padding += part - owned_here
+    parameters, padding = parts_of(engine, zero.round_robin_bit16_groups, zero.bit16_groups_flat)
     return {
         **facts_of(zero, given, storages),
         "master_size": zero.single_partition_of_fp32_groups[0].element_size(),

@@ -6,8 +6,7 @@ all, and writes what it owns, as PyTorch and DeepSpeed tell it: FOLDER/RANK.json
 
 import random
 
-import torch.distributed as dist
-from zero_deepspeed import OPTIMIZERS, Storages, engine_of, facts_of, main
+from zero_deepspeed import OPTIMIZERS, Storages, engine_of, facts_of, main, parts_of
 
 
 def choose(seed):
@@ -48,24 +47,13 @@ def truth_of(given, engine):
     zero = engine.optimizer
     storages = Storages()
     count = storages.count
-    rank, world = dist.get_rank(), dist.get_world_size()
-    names = {parameter: name for name, parameter in engine.named_parameters()}
-    parameters, padding = [], 0
-    for group, flat in zip(zero.bf16_groups, zero.bf16_groups_flat):
-        part, owned_here = flat.numel() // world, 0
-        for parameter in group:
-            count("parameters", parameter)
-            first = (parameter.data_ptr() - flat.data_ptr()) // flat.element_size()
-            owned = max(0, min(first + parameter.numel(), (rank + 1) * part) - max(first, rank * part))
-            ranks = range(first // part, (first + parameter.numel() - 1) // part + 1)
-            owned_here += owned
-            parameters.append({"address": id(parameter), "name": names[parameter], "elements": parameter.numel(), "owned": owned,
-                               "bytes": parameter.numel() * parameter.element_size(), "owner": ranks[0] if len(ranks) == 1 else None})  # fmt: skip
-        padding += part - owned_here
+    parameters, padding = parts_of(engine, zero.bf16_groups, zero.bf16_groups_flat)
+    for parameter in (one for group in zero.bf16_groups for one in group):
+        count("parameters", parameter)
     for gradients in zero.fp32_groups_gradients_flat:
         count("gradients", gradients)
     accumulated = storages.bytes("gradients")
-    for tensor in [*names, *zero.fp32_groups_flat_partition]:
+    for tensor in [*engine.parameters(), *zero.fp32_groups_flat_partition]:
         count("gradients", tensor.grad)
     for master in zero.fp32_groups_flat_partition:
         count("masters", master)
