@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "model/log_steps.h"
+#include "model/native_names.h"
 #include "model/site.h"
 
 static int by_time(const void *a, const void *b)
@@ -143,9 +144,8 @@ struct gm_error *gm_ask_collectives(
 
 static bool is_collectives_own(const char *file)
 {
-	return gm_text_ends_with(file, "torch/distributed/distributed_c10d.py") ||
-	       gm_text_ends_with(file, "torch/distributed/c10d_logger.py") ||
-	       strstr(file, "torch/distributed/_functional_collectives");
+	return gm_file_is_collectives(file) ||
+	       gm_text_ends_with(file, "torch/distributed/c10d_logger.py");
 }
 
 bool gm_collective_place(const struct gm_log *log, const struct gm_log_collective *call,

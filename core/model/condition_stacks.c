@@ -147,8 +147,7 @@ static bool collective_fits(const char *name, const struct gm_clause *clause)
 static const char *collective_of(const struct gm_condition_frame *frame)
 {
 	const char *name = gm_plain_name(frame->function);
-	if (gm_text_ends_with(frame->file, "torch/distributed/distributed_c10d.py") ||
-	        strstr(frame->file, "torch/distributed/_functional_collectives"))
+	if (gm_file_is_collectives(frame->file))
 		return name;
 	if (!gm_text_ends_with(
 	            frame->file, "torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py"))

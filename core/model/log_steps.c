@@ -30,11 +30,10 @@ size_t gm_log_step_frames(
 	return count;
 }
 
-enum gm_phase gm_log_stack_phase(const struct gm_log *log, uint32_t stack)
+enum { STACK_MAX = 512 };
+
+static enum gm_phase phase_of(const struct gm_step_frame *frames, size_t count)
 {
-	enum { FRAMES_MAX = 512 };
-	struct gm_step_frame frames[FRAMES_MAX];
-	size_t count = gm_log_step_frames((void *)(uintptr_t)log, stack, frames, FRAMES_MAX);
 	enum gm_phase phase = GM_PHASE_OTHER;
 	for (size_t i = count; i-- > 0;) {
 		phase = gm_phase_around(phase, &frames[i], i + 1 < count ? &frames[i + 1] : NULL);
@@ -43,15 +42,19 @@ enum gm_phase gm_log_stack_phase(const struct gm_log *log, uint32_t stack)
 	return phase;
 }
 
+enum gm_phase gm_log_stack_phase(const struct gm_log *log, uint32_t stack)
+{
+	struct gm_step_frame frames[STACK_MAX];
+	return phase_of(
+	        frames, gm_log_step_frames((void *)(uintptr_t)log, stack, frames, STACK_MAX));
+}
+
 /* deepspeed/runtime/engine.py, zero/stage_1_and_2.py and others, 0.19.8 */
 enum gm_phase gm_log_collective_phase(const struct gm_log *log, uint32_t stack)
 {
-	enum { FRAMES_MAX = 512 };
-	struct gm_step_frame frames[FRAMES_MAX];
-	enum gm_phase phase = gm_log_stack_phase(log, stack);
-	size_t count = phase != GM_PHASE_OTHER ? 0
-	                                       : gm_log_step_frames((void *)(uintptr_t)log, stack,
-	                                                 frames, FRAMES_MAX);
+	struct gm_step_frame frames[STACK_MAX];
+	size_t count = gm_log_step_frames((void *)(uintptr_t)log, stack, frames, STACK_MAX);
+	enum gm_phase phase = phase_of(frames, count);
 	for (size_t i = 0; i < count && phase == GM_PHASE_OTHER; i++) {
 		const char *name = gm_plain_name(frames[i].name);
 		if (!strstr(frames[i].file, "deepspeed/runtime/"))

@@ -65,3 +65,9 @@ bool gm_native_collective(const char *function, char ret_name[GM_NATIVE_NAME_MAX
 		from = *at == ':' ? at + 1 : from;
 	return give(from, (size_t)(end - from), ret_name);
 }
+
+bool gm_file_is_collectives(const char *file)
+{
+	return gm_text_ends_with(file, "torch/distributed/distributed_c10d.py") ||
+	       strstr(file, "torch/distributed/_functional_collectives");
+}

@@ -13,5 +13,7 @@ bool gm_native_operator(const char *function, char ret_name[GM_NATIVE_NAME_MAX])
 bool gm_native_node(const char *function, char ret_name[GM_NATIVE_NAME_MAX]);
 /* "c10d::ProcessGroupNCCL::allreduce(...)": "allreduce"; "c10d::Reducer::rebuild_buckets()" */
 bool gm_native_collective(const char *function, char ret_name[GM_NATIVE_NAME_MAX]);
+/* Does the file of Python code have torch.distributed's collectives? */
+bool gm_file_is_collectives(const char *file);
 
 #endif

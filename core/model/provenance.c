@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "model/native_names.h"
 #include "model/phase.h"
 
 enum { FRAMES_MAX = 512 };
@@ -20,8 +21,7 @@ static uint32_t distributed(const char *file, const char *name)
 			return GM_FROM_COLLECTIVE;
 		return 0;
 	}
-	if (gm_text_ends_with(file, "torch/distributed/distributed_c10d.py") ||
-	        strstr(file, "torch/distributed/_functional_collectives") ||
+	if (gm_file_is_collectives(file) ||
 	        (gm_text_ends_with(file, "torch/nn/parallel/distributed.py") &&
 	                (strstr(name, "ddp_init_helper") || strstr(name, "_sync_") ||
 	                        strcmp(name, "_pre_forward") == 0)) ||
