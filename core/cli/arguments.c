@@ -231,3 +231,19 @@ struct gm_error *gm_arguments_take_file(
 	        sizeof(arguments->positional[0]) * (size_t)arguments->positional_count);
 	return NULL;
 }
+
+const char *gm_unknown_word(const char *text, const char *const *known, int *ret_length)
+{
+	for (const char *at = text;;) {
+		size_t length = strcspn(at, ","), i = 0;
+		while (known[i] &&
+		        (strlen(known[i]) != length || strncmp(known[i], at, length) != 0))
+			i++;
+		*ret_length = (int)length;
+		if (!known[i])
+			return at;
+		if (!at[length])
+			return NULL;
+		at += length + 1;
+	}
+}

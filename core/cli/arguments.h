@@ -43,6 +43,10 @@ struct gm_error *gm_arguments_parse(const struct gm_command *command, int argc, 
 struct gm_error *gm_parse_number(
         const char *text, uint64_t least, uint64_t most, uint64_t *ret_number);
 
+/* The first word of a list with commas that is none of `known`, which ends with NULL; NULL: all are
+ * known. *ret_length: its bytes. */
+const char *gm_unknown_word(const char *text, const char *const *known, int *ret_length);
+
 /*
  * FILE, the first positional argument of a question about a log: in a shell it must be there, in
  * gdb it may (the session's own log is asked otherwise), which is told by the number of positional

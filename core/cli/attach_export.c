@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ask/metrics.h"
 #include "ask/target/recording.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/put.h"
 #include "base/whole_file.h"
 #include "cli/http_server.h"
@@ -25,13 +25,6 @@
 
 /* How often it is looked whether the process is there, where no descriptor says so. */
 enum { LOOK_MS = 1000 };
-
-static double now(void)
-{
-	struct timespec time;
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 /* ---- the figures ----------------------------------------------------------------------------- */
 
@@ -67,12 +60,12 @@ static struct gm_error *page(
 {
 	struct gm_attach_export *export = context;
 	bool open_metrics = strstr(accept, OPEN_METRICS);
-	double start = now();
+	double start = gm_seconds();
 	if (!export->pages[open_metrics].text || export->pages[open_metrics].until <= start) {
 		char *text;
 		size_t size;
 		gm_try(make_page(export, open_metrics, &text, &size));
-		double end = now();
+		double end = gm_seconds();
 		free(export->pages[open_metrics].text);
 		export->pages[open_metrics].text = text;
 		export->pages[open_metrics].size = size;
@@ -126,11 +119,6 @@ struct gm_error *gm_attach_export_prepare(
 	        "attach: --export");
 }
 
-struct gm_error *gm_attach_export_find(const struct gm_context *context, char **ret_path)
-{
-	return gm_recording_find(context->pid, ret_path);
-}
-
 void gm_attach_export_deinit(struct gm_attach_export *export)
 {
 	gm_http_server_destroy(export->server);
@@ -154,7 +142,7 @@ static bool wait_once(
 	size_t count = export->server ? gm_http_server_poll(export->server, waits, &wait) : 0;
 	waits[count++] = (struct pollfd){.fd = signals, .events = POLLIN};
 	waits[count++] = (struct pollfd){.fd = process, .events = POLLIN}; /* -1: passed over */
-	double left = export->textfile ? (next - now()) * 1000 : LOOK_MS;
+	double left = export->textfile ? (next - gm_seconds()) * 1000 : LOOK_MS;
 	int most = left < 0 ? 0 : left < LOOK_MS ? (int)left + 1 : LOOK_MS;
 	(void)poll(waits, count, wait >= 0 && wait < most ? wait : most);
 	if (export->server)
@@ -201,9 +189,9 @@ struct gm_error *gm_attach_export_run(struct gm_attach_export *export, char *pat
 	bool by_signal = false;
 	struct gm_error *error = NULL;
 	do {
-		if (export->textfile && now() >= next) {
+		if (export->textfile && gm_seconds() >= next) {
 			error = write_textfile(export);
-			next = now() + (double)export->interval;
+			next = gm_seconds() + (double)export->interval;
 		}
 		/* There are no figures yet. */
 		if (error && !export->recording) {

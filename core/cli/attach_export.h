@@ -27,8 +27,6 @@ struct gm_attach_export {
 /* Before the process is attached to: what is wrong with the address or the name of the file. */
 struct gm_error *gm_attach_export_prepare(
         struct gm_attach_export *export, struct gm_context *context);
-/* The recording that the context's process writes; *ret_path NULL: none. */
-struct gm_error *gm_attach_export_find(const struct gm_context *context, char **ret_path);
 /* Serves until the process ends or a signal comes. Takes the path, which is NULL where a recorded
  * process has used no device so far. */
 struct gm_error *gm_attach_export_run(struct gm_attach_export *export, char *path, FILE *out);

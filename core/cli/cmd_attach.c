@@ -18,6 +18,7 @@
 #include "cli/packing.h"
 #include "inject/inject.h"
 #include "ask/context.h"
+#include "ask/target/recording.h"
 
 extern const struct gm_command gm_command_attach;
 
@@ -70,22 +71,15 @@ static const struct argp_option option_table[] = {
         {"interval", KEY_INTERVAL, "SECONDS", 0, "how often --textfile is written (15)", 0},
         {0},
 };
-/* Checks that the words of a list are all in `allowed`. */
+
 static struct gm_error *check_words(const char *text, const char *const *allowed)
 {
-	for (const char *at = text;;) {
-		size_t length = strcspn(at, ","), i = 0;
-		while (allowed[i] &&
-		        (strlen(allowed[i]) != length || strncmp(allowed[i], at, length) != 0))
-			i++;
-		if (!allowed[i])
-			return gm_error_create(GM_USAGE,
-			        "%s: '%.*s' is not known: see `gpumem attach --help`", text,
-			        (int)length, at);
-		if (!at[length])
-			return NULL;
-		at += length + 1;
-	}
+	int length;
+	const char *word = gm_unknown_word(text, allowed, &length);
+	return word ? gm_error_create(GM_USAGE,
+	                      "%s: '%.*s' is not known: see `gpumem attach --help`", text, length,
+	                      word)
+	            : NULL;
 }
 
 static struct gm_error *take_option(void *input, int key, const char *argument)
@@ -307,14 +301,14 @@ static struct gm_error *record_and_export(
 	_cleanup_free_ char *path = NULL;
 	request->export.interval = request->export.interval ? request->export.interval : 15;
 	gm_try(gm_attach_export_prepare(&request->export, context));
-	gm_try(gm_attach_export_find(context, &path));
+	gm_try(gm_recording_find(context->pid, &path));
 	bool before = path;
 	if (path)
 		gm_put(out, "process %d is recorded already, to %s\n", context->pid, path);
 	else
 		gm_try(record(context, request, false, out, &before));
 	if (!path)
-		gm_try(gm_attach_export_find(context, &path));
+		gm_try(gm_recording_find(context->pid, &path));
 	if (!path && before)
 		gm_put(out,
 		        "process %d is recorded already, and has used no device so far: there "

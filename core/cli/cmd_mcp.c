@@ -40,19 +40,12 @@ static const struct argp_option option_table[] = {
 static struct gm_error *check_allowed(const char *text)
 {
 	static const char *const known[] = {"files", "processes", "programs", NULL};
-	for (const char *at = text;;) {
-		size_t length = strcspn(at, ","), i = 0;
-		while (known[i] &&
-		        (strlen(known[i]) != length || strncmp(known[i], at, length) != 0))
-			i++;
-		if (!known[i])
-			return gm_error_create(GM_USAGE,
-			        "--allow: '%.*s' is not known: use files, processes, programs",
-			        (int)length, at);
-		if (!at[length])
-			return NULL;
-		at += length + 1;
-	}
+	int length;
+	const char *word = gm_unknown_word(text, known, &length);
+	return word ? gm_error_create(GM_USAGE,
+	                      "--allow: '%.*s' is not known: use files, processes, programs",
+	                      length, word)
+	            : NULL;
 }
 
 static struct gm_error *take_option(void *input, int key, const char *argument)

@@ -9,7 +9,8 @@
 #include "base/cleanup.h"
 #include "sim/profile.h"
 
-const char gm_fit_measures[] =
+/* Those that gpumem applies to a program itself: measures/sitecustomize.py. */
+static const char measures[] =
         "autocast, checkpoint, checkpoint:CLASS, for_loop_optimizer, fused_optimizer, "
         "offload_activations, set_to_none, zero_grad_earlier";
 
@@ -182,14 +183,14 @@ static struct gm_error *take_price(struct gm_fit_table *table, const char *text)
 
 /* ---- --with ---------------------------------------------------------------------------------- */
 
-/* "checkpoint:Block" is "checkpoint". */
 static bool is_measure(const char *name)
 {
-	static const char *const names[] = {"autocast", "checkpoint", "for_loop_optimizer",
-	        "fused_optimizer", "offload_activations", "set_to_none", "zero_grad_earlier"};
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(name, names[i]) == 0)
+	size_t length = strlen(name);
+	for (const char *at = measures; *at; at += strspn(at, ", ")) {
+		if (strcspn(at, ",") == length && strncmp(at, name, length) == 0)
 			return true;
+		at += strcspn(at, ",");
+	}
 	return strncmp(name, "checkpoint:", 11) == 0 && name[11] && !strpbrk(name, ", \t\n");
 }
 
@@ -222,8 +223,8 @@ static struct gm_error *take_way(struct parsing *parsing, const char *text)
 			        "for "
 			        "others add the program's own arguments, as in --with "
 			        "%s='--some-option'",
-			        text, *measure ? measure : "a measure without a name",
-			        gm_fit_measures, *measure ? measure : "NAME");
+			        text, *measure ? measure : "a measure without a name", measures,
+			        *measure ? measure : "NAME");
 		way->measures[way->measure_count++] = measure;
 	}
 	table->way_count++;

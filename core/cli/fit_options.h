@@ -15,7 +15,5 @@ struct gm_fit_options {
 
 struct gm_error *gm_fit_options_parse(int argc, char **argv, struct gm_fit_options *ret_options);
 void gm_fit_options_deinit(struct gm_fit_options *options);
-/* The measures that gpumem can apply, with commas between them. */
-extern const char gm_fit_measures[];
 
 #endif
