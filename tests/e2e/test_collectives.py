@@ -155,6 +155,8 @@ def test_what_deepspeeds_engine_moves_around_backward_and_step_belongs_to_them(t
     runtime = tmp_path / "deepspeed" / "runtime"
     runtime.mkdir(parents=True)
     (runtime / "engine.py").write_text(ENGINE)
+    for folder in (runtime, runtime.parent):  # else an installed DeepSpeed is imported
+        (folder / "__init__.py").touch()
     (tmp_path / "driven.py").write_text(DRIVEN)
     out = tmp_path / "run.gpumem"
     ask("run", "--sim=h100-80gbx2", "--rank=0", "--world=2", "-o", out, "--", PYTHON, tmp_path / "driven.py")
