@@ -138,6 +138,18 @@ uint8_t gm_advise_sign(const struct gm_advise_facts *facts, uint32_t block)
 	return native ? gm_advise_signs_of(facts->signs, facts->log, native) : 0;
 }
 
+/* FNV-1a */
+uint64_t gm_advise_shape(const struct gm_log_tensor *tensor, bool reversed)
+{
+	uint64_t value = 0xcbf29ce484222325;
+	for (uint32_t i = 0; i < tensor->dimensions; i++) {
+		value ^= (uint64_t)tensor->sizes[reversed ? tensor->dimensions - 1 - i : i];
+		value *= 0x100000001b3;
+		value ^= value >> 29;
+	}
+	return value;
+}
+
 uint64_t gm_advise_elements(const struct gm_log_tensor *tensor)
 {
 	uint64_t elements = 1;

@@ -106,6 +106,8 @@ bool gm_advise_tensor(
         const struct gm_advise_facts *facts, uint32_t block, struct gm_log_tensor *ret_tensor);
 /* What the native stack of its allocation says: enum gm_advise_sign, as bits. */
 uint8_t gm_advise_sign(const struct gm_advise_facts *facts, uint32_t block);
+/* A hash of the sizes, from the first or from the last dimension: of a shape or its transpose. */
+uint64_t gm_advise_shape(const struct gm_log_tensor *tensor, bool reversed);
 /* How many elements; 0: not recorded, or beyond 2^62. */
 uint64_t gm_advise_elements(const struct gm_log_tensor *tensor);
 /* The frame of the block's allocation that the answer names; false: it has no Python stack. */

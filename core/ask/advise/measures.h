@@ -112,4 +112,17 @@ struct gm_error *gm_measure_tensor_parallel(const struct gm_advise_facts *facts,
 struct gm_error *gm_measure_pipeline_parallel(const struct gm_advise_facts *facts,
         const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif);
 
+/* The size of the largest parameter, as measures before this one left it. */
+static inline uint64_t gm_measure_largest_parameter(
+        const struct gm_advise_facts *facts, const struct gm_whatif *whatif)
+{
+	uint64_t largest = 0;
+	gm_advise_each(facts, GM_CATEGORY_PARAMETER, i)
+	{
+		if (whatif->size[i] > largest)
+			largest = whatif->size[i];
+	}
+	return largest;
+}
+
 #endif

@@ -70,9 +70,7 @@ static uint32_t needed_again(
 static void add_weights(
         const struct gm_advise_facts *facts, enum gm_bound bound, struct gm_whatif *whatif)
 {
-	uint64_t largest = 0;
-	gm_advise_each(facts, GM_CATEGORY_PARAMETER, i) largest =
-	        whatif->size[i] > largest ? whatif->size[i] : largest;
+	uint64_t largest = gm_measure_largest_parameter(facts, whatif);
 	for (uint32_t step = 1; step <= facts->step_count && bound != GM_BOUND_MOST; step++)
 		if (facts->steps[step].backward != GM_NO_EVENT)
 			gm_whatif_add(whatif, facts->steps[step].backward,

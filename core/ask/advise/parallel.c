@@ -33,16 +33,11 @@ static bool is_matrix(const struct gm_advise_facts *facts, uint32_t block)
 static void share_matrices(const struct gm_advise_facts *facts, enum gm_category category,
         uint32_t ranks, struct gm_whatif *whatif)
 {
-	gm_advise_each(facts, category, i) if (is_matrix(facts, i))
-	        gm_whatif_resize(whatif, i, share(whatif->size[i], ranks));
-}
-
-static uint64_t hash_of(const struct gm_log_tensor *tensor)
-{
-	uint64_t value = 0xcbf29ce484222325 + tensor->dimensions;
-	for (uint32_t i = 0; i < tensor->dimensions; i++)
-		value = (value ^ (uint64_t)tensor->sizes[i]) * 0x100000001b3;
-	return value;
+	gm_advise_each(facts, category, i)
+	{
+		if (is_matrix(facts, i))
+			gm_whatif_resize(whatif, i, share(whatif->size[i], ranks));
+	}
 }
 
 static int by_number(const void *a, const void *b)
@@ -57,10 +52,12 @@ static bool find_commonest(const struct gm_advise_facts *facts, uint64_t *ret_sh
 	GM_ARRAY(uint64_t) shapes = {0};
 	struct gm_log_tensor tensor;
 	bool good = true;
-	gm_advise_each(facts, GM_CATEGORY_ACTIVATION,
-	        i) if (gm_advise_in_forward(facts, i) && gm_advise_waits_for_backward(facts, i) &&
-	               gm_advise_tensor(facts, i, &tensor)) good =
-	        good && gm_array_push(&shapes, hash_of(&tensor));
+	gm_advise_each(facts, GM_CATEGORY_ACTIVATION, i)
+	{
+		if (gm_advise_in_forward(facts, i) && gm_advise_waits_for_backward(facts, i) &&
+		        gm_advise_tensor(facts, i, &tensor))
+			good = good && gm_array_push(&shapes, gm_advise_shape(&tensor, false));
+	}
 	if (shapes.count)
 		qsort(shapes.items, shapes.count, sizeof(uint64_t), by_number);
 	size_t most = 0;
@@ -107,7 +104,7 @@ struct gm_error *gm_measure_tensor_parallel(const struct gm_advise_facts *facts,
 		if (bound == GM_BOUND_LEAST || !is_computed(facts, i) ||
 		        !gm_advise_tensor(facts, i, &tensor))
 			continue;
-		if (bound == GM_BOUND_MOST || hash_of(&tensor) != commonest)
+		if (bound == GM_BOUND_MOST || gm_advise_shape(&tensor, false) != commonest)
 			gm_whatif_resize(whatif, i, share(whatif->size[i], ranks));
 	}
 	return NULL;
@@ -120,9 +117,7 @@ static void share_weights(const struct gm_advise_facts *facts, uint32_t stages, 
 {
 	static const enum gm_category categories[] = {
 	        GM_CATEGORY_PARAMETER, GM_CATEGORY_GRADIENT, GM_CATEGORY_OPTIMIZER_STATE};
-	uint64_t largest = 0;
-	gm_advise_each(facts, GM_CATEGORY_PARAMETER, i) largest =
-	        whatif->size[i] > largest ? whatif->size[i] : largest;
+	uint64_t largest = gm_measure_largest_parameter(facts, whatif);
 	for (size_t c = 0; c < sizeof(categories) / sizeof(categories[0]); c++)
 		gm_advise_each(facts, categories[c], i)
 		{

@@ -2,18 +2,6 @@
 
 #include "base/search.h"
 
-/* FNV-1a over the sizes, from the first or from the last dimension. */
-static uint64_t hash(const struct gm_log_tensor *tensor, bool reversed)
-{
-	uint64_t value = 0xcbf29ce484222325;
-	for (uint32_t i = 0; i < tensor->dimensions; i++) {
-		value ^= (uint64_t)tensor->sizes[reversed ? tensor->dimensions - 1 - i : i];
-		value *= 0x100000001b3;
-		value ^= value >> 29;
-	}
-	return value;
-}
-
 static uint64_t requested(const struct gm_advise_facts *facts, uint32_t block)
 {
 	return gm_block_requested(gm_model_block(facts->model, block));
@@ -39,8 +27,8 @@ struct gm_error *gm_weights_init(struct gm_weights *weights, const struct gm_adv
 		struct gm_log_tensor tensor;
 		bool good = gm_array_push(&weights->bytes, requested(facts, i));
 		if (good && gm_advise_tensor(facts, i, &tensor))
-			good = gm_array_push(&weights->shapes, hash(&tensor, false)) &&
-			       gm_array_push(&weights->shapes, hash(&tensor, true));
+			good = gm_array_push(&weights->shapes, gm_advise_shape(&tensor, false)) &&
+			       gm_array_push(&weights->shapes, gm_advise_shape(&tensor, true));
 		if (!good) {
 			gm_weights_deinit(weights);
 			return &gm_error_no_memory;
@@ -65,7 +53,8 @@ bool gm_weights_has(
 	struct gm_log_tensor tensor;
 	uint64_t bytes = requested(facts, block);
 	if (weights->shapes.count && gm_advise_tensor(facts, block, &tensor))
-		return has(weights->shapes.items, weights->shapes.count, hash(&tensor, false));
+		return has(weights->shapes.items, weights->shapes.count,
+		        gm_advise_shape(&tensor, false));
 	return has(weights->bytes.items, weights->bytes.count, bytes) ||
 	       has(weights->bytes.items, weights->bytes.count, 2 * bytes);
 }

@@ -25,7 +25,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from IPython.display import display
 
 from . import asking, notebook_holders
-from .notebook_answers import Answer, cell_names, of_json, visible, with_cells
+from .notebook_answers import TABLES, Answer, cell_names, of_json, visible, with_cells
 
 # Without a file they are about the last recorded cell; all others about this kernel.
 OF_RECORDINGS = {"peak", "steps", "phases", "leaks", "timeline", "events", "why", "advise", "assert", "view", "export", "replay"}
@@ -116,6 +116,13 @@ class Gpumem(Magics):
         with asking.readable_by_children():
             return asking.run(words)
 
+    def answered(self, words, good=(0, 1)):
+        """(stdout, stderr) of a command; its error is the magic's."""
+        status, out, err = self.command(words)
+        if status not in good:
+            raise UsageError(visible(err.strip().removeprefix("gpumem: ")))
+        return out, err
+
     def help_of(self, question):
         """The command's table of options; {} where it has none."""
         if question not in self.helps:
@@ -149,16 +156,13 @@ class Gpumem(Magics):
                 return None
         if question == "view" and not as_json:
             return self.view(words)
-        known = of_json(question, {}) is not None or question in ("peak", "blocks", "steps", "phases", "leaks")
-        if known and not as_json and not {"--help", "-h", "--tree", "--explain", "--by", "--diff"} & {word.split("=")[0] for word in words}:
+        if question in TABLES and not as_json and not {"--help", "-h", "--tree", "--explain", "--by", "--diff"} & {word.split("=")[0] for word in words}:
             found = self.json_of([question, *words])
             shown = of_json(question, with_cells(found, cell_names(self.shell)))
             if shown:
                 display(shown)
                 return None
-        status, out, err = self.command([question, *words])
-        if status not in (0, 1):
-            raise UsageError(visible(err.strip().removeprefix("gpumem: ")))
+        out, err = self.answered([question, *words])
         if as_json:
             return [json.loads(line) for line in out.splitlines()] if question == "events" else json.loads(out)
         out = without_shell(with_cells(out, cell_names(self.shell)))
@@ -192,10 +196,7 @@ class Gpumem(Magics):
         return self.recording
 
     def json_of(self, words):
-        status, out, err = self.command([*words, "--json"])
-        if status not in (0, 1):
-            raise UsageError(visible(err.strip().removeprefix("gpumem: ")))
-        return json.loads(out)
+        return json.loads(self.answered([*words, "--json"])[0])
 
     def picture(self, words):
         """The timeline of a recording as SVG; None: it has none, as it is no recording or has no events."""
@@ -211,9 +212,7 @@ class Gpumem(Magics):
                 return file.read()
 
     def view(self, words):
-        status, out, err = self.command(["view", *words])
-        if status != 0:
-            raise UsageError(visible(err.strip().removeprefix("gpumem: ")))
+        out, _ = self.answered(["view", *words], good=(0,))
         display(Answer(("pre", out)))
 
     # ---- holders ----

@@ -13,7 +13,7 @@ import traceback
 from .asking import size_text
 from .notebook_answers import Answer, table
 
-SHELLS = re.compile(r"(Terminal|ZMQ)?InteractiveShell$|.*InteractiveShell$")
+SHELLS = re.compile(r".*InteractiveShell$")
 HOOKS = re.compile(r".*DisplayHook$|.*DisplayFormatter$")
 TRACEBACKS = re.compile(r".*TB$")  # IPython's formatters of tracebacks
 NAMESPACES = ("user_ns", "user_ns_hidden", "user_global_ns")
