@@ -114,13 +114,26 @@ struct gm_native_owner *gm_owner_static(struct gm_holders *graph, const struct g
 	        static_part(graph, module, address, ret_sense ? ret_sense : &none));
 }
 
+/* "torch::autograd::THPVariable_add(_object*, _object*, _object*)::parser": each of PyTorch's
+ * bindings has a torch::PythonArgParser, which has no tensors. Its parameters have members that are
+ * not set (torch/csrc/utils/python_arg_parser.h: FunctionParameter), so stale words of their memory
+ * remain. */
+static bool is_argument_parser(const char *function)
+{
+	static const char ending[] = "_object*)::parser";
+	size_t length = strlen(function);
+	return length >= strlen(ending) &&
+	       strcmp(function + length - strlen(ending), ending) == 0;
+}
+
 bool gm_owner_static_place(struct gm_holders *graph, uint64_t address, uint32_t *ret_place)
 {
 	struct gm_symbol symbol = {0};
 	_cleanup_error_ struct gm_error *error =
 	        gm_symbols_name_functions(graph->symbols, &address, 1, false, &symbol);
 	*ret_place = is_within(error ? NULL : &symbol) ? GM_OWNER_WITHIN : 0;
-	return error || !symbol.function || !strstr(symbol.function, "free_list");
+	return error || !symbol.function ||
+	       (!strstr(symbol.function, "free_list") && !is_argument_parser(symbol.function));
 }
 
 /* Are all words from `first` to `last` tensors? An undefined at::Tensor counts too. */

@@ -38,11 +38,36 @@ struct Label {
 	uint64_t *given_back = nullptr;
 };
 
+// Leads to a Cache.
+struct Shelf {
+	virtual ~Shelf() = default;
+	void *kept;
+	explicit Shelf(void *object) : kept(object) {}
+};
+
+struct Signature {
+	uint64_t words[6];
+};
+
 Box *box = nullptr;
+Shelf *shelf = nullptr;
 Label *label = nullptr;
 uint64_t *kept_by_static = nullptr;
 std::vector<Reference> *vector_of_static = nullptr;
 std::vector<Cache *> *caches = nullptr;
+
+}  // namespace holder
+
+struct _object;
+
+namespace holder {
+
+// PyTorch's bindings have a static parser of their arguments, whose memory has words that lay there before.
+std::vector<Signature> *bind(_object *, _object *, _object *)
+{
+	static std::vector<Signature> parser(3);
+	return &parser;
+}
 
 void *stand(void *tensor)
 {
@@ -87,6 +112,15 @@ void keep_among_old_words(uint64_t *tensor)
 	for (int i = 0; i < 25; i++)
 		words[i] = reinterpret_cast<uint64_t>(tensor);
 	free(label->given_back);
+}
+
+// In an object that is farther from a static variable than the old word in a parser of arguments.
+void keep_beside_parser(uint64_t *tensor)
+{
+	Cache *cache = new Cache;
+	cache->tensors.emplace_back(tensor);
+	shelf = new Shelf(new Shelf(cache));
+	(*bind(nullptr, nullptr, nullptr))[1].words[3] = reinterpret_cast<uint64_t>(cache);
 }
 
 void keep_in_thread(uint64_t *tensor)

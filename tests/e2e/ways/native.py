@@ -57,6 +57,12 @@ def cpp_object():
     library().keep_in_object(implementation(tensor))
 
 
+@way("item 0 of a vector of 1 tensor, held by a holder::Cache, held by a holder::Shelf, held by a holder::Shelf, held by static 'holder::shelf' of libholder.so")  # fmt: skip
+def cpp_beside_parser():
+    tensor = big()
+    library().keep_beside_parser(implementation(tensor))
+
+
 @way("the native stack of thread N, in holder::stand(void*)")
 def cpp_stack():
     tensor = big()
