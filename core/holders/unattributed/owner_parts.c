@@ -122,8 +122,7 @@ static bool is_argument_parser(const char *function)
 {
 	static const char ending[] = "_object*)::parser";
 	size_t length = strlen(function);
-	return length >= strlen(ending) &&
-	       strcmp(function + length - strlen(ending), ending) == 0;
+	return length >= strlen(ending) && strcmp(function + length - strlen(ending), ending) == 0;
 }
 
 bool gm_owner_static_place(struct gm_holders *graph, uint64_t address, uint32_t *ret_place)
