@@ -30,32 +30,12 @@ void gm_compare_deinit(struct gm_compare *compare)
 
 /* --- reading one file ------------------------------------------------------------------------- */
 
-/* One group's figures in one file. */
-struct share {
-	enum gm_group_kind kind;
-	char *key;  /* owned until a row takes it */
-	char *line; /* the key if the line is not descended from; NULL: the same; owned */
-	size_t file;
-	uint64_t bytes, blocks;
-};
-
-struct shares {
-	GM_ARRAY(struct share) of[GM_COMPARED_TABLES_MAX];
-};
-
-static void free_share(struct share *share)
+void gm_compared_one_deinit(struct gm_compared_one *one)
 {
-	free(share->key);
-	free(share->line);
-}
-
-static void shares_deinit(struct shares *shares)
-{
-	for (size_t i = 0; i < GM_COMPARED_TABLES_MAX; i++) {
-		for (size_t j = 0; j < shares->of[i].count; j++)
-			free_share(&shares->of[i].items[j]);
-		gm_array_deinit(&shares->of[i]);
-	}
+	free(one->file.steps);
+	for (size_t i = 0; i < GM_COMPARED_TABLES_MAX; i++)
+		gm_array_deinit(&one->shares[i]);
+	*one = (struct gm_compared_one){0};
 }
 
 static struct gm_error *take_steps(struct gm_context *context, struct gm_compared_file *file,
@@ -87,20 +67,28 @@ static struct gm_error *take_steps(struct gm_context *context, struct gm_compare
 	return NULL;
 }
 
-/* The program's own line at or above a site, as `peak` shows it when it does not descend. False:
- * out of memory. */
-static bool own_line(const struct gm_shown_site *site, char **ret_line)
+/* The program's own line at or above a site, as `peak` shows it when it does not descend; 0: it is
+ * the key itself. False: out of memory. */
+static bool own_line(
+        struct gm_strings *strings, const struct gm_shown_site *site, uint32_t *ret_line)
 {
 	const struct gm_frame_place *place = site->caller.code ? &site->caller : &site->place;
 	const char *package;
 	size_t length;
+	_cleanup_free_ char *text = NULL;
+	*ret_line = 0;
 	if (!place->code || gm_code_owner(place->file, &package, &length) != GM_CODE_OWN)
 		return true;
-	return asprintf(ret_line, "%s:%u in %s", place->file, place->line, place->function) >= 0;
+	if (asprintf(&text, "%s:%u in %s", place->file, place->line, place->function) < 0) {
+		text = NULL;
+		return false;
+	}
+	*ret_line = gm_strings_add(strings, text);
+	return *ret_line != 0;
 }
 
 static struct gm_error *take_groups(struct gm_context *context, enum gm_group_by by, uint32_t event,
-        size_t index, struct gm_compared_file *file, struct shares *shares, size_t table)
+        struct gm_strings *strings, struct gm_compared_one *one, size_t table)
 {
 	const struct gm_blocks_options options = {
 	        .by = by,
@@ -109,20 +97,18 @@ static struct gm_error *take_groups(struct gm_context *context, enum gm_group_by
 	        .event = event,
 	        .descend_everywhere = true,
 	};
+	struct gm_compared_file *file = &one->file;
 	struct gm_blocks blocks;
 	gm_try(gm_ask_blocks(context, &options, &blocks));
 	bool fits = true;
 	for (size_t i = 0; fits && i < blocks.group_count; i++) {
-		struct gm_group *group = &blocks.groups[i];
-		struct share share = {.kind = group->kind,
-		        .key = gm_take(group->key),
-		        .file = index,
+		const struct gm_group *group = &blocks.groups[i];
+		struct gm_compared_share share = {.kind = group->kind,
+		        .key = gm_strings_add(strings, group->key),
 		        .bytes = group->bytes,
 		        .blocks = group->blocks};
-		fits = (!group->site || own_line(group->site, &share.line)) &&
-		       gm_array_push(&shares->of[table], share);
-		if (!fits)
-			free_share(&share);
+		fits = share.key && (!group->site || own_line(strings, group->site, &share.line)) &&
+		       gm_array_push(&one->shares[table], share);
 	}
 	file->allocated = blocks.allocated;
 	file->event = blocks.event;
@@ -134,12 +120,22 @@ static struct gm_error *take_groups(struct gm_context *context, enum gm_group_by
 	return fits ? NULL : &gm_error_no_memory;
 }
 
-static struct gm_error *read_file(struct gm_context *context, size_t index,
-        const struct gm_compare_options *options, struct gm_compare *compare, struct shares *shares)
+/* In this order. */
+static size_t tables_of(const struct gm_compare_options *options, enum gm_group_by *ret_by)
 {
-	struct gm_compared_file *file = &compare->files[index];
+	ret_by[0] = options->by == GM_BY_NONE ? GM_BY_CATEGORY : options->by;
+	ret_by[1] = GM_BY_LINE;
+	return options->by == GM_BY_NONE ? 2 : 1;
+}
+
+static struct gm_error *read_file(struct gm_context *context,
+        const struct gm_compare_options *options, struct gm_strings *strings,
+        struct gm_compared_one *one)
+{
+	struct gm_compared_file *file = &one->file;
 	struct gm_model *model;
-	gm_try(gm_context_set_log(context, file->path));
+	enum gm_group_by by[GM_COMPARED_TABLES_MAX];
+	size_t tables = tables_of(options, by);
 	gm_try(gm_context_model(context, &model));
 	size_t main = gm_model_main_device(model);
 	uint32_t event;
@@ -157,17 +153,37 @@ static struct gm_error *read_file(struct gm_context *context, size_t index,
 		file->device = device->index;
 		file->reserved = device->peak.reserved;
 	}
-	for (size_t i = 0; i < compare->table_count; i++)
-		gm_try(take_groups(context, compare->tables[i].by, event, index, file, shares, i));
+	for (size_t i = 0; i < tables; i++)
+		gm_try(take_groups(context, by[i], event, strings, one, i));
 	return NULL;
+}
+
+struct gm_error *gm_compare_read(struct gm_context *context,
+        const struct gm_compare_options *options, struct gm_strings *strings,
+        struct gm_compared_one *ret_one)
+{
+	struct gm_compared_one one = {.file.path = context->log_path};
+	struct gm_error *error = read_file(context, options, strings, &one);
+	if (error)
+		gm_compared_one_deinit(&one);
+	else
+		*ret_one = one;
+	return error;
 }
 
 /* --- side by side ----------------------------------------------------------------------------- */
 
+/* A share with its file, and the strings that its numbers mean. */
+struct share {
+	struct gm_compared_share share;
+	uint32_t file;
+	const char *key, *line; /* line NULL: the key is the line */
+};
+
 static int compare_shares(const void *a, const void *b)
 {
 	const struct share *left = a, *right = b;
-	int order = gm_group_compare(left->kind, left->key, right->kind, right->key);
+	int order = gm_group_compare(left->share.kind, left->key, right->share.kind, right->key);
 	return order ? order : (left->file > right->file) - (left->file < right->file);
 }
 
@@ -211,7 +227,7 @@ static bool is_descended(const struct gm_compare *compare, const struct share *s
 	for (size_t i = 0, next; i < n; i = next) {
 		uint64_t bytes = 0;
 		for (next = i; next < n && shares[next].file == shares[i].file; next++)
-			bytes += shares[next].bytes;
+			bytes += shares[next].share.bytes;
 		if (bytes >= compare->files[shares[i].file].allocated / GM_DRIVEN_PART)
 			return true;
 	}
@@ -228,30 +244,27 @@ static void choose_keys(const struct gm_compare *compare, struct share *shares, 
 			next++;
 		if (!shares[i].line || is_descended(compare, shares + i, next - i))
 			continue;
-		for (size_t j = i; j < next; j++) {
-			free(shares[j].key);
-			shares[j].key = gm_take(shares[j].line);
-		}
+		for (size_t j = i; j < next; j++)
+			shares[j].key = shares[j].line;
 	}
 }
 
-static struct gm_error *add_row(
-        struct gm_compare *compare, struct gm_compared_table *table, struct share *shares, size_t n)
+static struct gm_error *add_row(struct gm_compare *compare, struct gm_compared_table *table,
+        const struct share *shares, size_t n)
 {
 	_cleanup_free_ uint64_t *sorted = calloc(compare->count, sizeof(*sorted));
 	struct gm_compared_row *row = &table->rows[table->count++];
 	*row = (struct gm_compared_row){
-	        .kind = shares[0].kind,
-	        .key = shares[0].key,
+	        .kind = shares[0].share.kind,
+	        .key = strdup(shares[0].key),
 	        .bytes = calloc(compare->count, sizeof(*row->bytes)),
 	        .blocks = calloc(compare->count, sizeof(*row->blocks)),
 	};
-	shares[0].key = NULL;
-	if (!sorted || !row->bytes || !row->blocks)
+	if (!sorted || !row->key || !row->bytes || !row->blocks)
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < n; i++) {
-		row->bytes[shares[i].file] += shares[i].bytes;
-		row->blocks[shares[i].file] += shares[i].blocks;
+		row->bytes[shares[i].file] += shares[i].share.bytes;
+		row->blocks[shares[i].file] += shares[i].share.blocks;
 	}
 	row->median = median_of(row->bytes, compare->count, sorted);
 	row->least = sorted[0];
@@ -262,19 +275,29 @@ static struct gm_error *add_row(
 	return NULL;
 }
 
+static size_t same_key(const struct share *shares, size_t from, size_t n)
+{
+	size_t next = from + 1;
+	while (next < n && shares[next].share.kind == shares[from].share.kind &&
+	        strcmp(shares[from].key, shares[next].key) == 0)
+		next++;
+	return next;
+}
+
 static struct gm_error *make_table(
         struct gm_compare *compare, struct gm_compared_table *table, struct share *shares, size_t n)
 {
-	table->rows = calloc(n + 1, sizeof(*table->rows));
-	if (!table->rows)
-		return &gm_error_no_memory;
+	size_t rows = 0;
 	choose_keys(compare, shares, n);
 	if (n)
 		qsort(shares, n, sizeof(*shares), compare_shares);
+	for (size_t i = 0; i < n; i = same_key(shares, i, n))
+		rows++;
+	table->rows = calloc(rows + 1, sizeof(*table->rows));
+	if (!table->rows)
+		return &gm_error_no_memory;
 	for (size_t i = 0, next; i < n; i = next) {
-		for (next = i + 1; next < n && shares[next].kind == shares[i].kind &&
-		                   strcmp(shares[i].key, shares[next].key) == 0;)
-			next++;
+		next = same_key(shares, i, n);
 		gm_try(add_row(compare, table, shares + i, next - i));
 	}
 	if (table->count)
@@ -316,46 +339,92 @@ static struct gm_error *find_odd(struct gm_compare *compare)
 	return NULL;
 }
 
-static struct gm_error *read_all(const struct gm_context *asking, const char *const *paths,
-        const struct gm_compare_options *options, struct gm_compare *compare, struct shares *shares)
+/* The shares of one table of all files. */
+static struct gm_error *join_table(struct gm_compare *compare, const struct gm_compared_one *ones,
+        const struct gm_strings *strings, size_t table)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < compare->count; i++)
+		count += ones[i].shares[table].count;
+	_cleanup_free_ struct share *shares = calloc(count + 1, sizeof(*shares));
+	if (!shares)
+		return &gm_error_no_memory;
+	count = 0;
+	for (size_t i = 0; i < compare->count; i++) {
+		for (size_t j = 0; j < ones[i].shares[table].count; j++) {
+			const struct gm_compared_share *one = &ones[i].shares[table].items[j];
+			shares[count++] =
+			        (struct share){*one, (uint32_t)i, gm_strings_at(strings, one->key),
+			                one->line ? gm_strings_at(strings, one->line) : NULL};
+		}
+	}
+	return make_table(compare, &compare->tables[table], shares, count);
+}
+
+static struct gm_error *join(
+        struct gm_compared_one *ones, const struct gm_strings *strings, struct gm_compare *compare)
 {
 	for (size_t i = 0; i < compare->count; i++) {
+		compare->files[i] = ones[i].file;
+		ones[i].file.steps = NULL;
+	}
+	for (size_t i = 0; i < compare->table_count; i++)
+		gm_try(join_table(compare, ones, strings, i));
+	return find_odd(compare);
+}
+
+struct gm_error *gm_compare_join(struct gm_compared_one *ones, size_t count,
+        const struct gm_compare_options *options, const struct gm_strings *strings,
+        struct gm_compare *ret_compare)
+{
+	struct gm_compare compare = {.count = count, .equal = true};
+	enum gm_group_by by[GM_COMPARED_TABLES_MAX];
+	compare.files = calloc(count + 1, sizeof(*compare.files));
+	if (!compare.files)
+		return &gm_error_no_memory;
+	compare.table_count = tables_of(options, by);
+	for (size_t i = 0; i < compare.table_count; i++)
+		compare.tables[i].by = by[i];
+	struct gm_error *error = join(ones, strings, &compare);
+	if (error)
+		gm_compare_deinit(&compare);
+	else
+		*ret_compare = compare;
+	return error;
+}
+
+static struct gm_error *read_all(const struct gm_context *asking, const char *const *paths,
+        size_t count, const struct gm_compare_options *options, struct gm_strings *strings,
+        struct gm_compared_one *ones)
+{
+	struct gm_error *error = NULL;
+	for (size_t i = 0; i < count && !error; i++) {
 		struct gm_context context;
 		gm_context_init(&context);
 		context.shell = true;
 		context.progress = asking->progress;
-		compare->files[i].path = paths[i];
-		struct gm_error *error = read_file(&context, i, options, compare, shares);
+		error = gm_context_set_log(&context, paths[i]);
+		if (!error)
+			error = gm_compare_read(&context, options, strings, &ones[i]);
+		ones[i].file.path = paths[i];
 		gm_context_deinit(&context);
-		if (error)
-			return error;
 	}
-	for (size_t i = 0; i < compare->table_count; i++)
-		gm_try(make_table(
-		        compare, &compare->tables[i], shares->of[i].items, shares->of[i].count));
-	return find_odd(compare);
+	return error;
 }
 
 struct gm_error *gm_ask_compare(const struct gm_context *context, const char *const *paths,
         size_t count, const struct gm_compare_options *options, struct gm_compare *ret_compare)
 {
-	struct gm_compare compare = {.count = count, .equal = true};
-	struct shares shares = {0};
-	compare.files = calloc(count, sizeof(*compare.files));
-	if (!compare.files)
+	struct gm_strings strings = {0};
+	struct gm_compared_one *ones = calloc(count + 1, sizeof(*ones));
+	if (!ones)
 		return &gm_error_no_memory;
-	if (options->by != GM_BY_NONE) {
-		compare.tables[compare.table_count++].by = options->by;
-	} else {
-		compare.tables[compare.table_count++].by = GM_BY_CATEGORY;
-		compare.tables[compare.table_count++].by = GM_BY_LINE;
-	}
-	struct gm_error *error = read_all(context, paths, options, &compare, &shares);
-	shares_deinit(&shares);
-	if (error) {
-		gm_compare_deinit(&compare);
-		return error;
-	}
-	*ret_compare = compare;
-	return NULL;
+	struct gm_error *error = read_all(context, paths, count, options, &strings, ones);
+	if (!error)
+		error = gm_compare_join(ones, count, options, &strings, ret_compare);
+	for (size_t i = 0; i < count; i++)
+		gm_compared_one_deinit(&ones[i]);
+	free(ones);
+	gm_strings_deinit(&strings);
+	return error;
 }

@@ -7,6 +7,8 @@
 #define GM_ASK_DIFF_H
 
 #include "ask/blocks.h"
+#include "base/array.h"
+#include "base/strings.h"
 
 /* A pass of the training loop. Bytes. */
 struct gm_compared_step {
@@ -66,6 +68,29 @@ struct gm_compare_options {
 struct gm_error *gm_ask_compare(const struct gm_context *context, const char *const *paths,
         size_t count, const struct gm_compare_options *options, struct gm_compare *ret_compare);
 void gm_compare_deinit(struct gm_compare *compare);
+
+/* What one key has in one file. Numbers of strings are those of the caller's table. */
+struct gm_compared_share {
+	enum gm_group_kind kind;
+	uint32_t key, line; /* `line`: the key where the line is not descended from; 0: the same */
+	uint64_t bytes, blocks;
+};
+
+/* One file's part of a comparison: all that has to be kept of it. */
+struct gm_compared_one {
+	struct gm_compared_file file;
+	GM_ARRAY(struct gm_compared_share) shares[GM_COMPARED_TABLES_MAX];
+};
+
+/* The two halves of the above, for who reads the files elsewhere: of the context's recording; and
+ * side by side, which takes the steps of `ones`. */
+struct gm_error *gm_compare_read(struct gm_context *context,
+        const struct gm_compare_options *options, struct gm_strings *strings,
+        struct gm_compared_one *ret_one);
+void gm_compared_one_deinit(struct gm_compared_one *one);
+struct gm_error *gm_compare_join(struct gm_compared_one *ones, size_t count,
+        const struct gm_compare_options *options, const struct gm_strings *strings,
+        struct gm_compare *ret_compare);
 
 /* In bytes: how far a file is from the others in a row. */
 static inline uint64_t gm_compared_gap(const struct gm_compared_row *row)

@@ -178,9 +178,10 @@ struct gm_error *gm_arguments_parse(const struct gm_command *command, int argc, 
 			return parse.error;
 		size_t length = strlen(parse.error->message);
 		bool asks = length && parse.error->message[length - 1] == '?';
-		struct gm_error *error = gm_error_create(parse.error->status,
-		        "%s: %s%s see `gpumem %s --help`", command->name, parse.error->message,
-		        asks ? "" : ":", command->name);
+		struct gm_error *error =
+		        gm_error_create(parse.error->status, "%s: %s%s see `%s %s --help`",
+		                command->name, parse.error->message, asks ? "" : ":",
+		                command->program ? command->program : "gpumem", command->name);
 		gm_error_destroy(parse.error);
 		return error;
 	}

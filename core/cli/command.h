@@ -23,6 +23,7 @@ enum gm_command_effect {
 };
 
 struct gm_command {
+	const char *program; /* NULL: gpumem */
 	const char *name;
 	const char *summary; /* one line, lower case, without a full stop */
 	/* The usage after the name, the help text and an example: "[FILE] [--json]\nDescription.

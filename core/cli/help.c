@@ -7,8 +7,8 @@
 
 void gm_command_help(const struct gm_command *command, FILE *out)
 {
-	fprintf(out, "Usage: gpumem %s%s%s\n", command->name, command->usage[0] ? " " : "",
-	        command->usage);
+	fprintf(out, "Usage: %s %s%s%s\n", command->program ? command->program : "gpumem",
+	        command->name, command->usage[0] ? " " : "", command->usage);
 }
 
 void gm_commands_help(bool shell, FILE *out)

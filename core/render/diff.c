@@ -308,7 +308,7 @@ static json_t *file_json(const struct gm_compared_file *file)
 	        "steps", steps);
 }
 
-struct gm_error *gm_render_compare_json(const struct gm_compare *compare, FILE *out)
+json_t *gm_compare_json(const struct gm_compare *compare)
 {
 	json_t *files = json_array(), *tables = json_array();
 	for (size_t i = 0; i < compare->count; i++)
@@ -327,11 +327,14 @@ struct gm_error *gm_render_compare_json(const struct gm_compare *compare, FILE *
 		        tables, json_pack("{s:s, s:o}", "by", by_name(compare->tables[i].by),
 		                        "groups", groups));
 	}
-	return gm_json_write(json_pack("{s:b, s:I, s:o, s:o, s:o}", "equal", compare->equal,
-	                             "median", (json_int_t)compare->median, "odd",
-	                             compare->odd == SIZE_MAX
-	                                     ? json_null()
-	                                     : gm_json_string(compare->files[compare->odd].path),
-	                             "files", files, "tables", tables),
-	        true, out);
+	return json_pack("{s:b, s:I, s:o, s:o, s:o}", "equal", compare->equal, "median",
+	        (json_int_t)compare->median, "odd",
+	        compare->odd == SIZE_MAX ? json_null()
+	                                 : gm_json_string(compare->files[compare->odd].path),
+	        "files", files, "tables", tables);
+}
+
+struct gm_error *gm_render_compare_json(const struct gm_compare *compare, FILE *out)
+{
+	return gm_json_write(gm_compare_json(compare), true, out);
 }

@@ -2,6 +2,8 @@
 #ifndef GM_RENDER_DIFF_H
 #define GM_RENDER_DIFF_H
 
+#include <jansson.h>
+
 #include "ask/diff.h"
 #include "render/text.h"
 
@@ -13,5 +15,7 @@ struct gm_compare_view {
 struct gm_error *gm_render_compare_text(const struct gm_compare *compare,
         const struct gm_compare_view *view, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_compare_json(const struct gm_compare *compare, FILE *out);
+/* The same as a value, for who adds to it. */
+json_t *gm_compare_json(const struct gm_compare *compare);
 
 #endif

@@ -1,0 +1,9 @@
+/* The questions about a job, one command each. */
+#ifndef GM_RANKS_QUESTIONS_H
+#define GM_RANKS_QUESTIONS_H
+
+#include "ranks/command.h"
+
+extern const struct gm_ranks_command gm_ranks_info, gm_ranks_peak;
+
+#endif

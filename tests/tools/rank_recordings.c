@@ -1,0 +1,189 @@
+/*
+ * rank_recordings FOLDER RANKS EVENTS SEED [--odd RANK] [--leak RANK] [--oom RANK] [--stages N]
+ * [--first RANK]: writes run.R.gpumem of each rank of a job that never ran. The ranks train one
+ * model and differ as those of a real job do: in the sizes of what depends on their data. The odd
+ * rank keeps 64 MiB at a line that no other rank has run; the one that leaks keeps something of
+ * each step; the last one runs out of memory. With stages, rank R is of stage R % N, and each stage
+ * has other layers.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log/log.h"
+
+enum { LAYERS = 24, KEPT_MOST = 4096, MIB = 1 << 20 };
+
+struct held {
+	uint64_t address, size;
+};
+
+struct run {
+	struct gm_log_writer *log;
+	uint64_t random, allocated, reserved, time, next;
+	uint32_t rank, stage;
+	uint32_t main, model, layers[LAYERS], backward, optimizer, odd, leak, loss;
+	struct held kept[KEPT_MOST];
+	size_t kept_count;
+};
+
+static void stop_at(struct gm_error *error)
+{
+	if (!error)
+		return;
+	fprintf(stderr, "rank_recordings: %s\n", error->message);
+	exit(1);
+}
+
+static uint64_t next_random(struct run *run)
+{
+	run->random ^= run->random << 13;
+	run->random ^= run->random >> 7;
+	return run->random ^= run->random << 17;
+}
+
+static uint32_t stack_of(struct run *run, const char *file, const char *function, uint32_t line)
+{
+	const struct gm_log_code codes[] = {
+	        {gm_log_writer_string(run->log, file), gm_log_writer_string(run->log, function), 1},
+	        {gm_log_writer_string(run->log, "/job/train.py"),
+	                gm_log_writer_string(run->log, "main"), 1}};
+	const struct gm_log_frame frames[] = {
+	        {gm_log_writer_code(run->log, &codes[0]), 2 * line, line, 0, 0},
+	        {gm_log_writer_code(run->log, &codes[1]), 40, 20, 0, 0}};
+	const uint32_t ids[] = {gm_log_writer_frame(run->log, &frames[0]),
+	        gm_log_writer_frame(run->log, &frames[1])};
+	return gm_log_writer_python_stack(run->log, ids, 2);
+}
+
+static void put_event(struct run *run, enum gm_action action, struct held held, uint32_t stack)
+{
+	const struct gm_event event = {.action = (uint8_t)action,
+	        .device_type = 1,
+	        .thread = 1,
+	        .time_ns = run->time += 1000,
+	        .address = held.address,
+	        .size = held.size,
+	        .requested = held.size,
+	        .allocated = run->allocated,
+	        .reserved = run->reserved,
+	        .python_stack = stack};
+	gm_log_writer_event(run->log, &event);
+}
+
+static struct held allocate(struct run *run, uint64_t size, uint32_t stack)
+{
+	const struct held held = {run->next, (size + 511) / 512 * 512};
+	run->next += (held.size + 2 * MIB) / (2 * MIB) * (2 * MIB);
+	run->reserved += held.size;
+	put_event(run, GM_SEGMENT_ALLOC, held, stack);
+	run->allocated += held.size;
+	put_event(run, GM_ALLOC, held, stack);
+	return held;
+}
+
+static void release(struct run *run, struct held held, uint32_t stack)
+{
+	run->allocated -= held.size;
+	put_event(run, GM_FREE_REQUESTED, held, stack);
+	put_event(run, GM_FREE_COMPLETED, held, stack);
+	run->reserved -= held.size;
+	put_event(run, GM_SEGMENT_FREE, held, stack);
+}
+
+static void step_begins(struct run *run, uint64_t events)
+{
+	const struct gm_log_mark mark = {events, 1, GM_MARK_STEP, 0};
+	gm_log_writer_mark(run->log, &mark);
+}
+
+/* Forward, backward, optimizer: 10 events a layer. */
+static void run_step(struct run *run, bool leaks)
+{
+	struct held activations[LAYERS], gradients[LAYERS];
+	for (unsigned i = 0; i < LAYERS; i++)
+		activations[i] =
+		        allocate(run, 2 * MIB + next_random(run) % (256 << 10), run->layers[i]);
+	const struct held loss = allocate(run, 4 * MIB, run->loss);
+	for (unsigned i = LAYERS; i-- > 0;) {
+		gradients[i] = allocate(run, (1 + run->stage) * MIB, run->backward);
+		release(run, activations[i], run->backward);
+	}
+	release(run, loss, run->backward);
+	for (unsigned i = 0; i < LAYERS; i++)
+		release(run, gradients[i], run->optimizer);
+	if (leaks && run->kept_count < KEPT_MOST)
+		run->kept[run->kept_count++] = allocate(run, 1 * MIB, run->leak);
+}
+
+struct options {
+	uint32_t ranks, first, odd, leak, oom, stages;
+	uint64_t events, seed;
+};
+
+static void write_rank(const char *folder, uint32_t rank, const struct options *options)
+{
+	static struct run run;
+	char path[4096];
+	snprintf(path, sizeof(path), "%s/run.%" PRIu32 ".gpumem", folder, rank);
+	run = (struct run){.rank = rank,
+	        .stage = rank % options->stages,
+	        .random = (options->seed + 1) * UINT64_C(0x9e3779b97f4a7c15) + rank,
+	        .time = UINT64_C(1700000000000000000) + rank,
+	        .next = UINT64_C(0x7f0000000000)};
+	const struct gm_log_writer_options how = {.source = "python train.py", .pid = 1000 + rank};
+	stop_at(gm_log_writer_create(path, &how, &run.log));
+	for (unsigned i = 0; i < LAYERS; i++)
+		run.layers[i] =
+		        stack_of(&run, "/job/model.py", "Block.forward", 30 + 100 * run.stage + i);
+	run.model = stack_of(&run, "/job/model.py", "Model.__init__", 10);
+	run.backward = stack_of(&run, "/job/train.py", "backward", 24);
+	run.optimizer = stack_of(&run, "/job/train.py", "optimize", 26);
+	run.odd = stack_of(&run, "/job/train.py", "keep_for_debugging", 77);
+	run.leak = stack_of(&run, "/job/train.py", "log_metrics", 88);
+	run.loss = stack_of(&run, "/job/train.py", "loss", 22);
+	for (unsigned i = 0; i < LAYERS; i++)
+		allocate(&run, (1 + run.stage) * MIB, run.model);
+	for (unsigned i = 0; i < LAYERS; i++)
+		allocate(&run, 2 * (1 + run.stage) * MIB, run.optimizer);
+	if (rank == options->odd)
+		allocate(&run, 64 * MIB, run.odd);
+	uint64_t per_step = 6 * (2 * LAYERS + 1) - LAYERS, events = 4 * LAYERS;
+	for (; events < options->events; events += per_step) {
+		step_begins(&run, (run.time - UINT64_C(1700000000000000000) - rank) / 1000);
+		run_step(&run, rank == options->leak);
+	}
+	if (rank == options->oom)
+		put_event(&run, GM_OOM, (struct held){0, UINT64_C(8) << 30}, run.loss);
+	stop_at(gm_log_writer_close(run.log));
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = {
+	        .odd = UINT32_MAX, .leak = UINT32_MAX, .oom = UINT32_MAX, .stages = 1};
+	if (argc < 5) {
+		fprintf(stderr, "usage: rank_recordings FOLDER RANKS EVENTS SEED [OPTION N ...]\n");
+		return 2;
+	}
+	options.ranks = (uint32_t)strtoul(argv[2], NULL, 10);
+	options.events = strtoull(argv[3], NULL, 10);
+	options.seed = strtoull(argv[4], NULL, 10);
+	for (int i = 5; i + 1 < argc; i += 2) {
+		uint32_t value = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+		if (strcmp(argv[i], "--odd") == 0)
+			options.odd = value;
+		else if (strcmp(argv[i], "--leak") == 0)
+			options.leak = value;
+		else if (strcmp(argv[i], "--oom") == 0)
+			options.oom = value;
+		else if (strcmp(argv[i], "--stages") == 0 && value)
+			options.stages = value;
+		else if (strcmp(argv[i], "--first") == 0)
+			options.first = value;
+	}
+	for (uint32_t rank = options.first; rank < options.first + options.ranks; rank++)
+		write_rank(argv[1], rank, &options);
+	return 0;
+}
