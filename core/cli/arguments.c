@@ -130,6 +130,31 @@ static struct gm_error *refusal(
 	return gm_error_create(GM_USAGE, "unknown option '%.*s'", (int)length, text);
 }
 
+static struct gm_error *wrong(const char *program, const char *command, struct gm_error *error)
+{
+	if (!error || error == &gm_error_no_memory)
+		return error;
+	size_t length = strlen(error->message);
+	bool asks = length && error->message[length - 1] == '?';
+	struct gm_error *whole = gm_error_create(error->status, "%s: %s%s see `%s %s --help`",
+	        command, error->message, asks ? "" : ":", program, command);
+	gm_error_destroy(error);
+	return whole;
+}
+
+struct gm_error *gm_arguments_wrong(const char *command, struct gm_error *error)
+{
+	return wrong("gpumem", command, error);
+}
+
+struct gm_error *gm_arguments_unknown(const char *word, const char *const *known)
+{
+	size_t length = strcspn(word, "=");
+	const char *meant = length > 2 ? gm_word_nearest(word, length, known) : NULL;
+	return gm_error_create(GM_USAGE, "unknown option '%.*s'%s%s%s", (int)length, word,
+	        meant ? ": did you mean " : "", meant ? meant : "", meant ? "?" : "");
+}
+
 /* argp skips "--" itself; PROG's arguments begin after it. */
 static int find_rest(int argc, char **argv)
 {
@@ -174,16 +199,8 @@ struct gm_error *gm_arguments_parse(const struct gm_command *command, int argc, 
 		if (!parse.error)
 			parse.error = failed == ENOMEM ? &gm_error_no_memory
 			                               : refusal(all, own, argv, parse.failed_at);
-		if (parse.error == &gm_error_no_memory)
-			return parse.error;
-		size_t length = strlen(parse.error->message);
-		bool asks = length && parse.error->message[length - 1] == '?';
-		struct gm_error *error =
-		        gm_error_create(parse.error->status, "%s: %s%s see `%s %s --help`",
-		                command->name, parse.error->message, asks ? "" : ":",
-		                command->program ? command->program : "gpumem", command->name);
-		gm_error_destroy(parse.error);
-		return error;
+		return wrong(
+		        command->program ? command->program : "gpumem", command->name, parse.error);
 	}
 	if (ret_arguments->help && ret_arguments->json)
 		return gm_command_help_json(command, all, out);
@@ -231,20 +248,4 @@ struct gm_error *gm_arguments_take_file(
 	memmove(arguments->positional, arguments->positional + 1,
 	        sizeof(arguments->positional[0]) * (size_t)arguments->positional_count);
 	return NULL;
-}
-
-const char *gm_unknown_word(const char *text, const char *const *known, int *ret_length)
-{
-	for (const char *at = text;;) {
-		size_t length = strcspn(at, ","), i = 0;
-		while (known[i] &&
-		        (strlen(known[i]) != length || strncmp(known[i], at, length) != 0))
-			i++;
-		*ret_length = (int)length;
-		if (!known[i])
-			return at;
-		if (!at[length])
-			return NULL;
-		at += length + 1;
-	}
 }

@@ -39,13 +39,15 @@ struct gm_error *gm_arguments_parse(const struct gm_command *command, int argc, 
         const struct argp_option *options, gm_option_handler handler, void *input,
         int positional_max, bool stop_at_positional, FILE *out, struct gm_arguments *ret_arguments);
 
+/* What a command says of a wrong argument: "NAME: MESSAGE: see `gpumem NAME --help`". */
+struct gm_error *gm_arguments_wrong(const char *command, struct gm_error *error);
+
+/* The error for an unknown option; `known`: the options, as "--sim", ending with NULL. */
+struct gm_error *gm_arguments_unknown(const char *word, const char *const *known);
+
 /* A whole number, decimal or 0x hexadecimal, in [least, most]. */
 struct gm_error *gm_parse_number(
         const char *text, uint64_t least, uint64_t most, uint64_t *ret_number);
-
-/* The first word of a list with commas that is none of `known`, which ends with NULL; NULL: all are
- * known. *ret_length: its bytes. */
-const char *gm_unknown_word(const char *text, const char *const *known, int *ret_length);
 
 /*
  * FILE, the first positional argument of a question about a log: in a shell it must be there, in

@@ -1,8 +1,7 @@
 #include "cli/attach_way.h"
 
-#include <string.h>
-
 #include "base/cleanup.h"
+#include "base/nearest_word.h"
 #include "cpython/cpython.h"
 #include "ask/context.h"
 
@@ -10,14 +9,12 @@ struct gm_error *gm_attach_way_parse(const char *text, enum gm_inject_way *ret_w
 {
 	static const char *const names[] = {[GM_INJECT_ANY] = "auto",
 	        [GM_INJECT_BY_PYTHON] = "python",
-	        [GM_INJECT_BY_THREAD] = "thread"};
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (strcmp(text, names[i]) == 0) {
-			*ret_way = (enum gm_inject_way)i;
-			return NULL;
-		}
-	}
-	return gm_error_create(GM_USAGE, "--way %s: not a way: use auto, python or thread", text);
+	        [GM_INJECT_BY_THREAD] = "thread",
+	        NULL};
+	size_t index;
+	gm_try(gm_word_choose("--way", text, names, &index));
+	*ret_way = (enum gm_inject_way)index;
+	return NULL;
 }
 
 /* Names and sentences for enum gm_python_takes. */

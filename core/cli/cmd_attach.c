@@ -16,6 +16,7 @@
 #include "cli/sibling_library.h"
 #include "cli/command.h"
 #include "cli/packing.h"
+#include "cli/record_options.h"
 #include "inject/inject.h"
 #include "ask/context.h"
 #include "ask/target/recording.h"
@@ -72,22 +73,9 @@ static const struct argp_option option_table[] = {
         {0},
 };
 
-static struct gm_error *check_words(const char *text, const char *const *allowed)
-{
-	int length;
-	const char *word = gm_unknown_word(text, allowed, &length);
-	return word ? gm_error_create(GM_USAGE,
-	                      "%s: '%.*s' is not known: see `gpumem attach --help`", text, length,
-	                      word)
-	            : NULL;
-}
-
 static struct gm_error *take_option(void *input, int key, const char *argument)
 {
 	struct request *request = input;
-	static const char *const devices[] = {"cuda", "cpu", NULL};
-	static const char *const stacks[] = {"python", "native", "none", NULL};
-	static const char *const on_oom[] = {"report", "core", "stop", "none", NULL};
 	switch (key) {
 	case KEY_EXPORT:
 		request->export.address = argument;
@@ -111,23 +99,18 @@ static struct gm_error *take_option(void *input, int key, const char *argument)
 		return NULL;
 	case KEY_DEVICES:
 		request->devices = argument;
-		return check_words(argument, devices);
+		return gm_record_check_devices(argument);
 	case KEY_STACKS:
 		request->stacks = argument;
-		return check_words(argument, stacks);
+		return gm_record_check_stacks(argument);
 	case KEY_KEEP:
 		request->keep = argument;
-		return strcmp(argument, "newest") != 0 && strcmp(argument, "oldest") != 0
-		               ? gm_error_create(
-		                         GM_USAGE, "--keep %s: use newest or oldest", argument)
-		               : NULL;
+		return gm_record_check_keep(argument, true);
 	case KEY_ON_OOM:
 		request->on_oom = argument;
-		return strchr(argument, ',')
-		               ? gm_error_create(GM_USAGE, "%s: use stop, core or none", argument)
-		               : check_words(argument, on_oom);
+		return gm_record_check_on_oom(argument);
 	default:
-		return gm_parse_bytes(argument, &request->max_size);
+		return gm_record_max_size(argument, &request->max_size);
 	}
 }
 
@@ -291,7 +274,7 @@ static struct gm_error *check(const struct request *request, bool json)
 		return gm_error_create(GM_USAGE,
 		        "attach: --interval: only with --textfile: with --export Prometheus "
 		        "decides how often it asks");
-	return NULL;
+	return gm_arguments_wrong("attach", gm_record_check_keep(request->keep, request->max_size));
 }
 
 /* A process that is recorded already, by `run` or an earlier `attach`, is only exported. */

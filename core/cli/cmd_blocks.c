@@ -6,6 +6,7 @@
 #include "ask/context.h"
 #include "ask/target/target_blocks.h"
 #include "base/cleanup.h"
+#include "base/nearest_word.h"
 #include "base/put.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
@@ -68,15 +69,12 @@ static struct gm_error *parse_order(const char *text, enum gm_blocks_order *ret_
 {
 	static const char *const orders[] = {[GM_BIGGEST_FIRST] = "size",
 	        [GM_OLDEST_FIRST] = "age",
-	        [GM_BY_ADDRESS] = "address"};
-	for (size_t i = 0; i < sizeof(orders) / sizeof(*orders); i++) {
-		if (strcmp(text, orders[i]) == 0) {
-			*ret_order = (enum gm_blocks_order)i;
-			return NULL;
-		}
-	}
-	return gm_error_create(
-	        GM_USAGE, "--sort %s: not an order: choose size, age or address", text);
+	        [GM_BY_ADDRESS] = "address",
+	        NULL};
+	size_t index;
+	gm_try(gm_word_choose("--sort", text, orders, &index));
+	*ret_order = (enum gm_blocks_order)index;
+	return NULL;
 }
 
 static struct gm_error *handle(void *input, int key, const char *argument)

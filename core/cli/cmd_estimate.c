@@ -4,6 +4,7 @@
 
 #include "ask/estimate.h"
 #include "base/cleanup.h"
+#include "base/nearest_word.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "render/estimate.h"
@@ -95,22 +96,10 @@ static const struct argp_option option_table[] = {
         {0},
 };
 
-static struct gm_error *choose(
-        const char *word, const char *const names[], size_t count, const char *all, int *ret)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (strcmp(names[i], word) == 0) {
-			*ret = (int)i;
-			return NULL;
-		}
-	}
-	return gm_error_create(GM_USAGE, "'%s' is not valid: use %s", word, all);
-}
-
-#define CHOOSE(word, all, ret, ...)                                               \
-	({                                                                        \
-		static const char *const names_[] = {__VA_ARGS__};                \
-		choose(word, names_, sizeof(names_) / sizeof(*names_), all, ret); \
+#define CHOOSE(word, ret, ...)                                           \
+	({                                                               \
+		static const char *const names_[] = {__VA_ARGS__, NULL}; \
+		gm_word_choose(NULL, word, names_, ret);                 \
 	})
 
 /* Also 7e9 and 1.5e9, which are integers all the same. */
@@ -164,46 +153,39 @@ static struct gm_error *handle_number(
 static struct gm_error *handle_word(struct gm_estimate_options *options, int key, const char *word)
 {
 	struct gm_estimate_settings *settings = &options->settings;
-	int chosen = 0;
+	size_t chosen = 0;
 	switch (key) {
 	case KEY_DTYPE:
-		gm_try(CHOOSE(word, "float32, bfloat16 or float16", &chosen, "", "float32",
-		        "bfloat16", "float16"));
-		settings->dtype = (enum gm_estimate_dtype)chosen;
+		gm_try(CHOOSE(word, &chosen, "float32", "bfloat16", "float16"));
+		settings->dtype = (enum gm_estimate_dtype)(chosen + 1);
 		return NULL;
 	case KEY_AUTOCAST:
-		gm_try(CHOOSE(word, "bfloat16 or float16", &chosen, "bfloat16", "float16"));
+		gm_try(CHOOSE(word, &chosen, "bfloat16", "float16"));
 		settings->autocast = chosen ? GM_ESTIMATE_FLOAT16 : GM_ESTIMATE_BFLOAT16;
 		return NULL;
 	case KEY_OPTIMIZER:
-		gm_try(CHOOSE(word, "adamw, adamw-fused, adamw-8bit, sgd, sgd-momentum or lion",
-		        &chosen, "adamw", "adamw-fused", "adamw-8bit", "sgd", "sgd-momentum",
-		        "lion"));
+		gm_try(CHOOSE(word, &chosen, "adamw", "adamw-fused", "adamw-8bit", "sgd",
+		        "sgd-momentum", "lion"));
 		settings->optimizer = (enum gm_estimate_optimizer)chosen;
 		return NULL;
 	case KEY_CHECKPOINTING:
-		gm_try(CHOOSE(
-		        word, "none, selective or full", &chosen, "none", "selective", "full"));
+		gm_try(CHOOSE(word, &chosen, "none", "selective", "full"));
 		settings->checkpointing = (enum gm_estimate_checkpointing)chosen;
 		return NULL;
 	case KEY_ATTENTION:
-		gm_try(CHOOSE(
-		        word, "efficient or materialized", &chosen, "efficient", "materialized"));
+		gm_try(CHOOSE(word, &chosen, "efficient", "materialized"));
 		settings->materialized = chosen == 1;
 		return NULL;
 	case KEY_OFFLOAD:
-		gm_try(CHOOSE(word, "optimizer, parameters or activations", &chosen, "optimizer",
-		        "parameters", "activations"));
+		gm_try(CHOOSE(word, &chosen, "optimizer", "parameters", "activations"));
 		settings->offload |= 1u << chosen;
 		return NULL;
 	case KEY_ACTIVATIONS:
-		gm_try(CHOOSE(word, "operators, paper, text or text-bytes", &chosen, "operators",
-		        "paper", "text", "text-bytes"));
+		gm_try(CHOOSE(word, &chosen, "operators", "paper", "text", "text-bytes"));
 		settings->way = (enum gm_estimate_way)(chosen + 1);
 		return NULL;
 	default:
-		gm_try(CHOOSE(word, "formula, hooks or simulate", &chosen, "formula", "hooks",
-		        "simulate"));
+		gm_try(CHOOSE(word, &chosen, "formula", "hooks", "simulate"));
 		options->hooks = chosen == 1;
 		options->simulate = chosen == 2;
 		return NULL;

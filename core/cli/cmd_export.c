@@ -1,20 +1,25 @@
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/nearest_word.h"
 #include "base/same_file.h"
 #include "base/whole_file.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/replace.h"
 #include "export/export.h"
 #include "render/category.h"
+#include "render/export.h"
 #include "render/answers.h"
 #include "ask/context.h"
 
 struct options {
 	const char *to, *out;
+	size_t form; /* an index of forms */
+	bool force;
 };
 
 enum { KEY_TO = 0x1001 };
@@ -24,18 +29,9 @@ extern const struct gm_command gm_command_export;
 static const struct argp_option option_table[] = {
         {"to", KEY_TO, "FORM", 0, "pytorch, perfetto, folded, sqlite, csv or json", 0},
         {"output", 'o', "OUT", 0, "the file to write", 0},
+        {"force", 'f', NULL, 0, "replaces OUT without asking (only a terminal is asked)", 0},
         {0},
 };
-
-static struct gm_error *handle(void *input, int key, const char *argument)
-{
-	struct options *options = input;
-	if (key == KEY_TO)
-		options->to = argument;
-	else
-		options->out = argument;
-	return NULL;
-}
 
 static struct gm_error *export_json(struct gm_model *model, FILE *out)
 {
@@ -45,17 +41,24 @@ static struct gm_error *export_json(struct gm_model *model, FILE *out)
 
 typedef struct gm_error *(*exporter)(struct gm_model *model, FILE *out);
 
-static exporter find_exporter(const char *form)
+/* With the exporter of each: NULL is sqlite's, which writes to a file and not to a stream. */
+static const char *const forms[] = {"pytorch", "perfetto", "folded", "sqlite", "csv", "json", NULL};
+static const exporter exporters[] = {
+        gm_export_pytorch, gm_export_perfetto, gm_export_folded, NULL, gm_export_csv, export_json};
+
+static struct gm_error *handle(void *input, int key, const char *argument)
 {
-	static const struct {
-		const char *name;
-		exporter function;
-	} forms[] = {{"pytorch", gm_export_pytorch}, {"perfetto", gm_export_perfetto},
-	        {"folded", gm_export_folded}, {"csv", gm_export_csv}, {"json", export_json}};
-	for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++)
-		if (strcmp(forms[i].name, form) == 0)
-			return forms[i].function;
-	return NULL;
+	struct options *options = input;
+	if (key == 'f') {
+		options->force = true;
+		return NULL;
+	}
+	if (key == 'o') {
+		options->out = argument;
+		return NULL;
+	}
+	options->to = argument;
+	return gm_word_choose("--to", argument, forms, &options->form);
 }
 
 /* OUT appears under its name only when it is complete. */
@@ -88,13 +91,10 @@ static struct gm_error *run(
 	        handle, &options, 1, false, out, &arguments);
 	if (error || arguments.help)
 		return error;
-	bool sqlite = options.to && strcmp(options.to, "sqlite") == 0;
-	exporter function = options.to ? find_exporter(options.to) : NULL;
-	if (!sqlite && !function)
+	if (!options.to)
 		return gm_error_create(GM_USAGE,
-		        "export: %s%s%s: use --to=pytorch, perfetto, folded, sqlite, csv or json",
-		        options.to ? "unknown format '" : "no format given",
-		        options.to ? options.to : "", options.to ? "'" : "");
+		        "export: no format given: use --to=pytorch, perfetto, folded, sqlite, csv "
+		        "or json");
 	if (!options.out)
 		return gm_error_create(GM_USAGE, "export: no output file given: add -o OUT");
 	error = gm_arguments_take_file(&arguments, context, 0);
@@ -107,14 +107,23 @@ static struct gm_error *run(
 		return gm_error_create(GM_USAGE,
 		        "%s: this is the recording itself, which would be lost: name another file",
 		        options.out);
-	return sqlite ? gm_export_sqlite(model, gm_category_reason_text, options.out)
-	              : write_file(model, function, options.out);
+	if (!options.force)
+		gm_try(gm_replace_ask(context, options.out));
+	exporter function = exporters[options.form];
+	gm_try(function ? write_file(model, function, options.out)
+	                : gm_export_sqlite(model, gm_category_reason_text, options.out));
+	struct stat
+	        status; /* into a pipe nothing is said: the answer may be read from the same one */
+	if (!arguments.json && stat(options.out, &status) == 0 && S_ISREG(status.st_mode))
+		gm_render_export_text(options.out, options.to,
+		        gm_log_event_count(gm_model_log(model)), (uint64_t)status.st_size, out);
+	return NULL;
 }
 
 const struct gm_command gm_command_export = {
         .name = "export",
         .summary = "writes a recording in another tool's format",
-        .usage = "FILE --to=FORM -o OUT\n"
+        .usage = "FILE --to=FORM -o OUT [--force]\n"
                  "pytorch: a snapshot for memory_viz and torch.cuda._memory_viz. perfetto: a trace "
                  "for ui.perfetto.dev\n"
                  "or chrome://tracing, with the largest blocks as slices. folded: stacks at the "

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/nearest_word.h"
 #include "base/put.h"
 #include "base/sibling_path.h"
 #include "base/size.h"
@@ -40,12 +41,7 @@ static const struct argp_option option_table[] = {
 static struct gm_error *check_allowed(const char *text)
 {
 	static const char *const known[] = {"files", "processes", "programs", NULL};
-	int length;
-	const char *word = gm_unknown_word(text, known, &length);
-	return word ? gm_error_create(GM_USAGE,
-	                      "--allow: '%.*s' is not known: use files, processes, programs",
-	                      length, word)
-	            : NULL;
+	return gm_words_check("--allow", text, known);
 }
 
 static struct gm_error *take_option(void *input, int key, const char *argument)

@@ -13,8 +13,10 @@
 #include "base/cleanup.h"
 #include "base/put.h"
 #include "base/whole_file.h"
+#include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/preload.h"
+#include "cli/record_options.h"
 #include "cli/run_record.h"
 #include "cli/sim_options.h"
 
@@ -40,17 +42,14 @@ static struct gm_error *option_with_value(
 	        {"--on-oom", &options->record.on_oom},
 	        {0},
 	};
-	const char *word = argv[*index];
+	static const char *const known[] = {"--json", "--devices", "--stacks", "--max-size",
+	        "--keep", "--on-oom", "--names", "--no-record", "--sim", "--compute-below",
+	        "--overflow-at", "--rank", "--world", "--help", NULL};
 	bool is = false;
 	gm_try(gm_sim_option("run", &options->launch, argc, argv, index, &is));
 	if (!is)
 		gm_try(gm_value_option("run", all, argc, argv, index, &is));
-	if (is)
-		return NULL;
-	return gm_error_create(GM_USAGE,
-	        "run: %s: unknown option: see `gpumem run --help`; the program's own options come "
-	        "after its name",
-	        word);
+	return is ? NULL : gm_arguments_wrong("run", gm_arguments_unknown(argv[*index], known));
 }
 
 static struct gm_error *parse(int argc, char **argv, struct options *options)
@@ -91,19 +90,12 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 	if (options->no_record && record->out)
 		return gm_error_create(GM_USAGE,
 		        "run: --no-record and -o %s exclude each other: choose one", record->out);
-	if (record->on_oom && strcmp(record->on_oom, "stop") != 0 &&
-	        strcmp(record->on_oom, "core") != 0 && strcmp(record->on_oom, "report") != 0 &&
-	        strcmp(record->on_oom, "none") != 0)
-		return gm_error_create(GM_USAGE, "run: --on-oom %s: use report, core, stop or none",
-		        record->on_oom);
-	if (record->keep && !record->max_size)
-		return gm_error_create(GM_USAGE,
-		        "run: --keep %s: needs --max-size: add it, or leave --keep out",
-		        record->keep);
-	if (record->keep && strcmp(record->keep, "newest") != 0 &&
-	        strcmp(record->keep, "oldest") != 0)
-		return gm_error_create(
-		        GM_USAGE, "run: --keep %s: use newest or oldest", record->keep);
+	uint64_t ignored;
+	gm_try(gm_arguments_wrong("run", gm_record_check_on_oom(record->on_oom)));
+	gm_try(gm_arguments_wrong("run", gm_record_check_keep(record->keep, record->max_size)));
+	gm_try(gm_arguments_wrong("run", gm_record_check_devices(record->devices)));
+	gm_try(gm_arguments_wrong("run", gm_record_check_stacks(record->stacks)));
+	gm_try(gm_arguments_wrong("run", gm_record_max_size(record->max_size, &ignored)));
 	if (record->names && (options->no_record || record->max_size))
 		return gm_error_create(GM_USAGE,
 		        "run: --names excludes --no-record and --max-size: leave one of them out");

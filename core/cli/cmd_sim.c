@@ -56,7 +56,10 @@ static struct gm_error *run_sim(
 	if (error || arguments.help)
 		return error;
 	if (arguments.positional_count != 1 || strcmp(arguments.positional[0], "list") != 0)
-		return gm_error_create(GM_USAGE, "sim: no action given: type `gpumem sim list`");
+		return gm_error_create(GM_USAGE, "sim: %s%s%s: type `gpumem sim list`",
+		        arguments.positional_count ? "unknown word '" : "no action given",
+		        arguments.positional_count ? arguments.positional[0] : "",
+		        arguments.positional_count ? "'" : "");
 	if (arguments.json)
 		return list_json(out);
 	list_text(out);

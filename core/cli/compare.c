@@ -1,30 +1,21 @@
 #include "cli/compare.h"
 
-#include <string.h>
-
 #include "base/cleanup.h"
+#include "base/nearest_word.h"
 #include "ask/diff.h"
 #include "render/diff.h"
 
 struct gm_error *gm_parse_group_by(const char *text, enum gm_group_by *ret_by)
 {
-	static const struct {
-		const char *name;
-		enum gm_group_by by;
-	} names[] = {{"line", GM_BY_LINE}, {"stack", GM_BY_STACK}, {"phase", GM_BY_PHASE},
-	        {"category", GM_BY_CATEGORY}, {"operator", GM_BY_OPERATOR},
-	        {"module", GM_BY_MODULE}, {"label", GM_BY_LABEL}, {"shape", GM_BY_SHAPE},
-	        {"dtype", GM_BY_DTYPE}};
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (strcmp(names[i].name, text) == 0) {
-			*ret_by = names[i].by;
-			return NULL;
-		}
-	}
-	return gm_error_create(GM_USAGE,
-	        "--by: '%s' is not a valid group: use line, stack, phase, category, operator, "
-	        "module, label, shape or dtype",
-	        text);
+	static const char *const names[] = {"line", "stack", "phase", "category", "operator",
+	        "module", "label", "shape", "dtype", NULL};
+	static const enum gm_group_by values[] = {GM_BY_LINE, GM_BY_STACK, GM_BY_PHASE,
+	        GM_BY_CATEGORY, GM_BY_OPERATOR, GM_BY_MODULE, GM_BY_LABEL, GM_BY_SHAPE,
+	        GM_BY_DTYPE};
+	size_t index;
+	gm_try(gm_word_choose("--by", text, names, &index));
+	*ret_by = values[index];
+	return NULL;
 }
 
 struct gm_error *gm_compare_files(const struct gm_context *context,

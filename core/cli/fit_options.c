@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cli/arguments.h"
 #include "sim/profile.h"
 
 /* Those that gpumem applies to a program itself: measures/sitecustomize.py. */
@@ -233,7 +234,7 @@ static struct gm_error *take_way(struct parsing *parsing, const char *text)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-enum option { VARY, SIM, PRICE, WITH, OPTIONS };
+enum fit_option { VARY, SIM, PRICE, WITH, OPTIONS };
 static const char *const option_names[OPTIONS] = {
         [VARY] = "--vary", [SIM] = "--sim", [PRICE] = "--price", [WITH] = "--with"};
 
@@ -271,6 +272,19 @@ static struct gm_error *take(struct parsing *parsing, int option, const char *va
 	}
 }
 
+static struct gm_error *unknown(const char *word)
+{
+	static const char *const known[] = {
+	        "--vary", "--sim", "--price", "--with", "--json", "--help", NULL};
+	return word[0] == '-'
+	               ? gm_arguments_wrong("fit", gm_arguments_unknown(word, known))
+	               : gm_error_create(GM_USAGE,
+	                         "fit: %s: not an option: the program comes after --, as in "
+	                         "`gpumem fit --vary batch=1..512 -- python train.py --batch "
+	                         "{batch}`",
+	                         word);
+}
+
 static struct gm_error *take_all(struct parsing *parsing, int argc, char **argv, int *ret_end)
 {
 	struct gm_fit_options *options = parsing->options;
@@ -288,11 +302,7 @@ static struct gm_error *take_all(struct parsing *parsing, int argc, char **argv,
 		const char *word = argv[i];
 		int option = option_of(argc, argv, &i, &value);
 		if (option < 0)
-			return gm_error_create(GM_USAGE,
-			        "fit: %s: unknown option: the program comes after --, as in "
-			        "`gpumem "
-			        "fit --vary batch=1..512 -- python train.py --batch {batch}`",
-			        word);
+			return unknown(word);
 		gm_try(take(parsing, option, value));
 	}
 	options->program = i < argc ? &argv[i + 1] : NULL;

@@ -30,6 +30,13 @@ void gm_commands_help(bool shell, FILE *out)
 	fputs("\n"
 	      "`gpumem COMMAND --help` describes a command, with an example.\n",
 	        out);
+	if (shell)
+		fputs("Each also has --quiet (no notes and no progress on stderr, only errors) and "
+		      "--no-pager (without it long\n"
+		      "answers on a terminal go through GPUMEM_PAGER, PAGER or less), before "
+		      "COMMAND "
+		      "or behind it.\n",
+		        out);
 	fputs("Exit status: 0 answered, 1 a negative answer, 2 wrong usage, 3 corrupt input,\n"
 	      "4 the target cannot be read, 5 internal error.\n",
 	        out);

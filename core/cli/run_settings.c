@@ -10,65 +10,12 @@
 
 #include "base/cleanup.h"
 #include "base/put.h"
+#include "cli/record_options.h"
 #include "cli/sibling_library.h"
 #include "log/format.h"
 #include "spool/spool.h"
 
 #define LIBRARY "libgpumem-agent.so"
-
-static struct gm_error *parse_size(const char *text, uint64_t *ret)
-{
-	static const struct {
-		const char *name;
-		unsigned shift;
-	} units[] = {{"", 0}, {"B", 0}, {"KiB", 10}, {"K", 10}, {"MiB", 20}, {"M", 20}, {"GiB", 30},
-	        {"G", 30}};
-	char *end;
-	errno = 0;
-	unsigned long long number = strtoull(text, &end, 10);
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		if (*text >= '0' && *text <= '9' && !errno && strcmp(end, units[i].name) == 0 &&
-		        number > 0 && number <= UINT64_MAX >> (units[i].shift + 1)) {
-			*ret = number << units[i].shift;
-			return NULL;
-		}
-	return gm_error_create(
-	        GM_USAGE, "run: --max-size %s: not a size: give a number with MiB or GiB", text);
-}
-
-static bool words_are(const char *text, const char *const *words)
-{
-	_cleanup_free_ char *copy = strdup(text);
-	char *rest = copy;
-	for (char *word = copy; word && (word = strsep(&rest, ","));) {
-		bool known = false;
-		for (size_t i = 0; words[i]; i++)
-			known = known || strcmp(word, words[i]) == 0;
-		if (!known)
-			return false;
-	}
-	return copy && *copy;
-}
-
-static struct gm_error *check(const struct gm_run_record *record)
-{
-	static const char *const devices[] = {"cuda", "cpu", NULL};
-	static const char *const stacks[] = {"python", "native", NULL};
-	if (strpbrk(record->out, ";\n") || !*record->out)
-		return gm_error_create(GM_USAGE,
-		        "run: -o %s: the agent cannot use this name: choose another", record->out);
-	if (record->devices && !words_are(record->devices, devices))
-		return gm_error_create(GM_USAGE,
-		        "run: --devices %s: no such devices: use cuda, cpu, or cuda,cpu",
-		        record->devices);
-	if (record->stacks && strcmp(record->stacks, "none") != 0 &&
-	        !words_are(record->stacks, stacks))
-		return gm_error_create(GM_USAGE,
-		        "run: --stacks %s: no such stacks: use python, native, python,native, or "
-		        "none",
-		        record->stacks);
-	return NULL;
-}
 
 void gm_run_record_by_default(struct gm_run_record *record, FILE *err)
 {
@@ -182,9 +129,8 @@ struct gm_error *gm_run_settings_set(
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0 || strpbrk(self, ";\n"))
 		self[0] = 0;
 	char old[48];
-	uint64_t limit = 0;
-	if (record->max_size)
-		gm_try(parse_size(record->max_size, &limit));
+	uint64_t limit;
+	gm_try(gm_record_max_size(record->max_size, &limit));
 	const char *before = getenv("LD_PRELOAD");
 	if (asprintf(&settings,
 	            "out=%s;old=%s;list=%s;devices=%s;stacks=%s;max=%ju;keep=%s;on_oom=%s;names=%d;"
@@ -211,10 +157,9 @@ struct gm_error *gm_run_settings_set(
 
 struct gm_error *gm_run_settings_prepare(const struct gm_run_record *record, char **ret_out)
 {
-	uint64_t ignored;
-	gm_try(check(record));
-	if (record->max_size)
-		gm_try(parse_size(record->max_size, &ignored));
+	if (strpbrk(record->out, ";\n") || !*record->out)
+		return gm_error_create(GM_USAGE,
+		        "run: -o %s: the agent cannot use this name: choose another", record->out);
 	_cleanup_free_ char *out = absolute(record->out);
 	if (!out)
 		return &gm_error_no_memory;

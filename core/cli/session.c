@@ -141,6 +141,11 @@ void gm_session_set_shell(gpumem_session *session)
 	session->context.shell = true;
 }
 
+void gm_session_set_quiet(gpumem_session *session, bool quiet)
+{
+	session->quiet = quiet;
+}
+
 static void show_progress(void *context, enum gm_progress_kind kind, uint64_t done, uint64_t all)
 {
 	gm_progress_show(context, kind, done, all);
@@ -275,8 +280,10 @@ static struct gm_error *run_command(gpumem_session *session, const struct gm_com
 		error = gm_context_set_log(&session->context, session->log);
 	if (!error)
 		error = gm_context_set_core(&session->context, session->core);
+	_cleanup_fclose_ FILE *nothing = session->quiet ? fopen("/dev/null", "we") : NULL;
+	FILE *notes = nothing ? nothing : err;
 	if (!error)
-		error = command->run(&session->context, argc, copy, out, err, ret_status);
+		error = command->run(&session->context, argc, copy, out, notes, ret_status);
 	gm_progress_end(&session->line);
 	/* A search without memory has found nothing, without an error of its own. */
 	if (gm_allocation_failed() && !command->streams) {
@@ -294,10 +301,10 @@ static struct gm_error *run_command(gpumem_session *session, const struct gm_com
 	if (!error && session->context.shell && session->context.log)
 		put_end(&session->context, err);
 	struct gm_pause pause = gm_context_last_pause(&session->context);
-	if (pause.state == GM_PAUSED && isatty(fileno(err)))
-		gm_put(err, "gpumem: process %d was paused for %.2f s\n", session->context.pid,
+	if (pause.state == GM_PAUSED && isatty(fileno(notes)))
+		gm_put(notes, "gpumem: process %d was paused for %.2f s\n", session->context.pid,
 		        pause.seconds);
-	put_learned(&session->context.learned, err);
+	put_learned(&session->context.learned, notes);
 	gm_learned_layout_deinit(&session->context.learned);
 	free(gm_take(session->context.unlearned));
 	gm_error_destroy(gm_context_set_layouts(&session->context, NULL));

@@ -36,6 +36,7 @@ struct gpumem_session {
 	struct gm_remote_process *remote;           /* owned; NULL: none */
 	gpumem_progress_callback progress_callback; /* the library's user's; NULL: none */
 	void *progress_context;
+	bool quiet;   /* gm_session_set_quiet() */
 	bool library; /* of gpumem_session_open(): asks as a shell does, and runs questions only */
 	struct gm_session_source source;
 	char *notes; /* of the last question, NULL: none; owned */
@@ -43,6 +44,9 @@ struct gpumem_session {
 
 /* The session of a shell command: questions must name what they are about. */
 void gm_session_set_shell(gpumem_session *session);
+/* Notes of commands, such as where a recording lies, are dropped. Errors are not, nor that an
+ * answer is of a part of a file. */
+void gm_session_set_quiet(gpumem_session *session, bool quiet);
 /* What the session looks at. */
 struct gm_context *gm_session_context(gpumem_session *session);
 /* One command at a time: held while it runs. */

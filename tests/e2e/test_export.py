@@ -267,7 +267,7 @@ def test_wrong_uses_are_refused(exported, run_gpumem, tmp_path):
     snapshot, to = exported
     there = to("sqlite")
     for arguments, text in (
-        ([snapshot, "--to", "gif", "-o", tmp_path / "x"], "unknown format 'gif'"),
+        ([snapshot, "--to", "gif", "-o", tmp_path / "x"], "unknown word 'gif': use pytorch, perfetto,"),
         ([snapshot, "-o", tmp_path / "x"], "no format given"),
         ([snapshot, "--to", "csv"], "no output file given"),
         ([snapshot, "--to", "csv", "-o", snapshot], "which would be lost"),

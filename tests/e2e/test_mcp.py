@@ -366,7 +366,7 @@ def test_a_python_without_the_package_is_one_line_that_says_how_to_get_it():
     ("words", "said"),
     [
         (["--python", "/no/such"], "cannot be started"),
-        (["--allow", "file"], "'file' is not known"),
+        (["--allow", "file"], "unknown word 'file': did you mean files?"),
         (["--max-answer", "3"], "give 1000 at least"),
         (["--timeout", "0"], "out of range"),
         (["x"], "unexpected argument 'x'"),

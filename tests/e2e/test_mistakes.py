@@ -75,3 +75,43 @@ def test_h_is_help(run_gpumem, words):
 
 def test_v_is_version(run_gpumem):
     assert run_gpumem("-V").check().out == run_gpumem("--version").check().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["peak", "x", "--by", "lines"], "--by: unknown word 'lines': did you mean line? see `gpumem peak --help`"),
+        (["peak", "x", "--by", "colour"], "use line, stack, phase, category, operator, module, label, shape or dtype: see"),
+        (["blocks", "x", "--sort=sise"], "did you mean size?"),
+        (["export", "x", "--to", "pytroch", "-o", "y"], "--to: unknown word 'pytroch': did you mean pytorch?"),
+        (["estimate", "x", "--dtype", "float61"], "--dtype: unknown word 'float61': did you mean float32?"),
+        (["estimate", "x", "--optimizer", "adam-w"], "did you mean adamw?"),
+        (["mcp", "--allow", "files,program"], "unknown word 'program': did you mean programs?"),
+        (["detach", "1", "--way", "pyton"], "did you mean python?"),
+        (["sim", "lst"], "unknown word 'lst': type `gpumem sim list`"),
+        (["run", "--devces", "cuda", "--", "true"], "unknown option '--devces': did you mean --devices? see `gpumem run --help`"),
+        (["fit", "--vray", "b=1", "--", "true"], "unknown option '--vray': did you mean --vary?"),
+        (["run", "--keep=newest", "--", "true"], "--keep newest: needs --max-size"),
+        (["attach", "1", "--keep=newest"], "--keep newest: needs --max-size"),
+    ],
+)
+def test_a_mistyped_word_is_answered_with_one_that_is_known(run_gpumem, words, said):
+    assert said in answer_of(run_gpumem, *words)
+
+
+@pytest.mark.parametrize("command", [["run"], ["attach", "1"]])
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--on-oom=repotr", "--on-oom: unknown word 'repotr': did you mean report?"),
+        ("--on-oom=core,stop", "--on-oom: unknown word 'core,stop': use report, core, stop or none"),
+        ("--devices=cud,cpu", "--devices: unknown word 'cud': did you mean cuda?"),
+        ("--stacks=pyton", "--stacks: unknown word 'pyton': did you mean python?"),
+        ("--stacks=none,python", "none excludes the others"),
+        ("--max-size=1QiB", "--max-size: '1QiB' is not a size: write it like 64MiB or 4096"),
+        ("--max-size=0", "--max-size 0: nothing could be recorded"),
+    ],
+)
+def test_run_and_attach_refuse_the_same_words(run_gpumem, command, option, said):
+    line = answer_of(run_gpumem, *command, option, *(["--", "true"] if command == ["run"] else []))
+    assert said in line and line.count("--help`") == 1

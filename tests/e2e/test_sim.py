@@ -145,7 +145,7 @@ def test_the_account_is_printed_once_and_by_the_process_that_used_the_device(tra
 def test_the_account_counts_out_of_memory_errors(run_gpumem):
     program = "import torch\nfor _ in range(3):\n  try: torch.empty(1 << 40, device='cuda')\n  except torch.OutOfMemoryError: pass"
     finished = run_gpumem("run", "--sim=1GiB", "--", PYTHON, "-c", program).check()
-    assert "peak allocated 0 B (0), out-of-memory errors 3\n" in finished.err
+    assert "peak allocated 0 B (0 bytes), out-of-memory errors 3\n" in finished.err
 
 
 def test_quiet_means_nothing_on_stderr(run_gpumem):

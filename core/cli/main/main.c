@@ -8,19 +8,31 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "cli/command.h"
+#include "cli/general_options.h"
+#include "cli/pager.h"
 #include "cli/session.h"
 
-static void set_terminal(gpumem_session *session)
+/* The terminal that answers go to; rows 0: there is none. */
+struct terminal {
+	int rows, columns;
+};
+
+static struct terminal set_terminal(gpumem_session *session)
 {
+	struct terminal terminal = {0};
 	if (!isatty(STDOUT_FILENO))
-		return;
+		return terminal;
 	struct winsize size;
-	int columns = 80;
+	terminal = (struct terminal){.rows = 24, .columns = 80};
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-		columns = size.ws_col;
+		terminal = (struct terminal){.rows = size.ws_row, .columns = size.ws_col};
 	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-	bool colors = !(no_color && no_color[0]) && term && term[0] && strcmp(term, "dumb") != 0;
-	gpumem_session_set_terminal(session, columns, colors);
+	bool capable = term && term[0] && strcmp(term, "dumb") != 0;
+	gpumem_session_set_terminal(
+	        session, terminal.columns, capable && !(no_color && no_color[0]));
+	terminal.rows = capable ? terminal.rows : 0;
+	return terminal;
 }
 
 /*
@@ -50,6 +62,28 @@ static void set_signals(void)
 		sigaction(SIGXFSZ, &nothing, NULL);
 }
 
+/* Answers are paged; what prints while it goes on is not, unless its help was asked for. */
+static bool pages(int argc, char **argv)
+{
+	const struct gm_command *command = argc > 1 ? gm_command_find(argv[1]) : NULL;
+	return !command || !command->streams ||
+	       (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0));
+}
+
+static int run(gpumem_session *session, int argc, char **argv, FILE *out)
+{
+	return gm_session_run(session, argc - 1, (const char *const *)argv + 1, out, stderr);
+}
+
+/* A full disk behind a redirection must not look like a complete answer. */
+static int written(bool good, int status)
+{
+	if (good || status != 0)
+		return status;
+	perror("gpumem: cannot write the answer");
+	return 5;
+}
+
 int main(int argc, char **argv)
 {
 	set_allocator();
@@ -61,16 +95,20 @@ int main(int argc, char **argv)
 		        stderr);
 		return 5;
 	}
+	struct gm_general_options options = gm_general_options_take(&argc, argv);
 	gm_session_set_shell(session);
-	set_terminal(session);
-	gpumem_session_show_progress(session, 1);
-	int status =
-	        gm_session_run(session, argc - 1, (const char *const *)argv + 1, stdout, stderr);
+	gm_session_set_quiet(session, options.quiet);
+	if (options.quiet)
+		setenv("GPUMEM_SIM_QUIET", "1", 0); /* the simulated device's own summary */
+	struct terminal terminal = set_terminal(session);
+	gpumem_session_show_progress(session, !options.quiet);
+	FILE *out;
+	struct gm_pager *pager = !options.no_pager && pages(argc, argv)
+	                                 ? gm_pager_open(terminal.rows, terminal.columns, &out)
+	                                 : NULL;
+	int status = run(session, argc, argv, pager ? out : stdout);
+	if (pager)
+		status = written(gm_pager_close(pager, out), status);
 	gpumem_session_destroy(session);
-	/* A full disk behind a redirection must not look like a complete answer. */
-	if (fflush(stdout) != 0 && status == 0) {
-		perror("gpumem: cannot write the answer");
-		return 5;
-	}
-	return status;
+	return written(fflush(stdout) == 0, status);
 }

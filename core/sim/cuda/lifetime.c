@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/size.h"
 #include "sim/cuda/sim.h"
 
 /* --- fork ------------------------------------------------------------------------------------- */
@@ -61,26 +62,17 @@ __attribute__((constructor)) static void begin(void)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-static const char *amount(uint64_t bytes, char *text, size_t size)
-{
-	if (bytes >= UINT64_C(1) << 30)
-		snprintf(text, size, "%.2f GiB", (double)bytes / (1 << 30));
-	else if (bytes >= 1 << 20)
-		snprintf(text, size, "%.1f MiB", (double)bytes / (1 << 20));
-	else
-		snprintf(text, size, "%" PRIu64 " B", bytes);
-	return text;
-}
-
 static void account_text(const struct gm_sim_device_account *d, unsigned index)
 {
-	char reserved[32], allocated[32], total[32];
-	gm_sim_say("cuda:%u %s (%s, %s): peak reserved %s (%" PRIu64
-	           "), peak allocated %s (%" PRIu64 "), out-of-memory errors %" PRIu64,
-	        index, d->name, d->profile, amount(d->total, total, sizeof(total)),
-	        amount(d->peak_used, reserved, sizeof(reserved)), d->peak_used,
-	        amount(d->torch_peak_allocated, allocated, sizeof(allocated)),
-	        d->torch_peak_allocated, d->torch_out_of_memory);
+	char reserved[GM_SIZE_TEXT], allocated[GM_SIZE_TEXT], total[GM_SIZE_TEXT];
+	char reserved_bytes[GM_SIZE_GROUPED], allocated_bytes[GM_SIZE_GROUPED];
+	gm_sim_say(
+	        "cuda:%u %s (%s, %s): peak reserved %s (%s bytes), peak allocated %s (%s bytes), "
+	        "out-of-memory errors %" PRIu64,
+	        index, d->name, d->profile, gm_text_size(d->total, total),
+	        gm_text_size(d->peak_used, reserved), gm_text_grouped(d->peak_used, reserved_bytes),
+	        gm_text_size(d->torch_peak_allocated, allocated),
+	        gm_text_grouped(d->torch_peak_allocated, allocated_bytes), d->torch_out_of_memory);
 }
 
 /* A kernel's name in JSON: mangled names have no character that must be escaped; in other names
