@@ -85,8 +85,9 @@ struct gm_agent_event {
 /*
  * Begins to record. `settings`: "key=value;key=value", as in GPUMEM_AGENT, which a preloaded agent
  * reads:
- *   out=PATH    where to; %p is the process id, %r the rank (RANK, else 0); relative to the
- *               folder at start
+ *   out=PATH    where to; %p is the process id, %r the rank (job.h; else 0), %h the host;
+ *               relative to the folder at start
+ *   spool=DIR   records in this folder; whoever started the program moves the file to `out`
  *   list=PATH   each process that records appends a line "PID PATH" to it
  *   devices=cuda,cpu   stacks=python,native   frames=256   max=BYTES   keep=newest|oldest
  *   names=1     asks a process next to this one to read the names of tensors (names.h)

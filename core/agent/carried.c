@@ -225,8 +225,8 @@ void gm_agent_carried_add(struct gm_agent_carried *carried, const uint8_t *recor
 		in.at += count;
 		if (kind == GM_AGENT_THREAD)
 			event.thread = (uint32_t)gm_get_varint(&payload);
-		bool stays =
-		        gm_agent_has_id(kind) || kind == GM_AGENT_GAP || kind == GM_AGENT_COUNTER;
+		bool stays = gm_agent_has_id(kind) || kind == GM_AGENT_GAP ||
+		             kind == GM_AGENT_COUNTER || kind == GM_AGENT_SETTING;
 		if (stays && keep && !keep(context, start, (size_t)(in.at - start)))
 			carried->failed = true;
 	}

@@ -21,7 +21,7 @@
 
 enum {
 	GM_AGENT_MAJOR = 3,
-	GM_AGENT_MINOR = 4,
+	GM_AGENT_MINOR = 5,
 	GM_AGENT_HEADER_SIZE = 16384,
 	GM_AGENT_EXTENT_SIZE = 1 << 18,
 	GM_AGENT_EXTENT_HEADER = 64,
@@ -101,6 +101,8 @@ enum gm_agent_record {
 	                        ranks plus 1 (0: not known), this process's rank in it plus 1,
 	                        device plus 1, root or other side plus 1 (0: none), ncclDataType_t,
 	                        elements as the call says, addresses from and to which */
+	GM_AGENT_SETTING,    /* since 3.5; no id: strings: name and value of a setting that the
+	                        recording began with; the last of a name counts */
 	GM_AGENT_RECORD_COUNT,
 };
 
@@ -110,6 +112,11 @@ static inline int gm_agent_has_id(uint64_t kind)
 	return kind <= GM_AGENT_EVIDENCE || kind == GM_AGENT_TENSOR;
 }
 enum { GM_AGENT_TENSOR_STRIDED = 256, GM_AGENT_TENSOR_DIMENSIONS = 16 /* at most */ };
+
+/* The setting of a recording that is moved when it has ended: to which file. */
+#define GM_AGENT_SETTING_OUT "out"
+/* How the name of such a file begins in the folder in which it is recorded. */
+#define GM_AGENT_SPOOLED "gpumem-spool-"
 
 enum gm_agent_mark {
 	GM_AGENT_MARK_STEP = 1, /* gpumem.step() */
@@ -191,6 +198,7 @@ struct gm_agent_file_header {
 	 * event stands. A futex. */
 	_Atomic uint32_t names, names_reader;
 	uint64_t sequence_at;
+	_Atomic uint32_t ooms; /* since 3.5: out-of-memory errors of its devices so far */
 };
 
 /* Who reads names waits until the program asks for it, at a moment at which gradients and the

@@ -196,8 +196,12 @@ void *gm_agent_see_oom(const struct call *call)
 		};
 		if (total && gm_agent_records(feature))
 			put_total(device, total);
-		if (gm_agent_records(feature))
+		if (gm_agent_records(feature)) {
 			gm_agent_event(&event);
+			struct gm_agent_file_header *header = gm_agent_spool_header();
+			if (header && type == DEVICE_CUDA)
+				atomic_fetch_add(&header->ooms, 1);
+		}
 		if (type == DEVICE_CUDA)
 			gm_agent_out_of_memory(&event);
 		gm_agent_leave();

@@ -120,14 +120,31 @@ static bool write_core(const char *gpumem, const char *path)
 	return run_gpumem(arguments, -1, UINT_MAX);
 }
 
-/* run.gpumem: run.oom.txt */
-static void report_path(char *ret_path, size_t size)
+/* run.gpumem: run.oom.txt, next to where the recording will be at the end. `pid` in it: 0: none. */
+static void report_path(uint32_t pid, char *ret_path, size_t size)
 {
 	static const char suffix[] = ".gpumem";
-	size_t length = strlen(gm_agent_process.path), end = sizeof(suffix) - 1;
-	if (length > end && strcmp(gm_agent_process.path + length - end, suffix) == 0)
+	const char *path = *gm_agent_process.out ? gm_agent_process.out : gm_agent_process.path;
+	size_t length = strlen(path), end = sizeof(suffix) - 1;
+	if (length > end && strcmp(path + length - end, suffix) == 0)
 		length -= end;
-	snprintf(ret_path, size, "%.*s.oom.txt", (int)length, gm_agent_process.path);
+	if (pid)
+		snprintf(ret_path, size, "%.*s.%u.oom.txt", (int)length, path, pid);
+	else
+		snprintf(ret_path, size, "%.*s.oom.txt", (int)length, path);
+}
+
+/* Two ranks may have been given one name: only a recording's own name is certain to be its own. */
+static int open_report(uint32_t pid, char *ret_path, size_t size)
+{
+	const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+	bool own = !*gm_agent_process.out;
+	report_path(0, ret_path, size);
+	int fd = open(ret_path, flags | (own ? O_TRUNC : O_EXCL), 0600);
+	if (fd >= 0 || own || errno != EEXIST)
+		return fd;
+	report_path(pid, ret_path, size);
+	return open(ret_path, flags | O_EXCL, 0600);
 }
 
 static void show_report(int fd)
@@ -147,11 +164,10 @@ static void report(const char *gpumem)
 {
 	char path[PATH_MAX + 16], pid_text[16], line[PATH_MAX + 200];
 	uint32_t pid = gm_agent_pid();
-	report_path(path, sizeof(path));
 	snprintf(pid_text, sizeof(pid_text), "%u", pid);
 	char *arguments[] = {
 	        (char *)gpumem, (char *)"oom", (char *)"--pid", pid_text, (char *)"--report", NULL};
-	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+	int fd = open_report(pid, path, sizeof(path));
 	if (fd < 0) {
 		snprintf(line, sizeof(line),
 		        "gpumem: process %u ran out of GPU memory; no report: %s cannot be "

@@ -1,6 +1,6 @@
 /*
  * Starts and stops recordings: at the program's start, in a running program, in a forked child, at
- * the first CUDA call. Also chooses the file's name.
+ * the first CUDA call.
  */
 #include "agent/agent.h"
 
@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "agent/patch.h"
-#include "agent/replace.h"
 #include "agent/spool.h"
 #include "agent/stacks/stacks.h"
 #include "agent/block.h"
@@ -25,8 +24,10 @@
 #include "agent/driver_api.h"
 #include "agent/event.h"
 #include "agent/existing.h"
+#include "agent/file.h"
 #include "agent/gap.h"
 #include "agent/hooks.h"
+#include "agent/job.h"
 #include "agent/marks.h"
 #include "agent/runtime.h"
 #include "agent/runtime_more.h"
@@ -52,85 +53,6 @@ static void report(const char *what, const char *why)
 		ssize_t ignored = write(STDERR_FILENO, line, (size_t)length);
 		(void)ignored;
 	}
-}
-
-/* ---- the file's name ------------------------------------------------------------------------- */
-
-static uint32_t rank(void)
-{
-	const char *text = getenv("RANK");
-	char *end;
-	if (!text || *text < '0' || *text > '9')
-		return UINT32_MAX;
-	unsigned long value = strtoul(text, &end, 10);
-	return *end || value >= UINT32_MAX ? UINT32_MAX : (uint32_t)value;
-}
-
-/* `out` with %p and %r replaced; returns whether it had a %p. */
-static bool expand(const char *out, char *ret, size_t size)
-{
-	bool has_pid = false;
-	size_t used = 0;
-	for (const char *at = out; *at && used + 16 < size; at++) {
-		if (at[0] == '%' && at[1] == 'p') {
-			used += (size_t)sprintf(ret + used, "%u", gm_agent_process.pid);
-			has_pid = true;
-			at++;
-		} else if (at[0] == '%' && at[1] == 'r') {
-			used += (size_t)sprintf(
-			        ret + used, "%u", rank() == UINT32_MAX ? 0 : rank());
-			at++;
-		} else {
-			ret[used++] = *at;
-		}
-	}
-	ret[used] = 0;
-	return has_pid;
-}
-
-/* The file of an earlier process is not replaced: PATH, PATH.PID, PATH.PID.2 ... */
-static const char *open_spool(void)
-{
-	char out[PATH_MAX], name[PATH_MAX], full[PATH_MAX * 2 + 2];
-	gm_agent_setting("out", out, sizeof(out));
-	if (!*out)
-		return "no file was named";
-	bool has_pid = expand(out, name, sizeof(name));
-	if (name[0] == '/')
-		snprintf(full, sizeof(full), "%s", name);
-	else
-		snprintf(full, sizeof(full), "%s/%s", gm_agent_process.folder, name);
-	if (strlen(full) + 24 >= sizeof(gm_agent_process.path))
-		return "its path is too long";
-	const char *why = NULL;
-	if (gm_agent_is_old(full)) {
-		snprintf(gm_agent_process.path, sizeof(gm_agent_process.path), "%s.%u", full,
-		        gm_agent_process.pid);
-		why = gm_agent_spool_open(gm_agent_process.path);
-		if (!why && gm_agent_replace(gm_agent_process.path, full)) {
-			strcpy(gm_agent_process.path, full);
-			gm_agent_spool_renamed(full);
-		}
-		if (!why || access(gm_agent_process.path, F_OK) != 0)
-			return why;
-	}
-	for (int try = 0; try < 1000; try++) {
-		if (try == 0)
-			strcpy(gm_agent_process.path, full);
-		else if (try == 1 && !has_pid)
-			snprintf(gm_agent_process.path, sizeof(gm_agent_process.path), "%s.%u",
-			        full, gm_agent_process.pid);
-		else if (has_pid)
-			snprintf(gm_agent_process.path, sizeof(gm_agent_process.path), "%s.%d",
-			        full, try + 1);
-		else
-			snprintf(gm_agent_process.path, sizeof(gm_agent_process.path), "%s.%u.%d",
-			        full, gm_agent_process.pid, try);
-		why = gm_agent_spool_open(gm_agent_process.path);
-		if (!why || access(gm_agent_process.path, F_OK) != 0)
-			return why;
-	}
-	return why;
 }
 
 /* What a user would have typed. */
@@ -228,7 +150,7 @@ static bool begin(void)
 	        .native = gm_agent_records(GM_AGENT_NATIVE),
 	        .max_frames = (uint32_t)strtoul(text, NULL, 10),
 	};
-	const char *why = open_spool();
+	const char *why = gm_agent_file_open();
 	if (why) {
 		report(gm_agent_process.path, why);
 		return false;
@@ -236,12 +158,15 @@ static bool begin(void)
 	struct gm_agent_file_header *header = gm_agent_spool_header();
 	header->parent = parent;
 	header->parent_id = parent_id;
-	header->rank = rank();
+	header->rank = gm_agent_job_rank();
 	header->features = gm_agent_process.features;
 	header->sequence_at = (uint64_t)(uintptr_t)&gm_agent_sequence;
 	read_command(header->command, sizeof(header->command));
 	gm_agent_keep_id(header->id);
 	gm_agent_events_begin();
+	gm_agent_job_put();
+	if (*gm_agent_process.out)
+		gm_agent_setting_put(GM_AGENT_SETTING_OUT, gm_agent_process.out);
 	enlist(gm_agent_process.path);
 	if (!gm_stacks_start(&stacks))
 		gm_agent_gap_put("no stacks: no memory for them");

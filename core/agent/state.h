@@ -44,6 +44,7 @@ struct gm_agent_process {
 	char settings[GM_AGENT_SETTINGS_MAX];
 	char folder[PATH_MAX]; /* in which the settings were given */
 	char path[PATH_MAX];
+	char out[PATH_MAX]; /* where the recording is moved at the end; "": it stays at `path` */
 	uint32_t pid;
 	bool preloaded, report;
 	bool attached;     /* begins in a program that runs already */

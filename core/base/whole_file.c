@@ -256,6 +256,33 @@ struct gm_error *gm_whole_file_finish(struct gm_whole_file *file)
 	return error;
 }
 
+/* link() never replaces a file; not every file system has it. */
+static int give_new_name(struct gm_whole_file *file, const char *name)
+{
+	char self[64];
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", file->fd);
+	if (!file->temporary)
+		return linkat(AT_FDCWD, self, file->folder, name, AT_SYMLINK_FOLLOW) == 0 ? 0
+		                                                                          : errno;
+	if (linkat(file->folder, file->temporary, file->folder, name, 0) == 0)
+		return 0;
+	if (errno == EEXIST)
+		return EEXIST;
+	if (renameat2(file->folder, file->temporary, file->folder, name, RENAME_NOREPLACE) != 0)
+		return errno;
+	free(gm_take(file->temporary));
+	return 0;
+}
+
+struct gm_error *gm_whole_file_finish_new(struct gm_whole_file *file, const char *name)
+{
+	int os_error = file->name ? give_new_name(file, name) : EEXIST;
+	if (os_error)
+		return error_write(file->path, os_error);
+	gm_whole_file_close(file);
+	return NULL;
+}
+
 void gm_whole_file_close(struct gm_whole_file *file)
 {
 	if (file->temporary && file->folder >= 0)

@@ -43,6 +43,9 @@ struct gm_error *gm_whole_file_open(
 char *gm_whole_file_temporary(const struct gm_whole_file *file);
 /* Gives it its name, and closes it in any case. */
 struct gm_error *gm_whole_file_finish(struct gm_whole_file *file);
+/* The same for a name that must be new: an error with EEXIST if there is a file of that name, which
+ * stays; then the file is still open, and may be finished under another name. */
+struct gm_error *gm_whole_file_finish_new(struct gm_whole_file *file, const char *name);
 /* Drops it, unless it was finished. */
 void gm_whole_file_close(struct gm_whole_file *file);
 

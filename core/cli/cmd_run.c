@@ -19,11 +19,12 @@
 #include "cli/record_options.h"
 #include "cli/run_record.h"
 #include "cli/sim_options.h"
+#include "cli/spooled.h"
 
 extern const struct gm_command gm_command_run;
 
 struct options {
-	bool sim, help, no_record;
+	bool sim, help, no_record, collect;
 	struct gm_sim_launch launch;
 	struct gm_run_record record;
 	int program; /* index of PROG, 0: none */
@@ -40,6 +41,7 @@ static struct gm_error *option_with_value(
 	        {"--max-size", &options->record.max_size},
 	        {"--keep", &options->record.keep},
 	        {"--on-oom", &options->record.on_oom},
+	        {"--spool", &options->record.spool},
 	        {0},
 	};
 	static const char *const known[] = {"--json", "--devices", "--stacks", "--max-size",
@@ -70,6 +72,9 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 		} else if (strcmp(word, "--no-record") == 0) {
 			options->no_record = true;
 			continue;
+		} else if (strcmp(word, "--collect") == 0) {
+			options->collect = true;
+			continue;
 		} else if (strcmp(word, "--names") == 0) {
 			options->record.names = true;
 			continue;
@@ -80,6 +85,17 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 		}
 		gm_try(option_with_value(argc, argv, &i, options));
 	}
+	if (options->collect) {
+		if (options->program || !options->record.spool)
+			return gm_error_create(GM_USAGE,
+			        "run: --collect: needs --spool DIR, and no program: type `gpumem "
+			        "run --collect --spool /dev/shm`");
+		return NULL;
+	}
+	if (options->record.spool && !options->record.out)
+		return gm_error_create(GM_USAGE,
+		        "run: --spool %s: needs -o FILE, to which the recording is moved: add it",
+		        options->record.spool);
 	if (!options->program)
 		return gm_error_create(
 		        GM_USAGE, "run: no program: type `gpumem run --sim -- python train.py`");
@@ -135,6 +151,8 @@ static struct gm_error *run_program(
 		gm_command_help(&gm_command_run, out);
 		return NULL;
 	}
+	if (options.collect)
+		return gm_spooled_collect(options.record.spool, err);
 	if ((options.sim || !options.no_record) && gm_program_is_of_musl(argv[options.program])) {
 		gm_put(err,
 		        "gpumem: nothing is recorded or simulated: %s is linked with musl, and "
@@ -192,7 +210,8 @@ const struct gm_command gm_command_run = {
         .summary = "runs a program and records it, optionally on a simulated CUDA device",
         .usage = "[-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size SIZE [--keep "
                  "newest|oldest]] [--names] [--on-oom report|core|stop|none] [--no-record] "
-                 "[--sim[=PROFILE]] [--json FILE] [--compute-below BYTES] [--overflow-at STEP] "
+                 "[--spool DIR [--collect]] [--sim[=PROFILE]] [--json FILE] [--compute-below "
+                 "BYTES] [--overflow-at STEP] "
                  "[--rank R --world W] -- PROG ARGS\n"
                  "Runs a program and records every allocation of PyTorch with its stacks, from "
                  "inside the program.\n"
@@ -202,8 +221,18 @@ const struct gm_command gm_command_run = {
                  "folder, for each process\n"
                  "                   that allocates). Questions can read it while the program "
                  "runs, and after it was\n"
-                 "                   killed. %r in the name is the rank, %p the process id; "
-                 "further processes write FILE.PID\n"
+                 "                   killed. %r in the name is the rank, %h the host, %p the "
+                 "process "
+                 "id; further\n"
+                 "                   processes write FILE.PID; in a job of several ranks no "
+                 "existing file is replaced\n"
+                 "  --spool DIR      records in this folder, on the node's own disk or in "
+                 "/dev/shm, and moves the\n"
+                 "                   recording to FILE at the end; copies it there when a device "
+                 "runs out of memory\n"
+                 "                   and at SIGTERM\n"
+                 "  --collect        moves what killed runs have left in the --spool DIR; runs no "
+                 "program\n"
                  "  --devices LIST   cuda (default), cpu, or cuda,cpu\n"
                  "  --stacks LIST    python,native (default), one of them, or none\n"
                  "  --names          reads the names of parameters, gradients, buffers and "

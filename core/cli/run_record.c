@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,15 +20,20 @@
 #include "cli/packing.h"
 #include "cli/run_names.h"
 #include "cli/run_settings.h"
+#include "cli/spooled.h"
 
 enum { LIST_BYTES = 16 << 10 }; /* bytes: one line for each process */
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
+enum { LOOK_MS = 500 };
+
 static pid_t program;
+static volatile sig_atomic_t ends_soon; /* somebody wants it to end, and may kill it soon */
 
 static void hand_on(int signal_number)
 {
+	ends_soon |= signal_number == SIGTERM;
 	if (program > 0)
 		kill(program, signal_number);
 }
@@ -96,15 +103,6 @@ static struct gm_error *start(const struct gm_run_record *record, const char *ou
 	return gm_error_create((enum gm_status)text[0], "%s", text + 1);
 }
 
-static int wait_for_program(void)
-{
-	int status;
-	while (waitpid(program, &status, 0) < 0)
-		if (errno != EINTR)
-			return 0;
-	return status;
-}
-
 /* --- the recordings --------------------------------------------------------------------------- */
 
 struct recorded {
@@ -120,6 +118,14 @@ struct outcome {
 	bool loaded; /* some process had the agent */
 };
 
+/* Recordings that are made in another folder, while their program runs. */
+struct spooling {
+	const char *list;
+	char old[GM_RUN_OLD_MAX];
+	GM_ARRAY(struct gm_spooled *) recordings;
+	bool saved_before_end;
+};
+
 static void add_recorded(void *context, pid_t pid, const char *path)
 {
 	struct outcome *outcome = context;
@@ -131,7 +137,81 @@ static void add_recorded(void *context, pid_t pid, const char *path)
 		free(one.path);
 }
 
-static void finish(struct recorded *one, int program_status)
+static struct gm_spooled *find_spooled(const struct spooling *spooling, const char *path)
+{
+	for (size_t i = 0; i < spooling->recordings.count; i++)
+		if (strcmp(spooling->recordings.items[i]->path, path) == 0)
+			return spooling->recordings.items[i];
+	return NULL;
+}
+
+static void add_spooled(void *context, pid_t pid, const char *path)
+{
+	struct spooling *spooling = context;
+	(void)pid;
+	if (!*path || find_spooled(spooling, path))
+		return;
+	struct gm_spooled *one = malloc(sizeof(*one));
+	char *copy = one ? strdup(path) : NULL;
+	if (!copy || !gm_array_push(&spooling->recordings, one)) {
+		free(copy);
+		free(one);
+		return;
+	}
+	gm_spooled_init(one, copy);
+}
+
+static void end_spooling(struct spooling *spooling)
+{
+	for (size_t i = 0; i < spooling->recordings.count; i++) {
+		struct gm_spooled *one = spooling->recordings.items[i];
+		free((char *)one->path);
+		gm_spooled_deinit(one);
+		free(one);
+	}
+	gm_array_deinit(&spooling->recordings);
+}
+
+/*
+ * A recording is saved before its program ends where that may be the last chance: a device ran out
+ * of memory, and the other ranks, which wait for this one, will be killed with it; or the job is to
+ * end, and whoever said so kills it soon.
+ */
+static void save_early(struct spooling *spooling)
+{
+	bool all = ends_soon && !spooling->saved_before_end;
+	gm_packing_read_list(spooling->list, add_spooled, spooling);
+	for (size_t i = 0; i < spooling->recordings.count; i++) {
+		const struct gm_spool_options options = {.packed = true};
+		struct gm_spool_summary summary;
+		struct gm_spooled *one = spooling->recordings.items[i];
+		/* what cannot be saved now is reported at the end */
+		if (gm_spooled_has_oom(one) || all)
+			gm_error_destroy(gm_spooled_save(one, spooling->old, &options, &summary));
+	}
+	spooling->saved_before_end |= all;
+}
+
+static int wait_for_program(struct spooling *spooling)
+{
+	_cleanup_close_ int process =
+	        spooling ? (int)syscall(SYS_pidfd_open, program, 0) : -1; /* -1: an old kernel */
+	struct pollfd ended = {.fd = process, .events = POLLIN};
+	int status;
+	for (;;) {
+		pid_t got = waitpid(program, &status, spooling ? WNOHANG : 0);
+		if (got > 0)
+			return status;
+		if (got < 0 && errno != EINTR)
+			return 0;
+		if (spooling) {
+			save_early(spooling);
+			poll(&ended, process >= 0 ? 1 : 0, LOOK_MS);
+		}
+	}
+}
+
+static void finish(struct recorded *one, int program_status, struct spooling *spooling)
 {
 	if (one->pid != program && kill(one->pid, 0) == 0) {
 		one->runs = true;
@@ -144,7 +224,17 @@ static void finish(struct recorded *one, int program_status)
 	                          ? WTERMSIG(program_status)
 	                          : 0,
 	};
-	one->error = gm_packing_finish(one->path, &options, &one->summary);
+	struct gm_spooled *spooled = spooling ? find_spooled(spooling, one->path) : NULL;
+	if (!spooled) {
+		one->error = gm_packing_finish(one->path, &options, &one->summary);
+		return;
+	}
+	one->error = gm_spooled_save(spooled, spooling->old, &options, &one->summary);
+	if (one->error)
+		return;
+	unlink(one->path);
+	free(one->path);
+	one->path = gm_take(spooled->saved);
 }
 
 static const char *as_typed(const char *path, const char *folder)
@@ -164,11 +254,16 @@ static void print_outcome(
 		folder[0] = 0;
 	for (size_t i = 0; i < outcome->processes.count; i++) {
 		const struct recorded *one = &outcome->processes.items[i];
-		if (one->error && one->error->os_error == ENOENT)
+		if (one->error && one->error->os_error == ENOENT && access(one->path, F_OK) != 0)
 			gm_put(err,
 			        "gpumem: %s: the recording was removed or renamed while the "
 			        "program ran: no file of this name is left\n",
 			        as_typed(one->path, folder));
+		else if (one->error && record->spool)
+			gm_put(err,
+			        "gpumem: %s: the recording stays in %s, and can be read there; "
+			        "`gpumem run --collect --spool %s` moves it\n",
+			        one->error->message, one->path, record->spool);
 		else if (one->error)
 			gm_put(err,
 			        "gpumem: %s: the recording stays in the agent's own format, which "
@@ -233,14 +328,19 @@ static struct gm_error *run(const struct gm_run_record *record, const char *out,
 	/* for a recording of limited size, packed data counts too, and it is small anyway */
 	pid_t packer = record->max_size ? -1 : gm_packing_begin(list);
 	struct gm_run_names *names = record->names ? gm_run_names_begin(list) : NULL;
-	int status = wait_for_program();
+	struct spooling spooling = {.list = list}, *used = record->spool ? &spooling : NULL;
+	gm_run_old_file(out, spooling.old);
+	int status = wait_for_program(used);
 	char why[512] = "";
 	gm_run_names_end(names, why, sizeof(why));
 	gm_packing_end(packer);
 	struct outcome outcome = {0};
 	gm_packing_read_list(list, add_recorded, &outcome);
+	if (used)
+		gm_packing_read_list(list, add_spooled, used);
 	for (size_t i = 0; i < outcome.processes.count; i++)
-		finish(&outcome.processes.items[i], status);
+		finish(&outcome.processes.items[i], status, used);
+	end_spooling(&spooling);
 	print_outcome(record, &outcome, err);
 	if (*why)
 		gm_put(err, "gpumem: the recording has no names: %s\n", why);
@@ -271,6 +371,13 @@ struct gm_error *gm_run_record(const struct gm_run_record *record, char **argv, 
 {
 	_cleanup_free_ char *out = NULL;
 	gm_try(gm_run_settings_prepare(record, &out));
+	size_t left = record->spool ? gm_spooled_count_left(record->spool) : 0;
+	if (left)
+		gm_put(err,
+		        "gpumem: %s: %zu recording%s of earlier runs, which were killed: `gpumem "
+		        "run --collect --spool %s` moves %s to where %s belong%s\n",
+		        record->spool, left, left == 1 ? "" : "s", record->spool,
+		        left == 1 ? "it" : "them", left == 1 ? "it" : "they", left == 1 ? "s" : "");
 	const char *folder = getenv("TMPDIR");
 	_cleanup_free_ char *list = NULL;
 	if (asprintf(&list, "%s/gpumem-run-XXXXXX", folder && *folder ? folder : "/tmp") < 0) {

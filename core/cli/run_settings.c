@@ -17,6 +17,18 @@
 
 #define LIBRARY "libgpumem-agent.so"
 
+static struct gm_error *check_spool(const char *folder)
+{
+	if (strpbrk(folder, ";\n") || folder[0] != '/')
+		return gm_error_create(GM_USAGE,
+		        "run: --spool %s: not the full path of a folder, without ';': name one, as "
+		        "/dev/shm",
+		        folder);
+	if (access(folder, W_OK | X_OK) != 0)
+		return gm_error_os(GM_USAGE, errno, "run: --spool %s: cannot be written", folder);
+	return NULL;
+}
+
 void gm_run_record_by_default(struct gm_run_record *record, FILE *err)
 {
 	const char *never = getenv("GPUMEM_NO_RECORD");
@@ -57,13 +69,26 @@ static struct gm_error *check_old(const char *path)
 	return NULL;
 }
 
-/* "DEVICE:INODE" of the existing file: the agent replaces no other. */
-static const char *old_file(const char *path, char text[48])
+/* By what torchrun, Open MPI, PMI and srun set for each process that they start. */
+static bool is_one_of_several(void)
+{
+	static const char *const sizes[] = {
+	        "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const char *text = getenv(sizes[i]);
+		if (text && strtol(text, NULL, 10) > 1)
+			return true;
+	}
+	return false;
+}
+
+const char *gm_run_old_file(const char *path, char text[GM_RUN_OLD_MAX])
 {
 	struct stat status;
 	text[0] = 0;
-	if (!strchr(path, '%') && stat(path, &status) == 0)
-		snprintf(text, 48, "%ju:%ju", (uintmax_t)status.st_dev, (uintmax_t)status.st_ino);
+	if (!strchr(path, '%') && !is_one_of_several() && stat(path, &status) == 0)
+		snprintf(text, GM_RUN_OLD_MAX, "%ju:%ju", (uintmax_t)status.st_dev,
+		        (uintmax_t)status.st_ino);
 	return text;
 }
 
@@ -128,17 +153,19 @@ struct gm_error *gm_run_settings_set(
 	char self[PATH_MAX] = "";
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0 || strpbrk(self, ";\n"))
 		self[0] = 0;
-	char old[48];
+	char old[GM_RUN_OLD_MAX];
 	uint64_t limit;
 	gm_try(gm_record_max_size(record->max_size, &limit));
 	const char *before = getenv("LD_PRELOAD");
 	if (asprintf(&settings,
 	            "out=%s;old=%s;list=%s;devices=%s;stacks=%s;max=%ju;keep=%s;on_oom=%s;names=%d;"
-	            "gpumem=%s",
-	            out, old_file(out, old), list, record->devices ? record->devices : "cuda",
+	            "gpumem=%s;spool=%s",
+	            out, gm_run_old_file(out, old), list,
+	            record->devices ? record->devices : "cuda",
 	            record->stacks ? record->stacks : "python,native", (uintmax_t)limit,
 	            record->keep ? record->keep : "newest",
-	            record->on_oom ? record->on_oom : "none", record->names, self) < 0) {
+	            record->on_oom ? record->on_oom : "none", record->names, self,
+	            record->spool ? record->spool : "") < 0) {
 		settings = NULL;
 		return &gm_error_no_memory;
 	}
@@ -160,6 +187,8 @@ struct gm_error *gm_run_settings_prepare(const struct gm_run_record *record, cha
 	if (strpbrk(record->out, ";\n") || !*record->out)
 		return gm_error_create(GM_USAGE,
 		        "run: -o %s: the agent cannot use this name: choose another", record->out);
+	if (record->spool)
+		gm_try(check_spool(record->spool));
 	_cleanup_free_ char *out = absolute(record->out);
 	if (!out)
 		return &gm_error_no_memory;

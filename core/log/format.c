@@ -74,6 +74,7 @@ const char *gm_chunk_type_name(unsigned type)
 	        [GM_CHUNK_AMP] = "amp",
 	        [GM_CHUNK_NAMES] = "names",
 	        [GM_CHUNK_COLLECTIVES] = "collectives",
+	        [GM_CHUNK_SETTINGS] = "settings",
 	        [GM_CHUNK_SYMBOLS] = "symbols",
 	        [GM_CHUNK_GAPS] = "gaps",
 	        [GM_CHUNK_ITERATIONS] = "passes",

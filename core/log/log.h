@@ -285,6 +285,9 @@ void gm_log_writer_gap(struct gm_log_writer *writer, const char *reason);
 /* A named counter read at the end ("sim.kernels_not_computed"); the last value of a name wins. */
 void gm_log_writer_counter(struct gm_log_writer *writer, const char *name, uint64_t value);
 
+/* A setting that the recording was made with ("RANK", "3"); the last value of a name wins. */
+void gm_log_writer_setting(struct gm_log_writer *writer, const char *name, const char *value);
+
 /* Before the event it names is appended. */
 void gm_log_writer_iteration(
         struct gm_log_writer *writer, const struct gm_log_iteration *iteration);
@@ -393,5 +396,11 @@ void gm_log_collective(
 size_t gm_log_name_count(const struct gm_log *log);
 void gm_log_name(const struct gm_log *log, size_t index, struct gm_log_name *ret_name);
 bool gm_log_counter(const struct gm_log *log, const char *name, uint64_t *ret_value);
+/* What the recording was made with: the launcher's variables of its process ("RANK"), its "host";
+ * each name once. */
+size_t gm_log_setting_count(const struct gm_log *log);
+void gm_log_setting_at(
+        const struct gm_log *log, size_t index, const char **ret_name, const char **ret_value);
+const char *gm_log_setting(const struct gm_log *log, const char *name); /* NULL: not recorded */
 
 #endif

@@ -734,6 +734,29 @@ void gm_log_iteration(
 	                                                      : (struct gm_log_iteration){0};
 }
 
+size_t gm_log_setting_count(const struct gm_log *log)
+{
+	return log->tables.settings.count;
+}
+
+void gm_log_setting_at(
+        const struct gm_log *log, size_t index, const char **ret_name, const char **ret_value)
+{
+	const struct gm_setting_entry none = {0};
+	const struct gm_setting_entry *setting =
+	        index < log->tables.settings.count ? &log->tables.settings.items[index] : &none;
+	*ret_name = gm_log_string(log, setting->name);
+	*ret_value = gm_log_string(log, setting->value);
+}
+
+const char *gm_log_setting(const struct gm_log *log, const char *name)
+{
+	for (size_t i = 0; i < log->tables.settings.count; i++)
+		if (strcmp(gm_log_string(log, log->tables.settings.items[i].name), name) == 0)
+			return gm_log_string(log, log->tables.settings.items[i].value);
+	return NULL;
+}
+
 bool gm_log_counter(const struct gm_log *log, const char *name, uint64_t *ret_value)
 {
 	for (size_t i = 0; i < log->tables.counters.count; i++) {

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+enum { SETTINGS_MAX = 1024 }; /* more are left out: each is compared with those before */
+
 void gm_tables_deinit(struct gm_tables *tables)
 {
 	gm_array_deinit(&tables->text);
@@ -22,6 +24,7 @@ void gm_tables_deinit(struct gm_tables *tables)
 	gm_array_deinit(&tables->marks);
 	gm_array_deinit(&tables->amps);
 	gm_array_deinit(&tables->collectives);
+	gm_array_deinit(&tables->settings);
 	gm_array_deinit(&tables->names);
 	gm_array_deinit(&tables->counters);
 	gm_array_deinit(&tables->extents);
@@ -290,6 +293,22 @@ static bool read_counter(struct gm_tables *tables, struct gm_cursor *cursor)
 	return gm_array_push(&tables->counters, ((struct gm_counter_entry){name, value}));
 }
 
+static bool read_setting(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	gm_get_varint(cursor); /* its number: makes equal records distinct */
+	uint32_t name = get_id(cursor, tables->strings.count);
+	uint32_t value = get_id(cursor, tables->strings.count);
+	for (size_t i = 0; i < tables->settings.count; i++) {
+		if (tables->settings.items[i].name == name) {
+			tables->settings.items[i].value = value;
+			return true;
+		}
+	}
+	if (tables->settings.count >= SETTINGS_MAX)
+		return true;
+	return gm_array_push(&tables->settings, ((struct gm_setting_entry){name, value}));
+}
+
 const char *gm_tables_read(struct gm_tables *tables, const struct gm_chunk_header *header,
         struct gm_cursor *cursor, bool *ret_no_memory)
 {
@@ -310,6 +329,7 @@ const char *gm_tables_read(struct gm_tables *tables, const struct gm_chunk_heade
 	        [GM_CHUNK_NAMES] = read_name,
 	        [GM_CHUNK_COLLECTIVES] = read_collective,
 	        [GM_CHUNK_COUNTERS] = read_counter,
+	        [GM_CHUNK_SETTINGS] = read_setting,
 	};
 	read_record read = header->type < GM_CHUNK_TYPE_COUNT ? readers[header->type] : NULL;
 	if (!read)

@@ -31,6 +31,10 @@ struct gm_counter_entry {
 	uint64_t value;
 };
 
+struct gm_setting_entry {
+	uint32_t name, value; /* strings */
+};
+
 struct gm_tensor_entry {
 	size_t extents; /* index in the arena of the first size; strides stand after the sizes */
 	uint8_t type, dimensions;
@@ -60,6 +64,7 @@ struct gm_tables {
 	GM_ARRAY(int64_t) extents; /* sizes and strides */
 	GM_ARRAY(struct gm_tensor_entry) tensors;
 	GM_ARRAY(struct gm_counter_entry) counters;
+	GM_ARRAY(struct gm_setting_entry) settings;
 };
 
 void gm_tables_deinit(struct gm_tables *tables);

@@ -45,6 +45,7 @@ enum table {
 	AMPS,
 	NAMES,
 	COLLECTIVES,
+	SETTINGS,
 	TABLE_COUNT,
 };
 
@@ -65,6 +66,7 @@ static const uint16_t table_chunks[TABLE_COUNT] = {
         GM_CHUNK_AMP,
         GM_CHUNK_NAMES,
         GM_CHUNK_COLLECTIVES,
+        GM_CHUNK_SETTINGS,
 };
 
 struct gm_log_writer {
@@ -474,6 +476,19 @@ void gm_log_writer_counter(struct gm_log_writer *writer, const char *name, uint6
 	at = gm_put_varint(at, writer->tables[COUNTERS].count);
 	at = gm_put_varint(at, value);
 	intern(writer, COUNTERS, at);
+}
+
+void gm_log_writer_setting(struct gm_log_writer *writer, const char *name, const char *value)
+{
+	uint32_t name_string = gm_log_writer_string(writer, name);
+	uint32_t value_string = gm_log_writer_string(writer, value);
+	uint8_t *at = record(writer, RECORD_MAX);
+	if (!name_string || !at)
+		return;
+	at = gm_put_varint(at, writer->tables[SETTINGS].count); /* each is distinct */
+	at = gm_put_varint(at, name_string);
+	at = gm_put_varint(at, value_string);
+	intern(writer, SETTINGS, at);
 }
 
 void gm_log_writer_iteration(struct gm_log_writer *writer, const struct gm_log_iteration *iteration)

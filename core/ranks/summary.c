@@ -40,13 +40,30 @@ static void bound(struct gm_rank_summary *summary)
 	}
 }
 
-/* What the recorder noted of the job: counters of these names. */
-static uint32_t job_number(const struct gm_log *log, const char *name)
+/* What the recorder noted of the job: a counter of this name, or the first of the launchers'
+ * variables that has a number, the innermost launcher's first (core/agent/job.h). */
+static uint32_t job_number(
+        const struct gm_log *log, const char *counter, const char *const *variables)
 {
 	uint64_t value;
-	return gm_log_counter(log, name, &value) && value < GM_RANK_NONE ? (uint32_t)value
-	                                                                 : GM_RANK_NONE;
+	if (gm_log_counter(log, counter, &value) && value < GM_RANK_NONE)
+		return (uint32_t)value;
+	for (; *variables; variables++) {
+		const char *text = gm_log_setting(log, *variables);
+		char *end;
+		if (!text || *text < '0' || *text > '9')
+			continue;
+		unsigned long number = strtoul(text, &end, 10);
+		if (!*end && number < GM_RANK_NONE)
+			return (uint32_t)number;
+	}
+	return GM_RANK_NONE;
 }
+
+static const char *const rank_variables[] = {
+        "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
+static const char *const world_variables[] = {
+        "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", NULL};
 
 static struct gm_error *read_recording(
         struct gm_context *context, struct gm_strings *strings, struct gm_rank_summary *summary)
@@ -59,8 +76,8 @@ static struct gm_error *read_recording(
 	summary->source = gm_strings_add(strings, gm_log_source(log));
 	summary->pid = gm_log_pid(log);
 	summary->start_ns = gm_log_start_ns(log);
-	summary->rank = job_number(log, "job.rank");
-	summary->world = job_number(log, "job.world");
+	summary->rank = job_number(log, "job.rank", rank_variables);
+	summary->world = job_number(log, "job.world", world_variables);
 	gm_try(gm_compare_read(context, &options, strings, &summary->compared));
 	bound(summary);
 	return NULL;

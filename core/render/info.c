@@ -101,6 +101,18 @@ static void put_simulated(FILE *out, const struct gm_info *info)
 		        info->bytes_read_back);
 }
 
+static void put_settings(FILE *out, const struct gm_log *log)
+{
+	size_t count = gm_log_setting_count(log);
+	for (size_t i = 0; i < count; i++) {
+		const char *name, *value;
+		gm_log_setting_at(log, i, &name, &value);
+		gm_put(out, "%s%s=%s", i ? " " : "  recorded with ", name, value);
+	}
+	if (count)
+		fputs("\n", out);
+}
+
 struct gm_error *gm_render_info_text(
         const struct gm_info *info, const struct gm_style *style, FILE *out)
 {
@@ -125,6 +137,7 @@ struct gm_error *gm_render_info_text(
 	for (size_t i = 0; i < gm_model_device_count(info->model); i++)
 		put_device(out, info->model, gm_model_device(info->model, i));
 	put_simulated(out, info);
+	put_settings(out, log);
 	if (!info->closed)
 		fputs("  the recording is not closed: it still runs, or the recorder was killed\n",
 		        out);
@@ -160,7 +173,8 @@ static json_t *device_json(const struct gm_model *model, const struct gm_model_d
 struct gm_error *gm_render_info_json(const struct gm_info *info, FILE *out)
 {
 	const struct gm_log *log = gm_model_log(info->model);
-	json_t *devices = json_array(), *gaps = json_array(), *value = json_object();
+	json_t *devices = json_array(), *gaps = json_array(), *settings = json_object(),
+	       *value = json_object();
 	for (size_t i = 0; i < gm_model_device_count(info->model); i++)
 		json_array_append_new(
 		        devices, device_json(info->model, gm_model_device(info->model, i)));
@@ -181,6 +195,12 @@ struct gm_error *gm_render_info_json(const struct gm_info *info, FILE *out)
 	        json_integer((json_int_t)info->library_calls_not_computed));
 	json_object_set_new(
 	        value, "bytes_read_back", json_integer((json_int_t)info->bytes_read_back));
+	for (size_t i = 0; i < gm_log_setting_count(log); i++) {
+		const char *name, *text;
+		gm_log_setting_at(log, i, &name, &text);
+		json_object_set_new(settings, name, gm_json_string(text));
+	}
 	json_object_set_new(value, "gaps", gaps);
+	json_object_set_new(value, "settings", settings);
 	return gm_json_write(value, true, out);
 }

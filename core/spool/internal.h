@@ -7,6 +7,7 @@
  *   ring.c    a file of limited size, whose beginning was dropped
  *   decode.c  decodes the records of an extent
  *   tables.c  interned data: code, stacks, modules, evidence
+ *   look.c    what a file tells without its events
  *   order.c   merges the events of all threads
  *   replay_state.c  the state of the replay
  *   replay.c  converts events to those of a log

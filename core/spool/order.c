@@ -27,17 +27,36 @@ static struct gm_error *damaged(
 	        (uintmax_t)(records + (uint64_t)(cursor->in.at - cursor->base)), number);
 }
 
+/* A string of the file, cut to the array's size; false: it reaches beyond the record. */
+static bool get_text(struct gm_cursor *in, char *ret_text, size_t size)
+{
+	uint64_t length = gm_get_varint(in);
+	if (in->bad || length > (uint64_t)(in->end - in->at))
+		return false;
+	size_t kept = length < size - 1 ? (size_t)length : size - 1;
+	memcpy(ret_text, in->at, kept);
+	ret_text[kept] = 0;
+	in->at += length;
+	return true;
+}
+
+static bool put_setting(struct gm_log_writer *log, struct gm_bytes payload)
+{
+	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
+	char name[256], value[4200];
+	if (!get_text(&in, name, sizeof(name)) || !get_text(&in, value, sizeof(value)))
+		return false;
+	if (strcmp(name, GM_AGENT_SETTING_OUT) != 0) /* the log lies there, or will */
+		gm_log_writer_setting(log, name, value);
+	return true;
+}
+
 static bool put_text(struct gm_log_writer *log, struct gm_bytes payload, uint32_t kind)
 {
 	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
 	char text[1024];
-	uint64_t length = gm_get_varint(&in);
-	if (in.bad || length > (uint64_t)(in.end - in.at))
+	if (!get_text(&in, text, sizeof(text)))
 		return false;
-	size_t kept = length < sizeof(text) - 1 ? (size_t)length : sizeof(text) - 1;
-	memcpy(text, in.at, kept);
-	text[kept] = 0;
-	in.at += length;
 	if (kind == GM_AGENT_GAP)
 		gm_log_writer_gap(log, text);
 	else
@@ -59,6 +78,8 @@ struct gm_error *gm_spool_read_extent_tables(const struct gm_spool_file *file, u
 			good = gm_spool_tables_add(tables, &record, file->size);
 		else if (record.kind == GM_AGENT_GAP || record.kind == GM_AGENT_COUNTER)
 			good = put_text(tables->log, record.payload, record.kind);
+		else if (record.kind == GM_AGENT_SETTING)
+			good = put_setting(tables->log, record.payload);
 		else if (record.kind == GM_AGENT_NAMED || record.kind == GM_AGENT_NAME)
 			good = gm_spool_named_read(&tables->named, &record);
 		if (!good)

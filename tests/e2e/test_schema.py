@@ -84,7 +84,7 @@ hold(net.kept, {"same": net.kept[0]})
 
 
 OPTIONAL = {"owner", "forward", "blocks", "tree", "request", "pause", "by_module", "allocated_blocks", "allocator", "python_refused",
-            "by_named_kind", ("events", "name"), ("export", "name"), ("timeline", "collectives")}  # fmt: skip
+            "by_named_kind", ("info", "settings"), ("events", "name"), ("export", "name"), ("timeline", "collectives")}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
