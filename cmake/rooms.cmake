@@ -62,7 +62,7 @@ set_property(GLOBAL PROPERTY GM_ROOMS "")
 set(GM_FOLDERS_cpython versions decode objects threads sweep)
 set(GM_FOLDERS_holders graph native heap unattributed search describe retained)
 set(GM_FOLDERS_ask recording target oom zero names advise)
-set(GM_FOLDERS_ranks render)
+set(GM_FOLDERS_ranks render sections)
 
 # The page of core/view/page, as a C file of the room.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)

@@ -16,10 +16,17 @@ void gm_codec_read(
 	*codec = (struct gm_codec){.strings = strings, .in = {.at = bytes, .end = bytes + size}};
 }
 
+void gm_codec_read_part(struct gm_codec *codec, const uint8_t *bytes, size_t size,
+        const struct gm_string_numbers *numbers)
+{
+	gm_codec_read(codec, bytes, size, NULL);
+	codec->numbers = numbers->of.items;
+	codec->number_count = numbers->of.count;
+}
+
 void gm_codec_deinit(struct gm_codec *codec)
 {
 	gm_array_deinit(&codec->out);
-	gm_array_deinit(&codec->numbers);
 }
 
 static void out_of_memory(struct gm_codec *codec)
@@ -89,50 +96,73 @@ void gm_code_string(struct gm_codec *codec, uint32_t *number)
 	}
 	uint32_t sent = 0;
 	gm_code_u32(codec, &sent);
-	if (sent > codec->numbers.count)
+	if (sent > codec->number_count)
 		codec->bad = true;
-	*number = sent && !codec->bad ? codec->numbers.items[sent - 1] : 0;
+	*number = sent && !codec->bad ? codec->numbers[sent - 1] : 0;
 }
 
-static void write_strings(struct gm_codec *codec)
+static void put(struct gm_codec *codec, const void *bytes, size_t size)
 {
-	uint64_t count = codec->strings->items.count;
-	gm_code_u64(codec, &count);
-	for (size_t i = 0; i < count && !codec->bad; i++) {
-		const char *text = codec->strings->items.items[i];
-		uint64_t length = strlen(text);
-		gm_code_u64(codec, &length);
-		if (codec->bad || !gm_array_reserve(&codec->out, length)) {
-			out_of_memory(codec);
-			return;
-		}
-		memcpy(codec->out.items + codec->out.count, text, length);
-		codec->out.count += length;
-	}
-}
-
-static void read_string(struct gm_codec *codec)
-{
-	uint64_t length = bounded(codec, 0, (uint64_t)(codec->in.end - codec->in.at));
-	if (codec->bad || length > (uint64_t)(codec->in.end - codec->in.at)) {
-		codec->bad = true;
+	uint64_t length = size;
+	gm_code_u64(codec, &length);
+	if (codec->bad || !size)
+		return;
+	if (!gm_array_reserve(&codec->out, size)) {
+		out_of_memory(codec);
 		return;
 	}
-	char *text = strndup((const char *)codec->in.at, length); /* a string ends at its first 0 */
-	codec->in.at += length;
-	uint32_t number = text ? gm_strings_add(codec->strings, text) : 0;
-	free(text);
-	if (!number || !gm_array_push(&codec->numbers, number))
+	memcpy(codec->out.items + codec->out.count, bytes, size);
+	codec->out.count += size;
+}
+
+void gm_code_bytes(struct gm_codec *codec, const uint8_t **bytes, size_t *size)
+{
+	if (codec->writing) {
+		put(codec, *bytes, *size);
+		return;
+	}
+	*size = gm_code_count(codec, 0, SIZE_MAX);
+	*bytes = codec->in.at;
+	codec->in.at += *size;
+}
+
+void gm_code_text(struct gm_codec *codec, char **text)
+{
+	const uint8_t *bytes = (const uint8_t *)*text;
+	size_t size = codec->writing ? strlen(*text) : 0;
+	gm_code_bytes(codec, &bytes, &size);
+	if (codec->writing)
+		return;
+	/* a text ends at its first 0 */
+	*text = codec->bad ? NULL : strndup((const char *)bytes, size);
+	if (!codec->bad && !*text)
 		out_of_memory(codec);
 }
 
-void gm_code_strings(struct gm_codec *codec)
+void gm_code_strings(struct gm_codec *codec, struct gm_string_numbers *numbers)
 {
-	if (codec->writing) {
-		write_strings(codec);
-		return;
+	size_t count =
+	        gm_code_count(codec, codec->writing ? codec->strings->items.count : 0, UINT32_MAX);
+	for (size_t i = 0; i < count && !codec->bad; i++) {
+		char *text = codec->writing ? codec->strings->items.items[i] : NULL;
+		gm_code_text(codec, &text);
+		if (codec->writing)
+			continue;
+		uint32_t number = text ? gm_strings_add(codec->strings, text) : 0;
+		free(text);
+		if (!codec->bad && (!number || !gm_array_push(&numbers->of, number)))
+			out_of_memory(codec);
 	}
-	size_t count = gm_code_count(codec, 0, UINT32_MAX);
-	for (size_t i = 0; i < count && !codec->bad; i++)
-		read_string(codec);
+	if (codec->writing)
+		return;
+	codec->numbers = numbers->of.items;
+	codec->number_count = numbers->of.count;
+}
+
+void gm_code_difference(struct gm_codec *codec, uint64_t *value, uint64_t *before)
+{
+	uint64_t difference = gm_zigzag((int64_t)(*value - *before));
+	gm_code_u64(codec, &difference);
+	*value = *before + (uint64_t)gm_unzigzag(difference);
+	*before = *value;
 }

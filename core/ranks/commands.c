@@ -10,6 +10,13 @@
 const struct gm_ranks_command *const gm_ranks_commands[] = {
         &gm_ranks_info,
         &gm_ranks_peak,
+        &gm_ranks_diff,
+        &gm_ranks_steps,
+        &gm_ranks_phases,
+        &gm_ranks_leaks,
+        &gm_ranks_oom,
+        &gm_ranks_timeline,
+        &gm_ranks_zero,
         NULL,
 };
 

@@ -13,6 +13,15 @@ enum gm_rank_known {
 	GM_RANK_RECORDED,
 };
 
+/* A process whose summaries this one does not understand: of another gpumem. */
+struct gm_job_foreign {
+	unsigned process;
+	char *format, *host; /* owned */
+	uint64_t files;      /* that it has read for nothing */
+};
+
+struct gm_job_message;
+
 struct gm_job {
 	struct gm_strings strings;
 	GM_ARRAY(struct gm_rank_summary) files; /* by rank, then by path */
@@ -22,11 +31,24 @@ struct gm_job {
 	uint32_t world;             /* ranks of the job, as recorded; 0: not known */
 	GM_ARRAY(uint32_t) missing; /* ranks without a file, ascending */
 	size_t missing_count;       /* all of them; `missing` has the first ones */
+	size_t doubles; /* files that several machines have read: they share the folder */
+	GM_ARRAY(struct gm_job_foreign) foreign;
+	GM_ARRAY(struct gm_job_message *) messages; /* what the files point into */
+};
+
+struct gm_job_options {
+	unsigned sections; /* bits of enum gm_section */
+	bool keep;         /* summaries next to the recordings, read and written */
 };
 
 /* Each process reads its files, and process 0 gets all summaries; in others *ret_job is empty. */
-struct gm_error *gm_job_read(
-        struct gm_world *world, const struct gm_rank_paths *paths, struct gm_job *ret_job);
+struct gm_error *gm_job_read(struct gm_world *world, const struct gm_rank_paths *paths,
+        const struct gm_job_options *options, struct gm_job *ret_job);
 void gm_job_deinit(struct gm_job *job);
+
+static inline const char *gm_job_string(const struct gm_job *job, uint32_t number)
+{
+	return gm_strings_at(&job->strings, number);
+}
 
 #endif

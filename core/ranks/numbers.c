@@ -69,7 +69,7 @@ static struct gm_error *number_by_names(struct gm_job *job)
 		if (!are_ranks(values, count))
 			continue;
 		for (size_t i = 0; i < count; i++)
-			job->files.items[i].rank = numbers[i].values[at];
+			job->files.items[i].numbers[GM_JOB_RANK] = numbers[i].values[at];
 		job->known = GM_RANK_BY_NAME;
 		return NULL;
 	}
@@ -82,7 +82,7 @@ static bool are_recorded(const struct gm_job *job)
 	bool any = false;
 	for (size_t i = 0; i < job->files.count; i++) {
 		const struct gm_rank_summary *file = &job->files.items[i];
-		if (file->rank != GM_RANK_NONE)
+		if (gm_rank_of(file) != GM_RANK_NONE)
 			any = true;
 		else if (file->state == GM_RANK_READ)
 			return false;
@@ -104,10 +104,10 @@ static struct gm_error *find_missing(struct gm_job *job)
 	uint32_t next = 0;
 	if (!job->files.count || job->known == GM_RANK_NOT_KNOWN)
 		return NULL;
-	if (job->known == GM_RANK_BY_NAME && !job->world && job->files.items[0].rank == 1)
+	if (job->known == GM_RANK_BY_NAME && !job->world && gm_rank_of(&job->files.items[0]) == 1)
 		next = 1;
 	for (size_t i = 0; i < job->files.count; i++) {
-		uint32_t rank = job->files.items[i].rank;
+		uint32_t rank = gm_rank_of(&job->files.items[i]);
 		if (rank == GM_RANK_NONE)
 			return NULL;
 		for (; next < rank; next++)
@@ -122,17 +122,52 @@ static struct gm_error *find_missing(struct gm_job *job)
 static int compare_files(const void *a, const void *b, void *strings)
 {
 	const struct gm_rank_summary *left = a, *right = b;
-	if (left->rank != right->rank)
-		return left->rank < right->rank ? -1 : 1;
+	if (gm_rank_of(left) != gm_rank_of(right))
+		return gm_rank_of(left) < gm_rank_of(right) ? -1 : 1;
 	return strcmp(gm_strings_at(strings, left->path), gm_strings_at(strings, right->path));
+}
+
+/* Machines that see one folder have each read all of it. */
+static int compare_doubles(const void *a, const void *b)
+{
+	const struct gm_rank_summary *left = a, *right = b;
+	const uint64_t lefts[] = {
+	        left->path, left->size, left->modified_ns, left->pid, left->start_ns, left->host};
+	const uint64_t rights[] = {right->path, right->size, right->modified_ns, right->pid,
+	        right->start_ns, right->host};
+	for (size_t i = 0; i < sizeof(lefts) / sizeof(*lefts); i++)
+		if (lefts[i] != rights[i])
+			return lefts[i] < rights[i] ? -1 : 1;
+	return 0;
+}
+
+static void drop_doubles(struct gm_job *job)
+{
+	size_t kept = 0;
+	qsort(job->files.items, job->files.count, sizeof(*job->files.items), compare_doubles);
+	for (size_t i = 0; i < job->files.count; i++) {
+		struct gm_rank_summary *file = &job->files.items[i], *last = file;
+		if (kept)
+			last = &job->files.items[kept - 1];
+		if (last != file && last->path == file->path && last->size == file->size &&
+		        last->modified_ns == file->modified_ns && last->pid == file->pid &&
+		        last->start_ns == file->start_ns && last->host != file->host) {
+			gm_rank_summary_deinit(file);
+			job->doubles++;
+			continue;
+		}
+		job->files.items[kept++] = *file;
+	}
+	job->files.count = kept;
 }
 
 struct gm_error *gm_job_number(struct gm_job *job)
 {
 	if (!job->files.count)
 		return NULL;
+	drop_doubles(job);
 	for (size_t i = 0; i < job->files.count; i++) {
-		uint32_t world = job->files.items[i].world;
+		uint32_t world = job->files.items[i].numbers[GM_JOB_WORLD];
 		/* More than any cluster has is no number of ranks. */
 		if (world != GM_RANK_NONE && world > job->world && world <= 1 << 24)
 			job->world = world;

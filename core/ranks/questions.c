@@ -12,24 +12,59 @@
 #include "ranks/job.h"
 #include "ranks/numbers.h"
 #include "ranks/render/compare.h"
+#include "ranks/render/rows.h"
+#include "ranks/sections/oom.h"
 
-enum { KEY_LOCAL = 0x1101 };
+enum { KEY_LOCAL = 0x1101, KEY_NO_KEEP };
 
 static const struct argp_option option_table[] = {
         {"local", KEY_LOCAL, NULL, 0,
-                "FILES are on each machine's own disk: each machine's processes read what is there",
+                "FILES are on each machine's own disk: the processes of each machine read what is "
+                "there",
                 0},
+        {"no-keep", KEY_NO_KEEP, NULL, 0,
+                "neither writes summaries next to the recordings, nor uses those that are there",
+                GM_EFFECT_NONE},
         {0},
 };
 
 struct input {
-	bool local;
+	bool local, no_keep;
 };
 
 static struct gm_error *handle(void *input, int key, const char *argument)
 {
-	((struct input *)input)->local = true;
+	struct input *options = input;
+	options->local |= key == KEY_LOCAL;
+	options->no_keep |= key == KEY_NO_KEEP;
 	return NULL;
+}
+
+/* A question: what it is made of, and how it is shown. */
+struct question {
+	const struct gm_ranks_command *command;
+	enum gm_section section;
+	enum gm_ranks_view view; /* of GM_SECTION_PEAK */
+};
+
+static const struct question questions[] = {
+        {&gm_ranks_info, GM_SECTION_PEAK, GM_RANKS_SUMS},
+        {&gm_ranks_peak, GM_SECTION_PEAK, GM_RANKS_ALL},
+        {&gm_ranks_diff, GM_SECTION_PEAK, GM_RANKS_DIFFERENT},
+        {&gm_ranks_steps, GM_SECTION_STEPS, 0},
+        {&gm_ranks_phases, GM_SECTION_PHASES, 0},
+        {&gm_ranks_leaks, GM_SECTION_LEAKS, 0},
+        {&gm_ranks_oom, GM_SECTION_OOM, 0},
+        {&gm_ranks_timeline, GM_SECTION_TIMELINE, 0},
+        {&gm_ranks_zero, GM_SECTION_COLLECTIVES, 0},
+};
+
+static const struct question *question_of(const struct gm_ranks_command *command)
+{
+	size_t i = 0;
+	while (questions[i].command != command)
+		i++;
+	return &questions[i];
 }
 
 /* What a process cannot do alone, the others would wait for. */
@@ -42,12 +77,14 @@ static _Noreturn void give_up(struct gm_world *world, const struct gm_error *err
 }
 
 static struct gm_error *collect(struct gm_world *world, const struct gm_arguments *arguments,
-        const struct input *input, struct gm_job *ret_job)
+        const struct input *input, enum gm_section section, struct gm_job *ret_job)
 {
+	const struct gm_job_options options = {
+	        .sections = 1U << GM_SECTION_PEAK | 1U << section, .keep = !input->no_keep};
 	struct gm_rank_paths paths;
 	gm_try(gm_rank_files(world, arguments->positional, (size_t)arguments->positional_count,
 	        input->local, &paths));
-	struct gm_error *error = gm_job_read(world, &paths, ret_job);
+	struct gm_error *error = gm_job_read(world, &paths, &options, ret_job);
 	gm_rank_paths_deinit(&paths);
 	return error;
 }
@@ -61,25 +98,54 @@ static struct gm_style style_of(FILE *out)
 	return style;
 }
 
-static struct gm_error *answer(const struct gm_ranks_command *command, struct gm_job *job,
-        const struct gm_arguments *arguments, FILE *out)
+/* diff: they differ; oom: no rank did. */
+static int status_of(const struct question *question, const struct gm_job *job,
+        const struct gm_ranks_answer *answer)
 {
-	if (!job->files.count)
+	if (question->view == GM_RANKS_DIFFERENT)
+		return answer->compare.equal ? GM_OK : GM_NEGATIVE;
+	for (size_t i = 0; question->section == GM_SECTION_OOM && i < answer->count; i++) {
+		struct gm_oom_section oom;
+		bool no_memory, has = false;
+		if (gm_summary_section(&job->files.items[answer->files[i]], GM_SECTION_OOM, &oom,
+		            &no_memory)) {
+			has = oom.has;
+			gm_section_oom.deinit(&oom);
+		}
+		if (has)
+			return GM_OK;
+	}
+	return question->section == GM_SECTION_OOM ? GM_NEGATIVE : GM_OK;
+}
+
+static struct gm_error *render(const struct question *question, const struct gm_job *job,
+        const struct gm_ranks_answer *answer, bool json, FILE *out)
+{
+	const struct gm_style style = style_of(out);
+	if (question->section != GM_SECTION_PEAK)
+		return json ? gm_render_ranks_rows_json(job, answer, out)
+		            : gm_render_ranks_rows(job, answer, &style, out);
+	return json ? gm_render_ranks_compare_json(job, answer, out)
+	            : gm_render_ranks_compare(job, answer, question->view, &style, out);
+}
+
+static struct gm_error *answer_it(const struct question *question, struct gm_job *job,
+        const struct gm_arguments *arguments, FILE *out, int *ret_status)
+{
+	if (!job->files.count && !job->foreign.count)
 		return gm_error_create(GM_USAGE,
-		        "%s: no file of that name: name the recordings, with a pattern in quotes",
+		        "%s: there is no such file: name the recordings of the job, a pattern in "
+		        "quotes",
 		        arguments->positional[0]);
 	gm_try(gm_job_number(job));
-	struct gm_ranks_answer found;
-	gm_try(gm_ranks_answer(job, &found));
-	const struct gm_style style = style_of(out);
-	struct gm_error *error;
-	if (arguments->json)
-		error = gm_render_ranks_json(job, &found, out);
-	else if (command == &gm_ranks_info)
-		error = gm_render_ranks_info(job, &found, &style, out);
-	else
-		error = gm_render_ranks_peak(job, &found, &style, out);
-	gm_ranks_answer_deinit(&found);
+	struct gm_ranks_answer answer;
+	gm_try(gm_ranks_answer(job, question->section, &answer));
+	struct gm_error *error = render(question, job, &answer, arguments->json, out);
+	*ret_status = status_of(question, job, &answer);
+	/* Nothing could be read: this is no answer. */
+	if (!error && !answer.count)
+		*ret_status = GM_CORRUPT;
+	gm_ranks_answer_deinit(&answer);
 	return error;
 }
 
@@ -98,36 +164,58 @@ static struct gm_error *run(const struct gm_ranks_command *command, struct gm_wo
 		        "%s: no FILES given: name the recordings of the job, as in `gpumem-ranks "
 		        "%s 'run.*.gpumem'`",
 		        command->command.name, command->command.name);
-	_cleanup_error_ struct gm_error *error = collect(world, &arguments, &input, &job);
+	const struct question *question = question_of(command);
+	_cleanup_error_ struct gm_error *error =
+	        collect(world, &arguments, &input, question->section, &job);
 	if (error)
 		give_up(world, error, err);
 	if (world->rank == 0)
-		error = answer(command, &job, &arguments, out);
+		error = answer_it(question, &job, &arguments, out, ret_status);
 	gm_job_deinit(&job);
 	return gm_take(error);
 }
 
-#define OPTIONS_TEXT                                                                              \
-	"FILES are recordings or snapshots of the ranks; a pattern in quotes is expanded by the " \
-	"program.\n"                                                                              \
-	"Each of the processes that mpirun or srun started reads its share of them.\n\n"
+#define USAGE "FILES... [--local] [--no-keep] [--json]\n"
+#define FILES_TEXT                                                                                \
+	"FILES are recordings or snapshots of the ranks of a job; a pattern in quotes is "        \
+	"expanded "                                                                               \
+	"by the program.\n"                                                                       \
+	"Each of the processes that mpirun or srun started reads its share of them, and process " \
+	"0 "                                                                                      \
+	"answers. A\n"                                                                            \
+	"summary of each recording is kept next to it as FILE.summary, for the next question.\n"
 
-const struct gm_ranks_command gm_ranks_info = {
-        .command = {.program = "gpumem-ranks",
-                .name = "info",
-                .summary = "how many recordings there are, how complete, and their sums",
-                .usage = "FILES... [--local] [--json]\n" OPTIONS_TEXT
-                         " Example: srun -n 64 gpumem-ranks info '/scratch/job/run.*.gpumem'\n"
-                         " Example: mpirun -n 2 gpumem-ranks info 'snapshot_rank*.pickle'"},
-        .run = run,
-};
+#define QUESTION(NAME, SUMMARY, TEXT)                                                              \
+	const struct gm_ranks_command gm_ranks_##NAME = {                                          \
+	        .command = {.program = "gpumem-ranks",                                             \
+	                .name = #NAME,                                                             \
+	                .summary = SUMMARY,                                                        \
+	                .usage =                                                                   \
+	                        USAGE TEXT FILES_TEXT "\n Example: srun -n 64 gpumem-ranks " #NAME \
+	                                              " '/scratch/job/run.*.gpumem'"},             \
+	        .run = run,                                                                        \
+	}
 
-const struct gm_ranks_command gm_ranks_peak = {
-        .command = {.program = "gpumem-ranks",
-                .name = "peak",
-                .summary = "what makes up the peaks of the ranks, by category and by line",
-                .usage = "FILES... [--local] [--json]\n" OPTIONS_TEXT
-                         " Example: srun -n 64 gpumem-ranks peak '/scratch/job/run.*.gpumem'\n"
-                         " Example: srun -n 64 gpumem-ranks peak --local '/tmp/job/*.gpumem'"},
-        .run = run,
-};
+QUESTION(info, "how many recordings there are, how complete they are, and their sums",
+        "Shows which ranks have no file or an incomplete one, which ranks are alike, and which "
+        "stand out.\n");
+QUESTION(peak, "what makes up the peaks of the ranks, by category and by line",
+        "Shows the least, the median and the most of each line, and in which rank they are.\n");
+QUESTION(diff, "what differs between the ranks",
+        "Shows the lines whose bytes at the peak are not the same in all ranks. Exit status 1: "
+        "they differ.\n");
+QUESTION(steps, "the peaks of each step over all ranks",
+        "Shows the least, the median and the most of each step, and the ranks that grow.\n");
+QUESTION(phases, "the peaks and the bytes of each phase over all ranks",
+        "Shows the least, the median and the most of each phase, and in which rank they are.\n");
+QUESTION(leaks, "lines whose memory grows, and in how many ranks",
+        "Shows what each line has left, as the least, the median and the most of the ranks in "
+        "which it grows.\n");
+QUESTION(oom, "the ranks that ran out of memory, and why",
+        "Shows the last out-of-memory error of each rank. Exit status 1: there is none.\n");
+QUESTION(timeline, "a plot of allocated memory over all ranks, and its shapes",
+        "Shows the least, the median and the most at each part of the recordings, and of each "
+        "shape.\n");
+QUESTION(zero, "the collective calls of the ranks, and the bytes that these move",
+        "Shows the least, the median and the most calls and bytes of each kind, and in which rank "
+        "they are.\n");

@@ -5,81 +5,147 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "ask/context.h"
+#include "ask/info.h"
 #include "base/allocation.h"
 #include "base/cleanup.h"
 #include "log/log.h"
-#include "ranks/codec.h"
+#include "ranks/sections/peak.h"
 
-void gm_rank_summary_deinit(struct gm_rank_summary *summary)
+const struct gm_section_kind *const gm_sections[GM_SECTIONS] = {
+        [GM_SECTION_PEAK] = &gm_section_peak,
+        [GM_SECTION_STEPS] = &gm_section_steps,
+        [GM_SECTION_PHASES] = &gm_section_phases,
+        [GM_SECTION_LEAKS] = &gm_section_leaks,
+        [GM_SECTION_OOM] = &gm_section_oom,
+        [GM_SECTION_TIMELINE] = &gm_section_timeline,
+        [GM_SECTION_COLLECTIVES] = &gm_section_collectives,
+};
+
+const char *gm_job_number_name(enum gm_job_number number)
 {
-	gm_compared_one_deinit(&summary->compared);
+	static const char *const names[GM_JOB_NUMBERS] = {
+	        "rank", "world", "local_rank", "tp", "pp", "dp", "ep", "cp"};
+	return names[number];
 }
 
-static int compare_shares(const void *a, const void *b)
-{
-	const struct gm_compared_share *left = a, *right = b;
-	if (left->bytes != right->bytes)
-		return left->bytes > right->bytes ? -1 : 1;
-	return (left->key > right->key) - (left->key < right->key);
-}
+/* The variables of launchers and scripts that have it, as recorded: the innermost launcher's first,
+ * as it knows best (core/agent/job.c). */
+enum { VARIABLES_MOST = 6 };
+static const char *const variables[GM_JOB_NUMBERS][VARIABLES_MOST] = {
+        [GM_JOB_RANK] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"},
+        [GM_JOB_WORLD] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"},
+        [GM_JOB_LOCAL_RANK] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                "SLURM_LOCALID"},
+        [GM_JOB_TENSOR] = {"TP_RANK"},
+        [GM_JOB_PIPELINE] = {"PP_RANK"},
+        [GM_JOB_DATA] = {"DP_RANK", "VLLM_DP_RANK"},
+        [GM_JOB_EXPERT] = {"EP_RANK"},
+        [GM_JOB_CONTEXT] = {"CP_RANK"},
+};
 
-static void bound(struct gm_rank_summary *summary)
+static uint32_t read_number(const struct gm_log *log, enum gm_job_number number)
 {
-	for (size_t i = 0; i < GM_COMPARED_TABLES_MAX; i++) {
-		if (summary->compared.shares[i].count <= GM_SUMMARY_SHARES_MOST)
-			continue;
-		qsort(summary->compared.shares[i].items, summary->compared.shares[i].count,
-		        sizeof(*summary->compared.shares[i].items), compare_shares);
-		summary->compared.shares[i].count = GM_SUMMARY_SHARES_MOST;
-		summary->cut = true;
-	}
-	if (summary->compared.file.step_count > GM_SUMMARY_STEPS_MOST) {
-		summary->compared.file.step_count = GM_SUMMARY_STEPS_MOST;
-		summary->cut = true;
-	}
-}
-
-/* What the recorder noted of the job: a counter of this name, or the first of the launchers'
- * variables that has a number, the innermost launcher's first (core/agent/job.h). */
-static uint32_t job_number(
-        const struct gm_log *log, const char *counter, const char *const *variables)
-{
-	uint64_t value;
-	if (gm_log_counter(log, counter, &value) && value < GM_RANK_NONE)
-		return (uint32_t)value;
-	for (; *variables; variables++) {
-		const char *text = gm_log_setting(log, *variables);
+	for (size_t i = 0; i < VARIABLES_MOST && variables[number][i]; i++) {
+		const char *text = gm_log_setting(log, variables[number][i]);
 		char *end;
 		if (!text || *text < '0' || *text > '9')
 			continue;
-		unsigned long number = strtoul(text, &end, 10);
-		if (!*end && number < GM_RANK_NONE)
-			return (uint32_t)number;
+		unsigned long value = strtoul(text, &end, 10);
+		if (!*end && value < GM_RANK_NONE)
+			return (uint32_t)value;
 	}
 	return GM_RANK_NONE;
 }
 
-static const char *const rank_variables[] = {
-        "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
-static const char *const world_variables[] = {
-        "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", NULL};
-
-static struct gm_error *read_recording(
-        struct gm_context *context, struct gm_strings *strings, struct gm_rank_summary *summary)
+void gm_rank_summary_deinit(struct gm_rank_summary *summary)
 {
-	static const struct gm_compare_options options = {.by = GM_BY_NONE};
+	for (unsigned i = 0; i < GM_SECTIONS; i++)
+		free(gm_take(summary->sections[i].owned));
+}
+
+/* --- sections --------------------------------------------------------------------------------- */
+
+/* Encodes a struct as the bytes of a section. */
+static bool encode(enum gm_section number, void *section, struct gm_strings *strings,
+        struct gm_summary_section *kept)
+{
+	struct gm_codec codec;
+	gm_codec_write(&codec, strings);
+	gm_sections[number]->code(&codec, section);
+	bool fits = !codec.bad;
+	if (fits) {
+		kept->there = true;
+		kept->size = codec.out.count;
+		kept->bytes = kept->owned = gm_take(codec.out.items);
+	}
+	gm_codec_deinit(&codec);
+	return fits;
+}
+
+static struct gm_error *read_section(struct gm_context *context, enum gm_section number,
+        struct gm_strings *strings, struct gm_rank_summary *summary)
+{
+	struct gm_summary_section *kept = &summary->sections[number];
+	_cleanup_free_ void *section = calloc(1, gm_sections[number]->size);
+	if (!section)
+		return &gm_error_no_memory;
+	struct gm_error *error = gm_sections[number]->read(context, strings, section, &kept->cut);
+	if (!error && !encode(number, section, strings, kept))
+		error = &gm_error_no_memory;
+	gm_sections[number]->deinit(section);
+	return error;
+}
+
+bool gm_summary_section(const struct gm_rank_summary *summary, enum gm_section section,
+        void *ret_struct, bool *ret_no_memory)
+{
+	const struct gm_summary_section *kept = &summary->sections[section];
+	const struct gm_section_kind *kind = gm_sections[section];
+	struct gm_codec codec;
+	memset(ret_struct, 0, kind->size);
+	*ret_no_memory = false;
+	if (!kept->there || !summary->strings)
+		return false;
+	gm_codec_read_part(&codec, kept->bytes, kept->size, summary->strings);
+	kind->code(&codec, ret_struct);
+	bool whole = !codec.bad && codec.in.at == codec.in.end;
+	*ret_no_memory = codec.no_memory;
+	gm_codec_deinit(&codec);
+	if (!whole) {
+		kind->deinit(ret_struct);
+		memset(ret_struct, 0, kind->size);
+	}
+	return whole;
+}
+
+/* --- a recording ------------------------------------------------------------------------------ */
+
+static struct gm_error *read_recording(struct gm_context *context, unsigned sections,
+        struct gm_strings *strings, struct gm_rank_summary *summary)
+{
 	struct gm_log *log;
+	struct gm_info info;
 	gm_try(gm_context_log(context, &log));
 	summary->closed = gm_log_closed(log);
 	summary->truncated = gm_log_truncated(log, &summary->truncated_at);
 	summary->source = gm_strings_add(strings, gm_log_source(log));
 	summary->pid = gm_log_pid(log);
 	summary->start_ns = gm_log_start_ns(log);
-	summary->rank = job_number(log, "job.rank", rank_variables);
-	summary->world = job_number(log, "job.world", world_variables);
-	gm_try(gm_compare_read(context, &options, strings, &summary->compared));
-	bound(summary);
+	for (unsigned i = 0; i < GM_JOB_NUMBERS; i++)
+		summary->numbers[i] = read_number(log, i);
+	gm_try(gm_ask_info(context, &info));
+	summary->complete = info.complete;
+	gm_info_deinit(&info);
+	gm_try(read_section(context, GM_SECTION_PEAK, strings, summary));
+	for (unsigned i = 0; i < GM_SECTIONS; i++) {
+		if (i == GM_SECTION_PEAK || !(sections & 1U << i))
+			continue;
+		_cleanup_error_ struct gm_error *error = read_section(context, i, strings, summary);
+		if (error == &gm_error_no_memory)
+			return gm_take(error);
+		if (error)
+			summary->sections[i].why = gm_strings_add(strings, error->message);
+	}
 	return NULL;
 }
 
@@ -94,15 +160,15 @@ static struct gm_error *look_at(const char *path, struct gm_rank_summary *summar
 	return NULL;
 }
 
-struct gm_error *gm_rank_summarise(const char *path, const char *host, struct gm_strings *strings,
-        struct gm_rank_summary *ret_summary)
+struct gm_error *gm_rank_summarise(const char *path, const char *host, unsigned sections,
+        struct gm_strings *strings, struct gm_rank_summary *ret_summary)
 {
 	struct gm_rank_summary summary = {.path = gm_strings_add(strings, path),
 	        .host = gm_strings_add(strings, host),
-	        .version = gm_strings_add(strings, GPUMEM_VERSION),
-	        .rank = GM_RANK_NONE,
-	        .world = GM_RANK_NONE};
+	        .version = gm_strings_add(strings, GPUMEM_VERSION)};
 	struct gm_context context;
+	for (unsigned i = 0; i < GM_JOB_NUMBERS; i++)
+		summary.numbers[i] = GM_RANK_NONE;
 	gm_context_init(&context);
 	context.shell = true;
 	gm_allocation_forget();
@@ -110,18 +176,19 @@ struct gm_error *gm_rank_summarise(const char *path, const char *host, struct gm
 	if (!error)
 		error = gm_context_set_log(&context, path);
 	if (!error)
-		error = read_recording(&context, strings, &summary);
+		error = read_recording(&context, sections, strings, &summary);
 	gm_context_deinit(&context);
-	summary.compared.file.path = NULL;
+	/* A search without memory has found nothing, without an error of its own. */
 	if (gm_allocation_failed() && !error)
 		error = &gm_error_no_memory;
 	if (error) {
-		gm_compared_one_deinit(&summary.compared);
+		gm_rank_summary_deinit(&summary);
+		memset(summary.sections, 0, sizeof(summary.sections));
 		summary.state = GM_RANK_UNREADABLE;
 		summary.status = error->status;
 		summary.why = gm_strings_add(strings, error->message);
 	}
-	if (!summary.path || (error && !summary.why)) {
+	if (!summary.path || !summary.host || !summary.version || (error && !summary.why)) {
 		gm_rank_summary_deinit(&summary);
 		return &gm_error_no_memory;
 	}
@@ -131,59 +198,13 @@ struct gm_error *gm_rank_summarise(const char *path, const char *host, struct gm
 
 /* --- as bytes --------------------------------------------------------------------------------- */
 
-static void code_share(struct gm_codec *codec, struct gm_compared_share *share)
+static void code_section(struct gm_codec *codec, struct gm_summary_section *section)
 {
-	unsigned kind = share->kind;
-	gm_code_enum(codec, &kind, GM_GROUP_ROOT_MODULE);
-	share->kind = kind;
-	gm_code_string(codec, &share->key);
-	gm_code_string(codec, &share->line);
-	gm_code_u64(codec, &share->bytes);
-	gm_code_u64(codec, &share->blocks);
-	if (!share->key)
-		codec->bad = true;
-}
-
-static void code_steps(struct gm_codec *codec, struct gm_compared_file *file)
-{
-	struct gm_compared_step before = {0};
-	size_t count = gm_code_count(codec, file->step_count, GM_SUMMARY_STEPS_MOST);
-	if (!codec->writing && !(file->steps = calloc(count + 1, sizeof(*file->steps)))) {
-		codec->bad = codec->no_memory = true;
-		return;
-	}
-	file->step_count = count;
-	/* Steps are mostly alike: as differences they are mostly 0. */
-	for (size_t i = 0; i < count && !codec->bad; i++) {
-		struct gm_compared_step *step = &file->steps[i];
-		uint64_t peak = gm_zigzag((int64_t)(step->peak - before.peak));
-		uint64_t kept = gm_zigzag((int64_t)(step->kept - before.kept));
-		gm_code_u64(codec, &peak);
-		gm_code_u64(codec, &kept);
-		step->peak = before.peak + (uint64_t)gm_unzigzag(peak);
-		step->kept = before.kept + (uint64_t)gm_unzigzag(kept);
-		before = *step;
-	}
-}
-
-static void code_file(struct gm_codec *codec, struct gm_compared_file *file)
-{
-	uint32_t type = file->device_type, device = (uint16_t)file->device;
-	unsigned phase = file->phase;
-	gm_code_bool(codec, &file->has_device);
-	gm_code_enum(codec, &type, UINT8_MAX);
-	gm_code_enum(codec, &device, UINT16_MAX);
-	file->device_type = (uint8_t)type;
-	file->device = (int16_t)device;
-	gm_code_bool(codec, &file->complete);
-	gm_code_u64(codec, &file->events);
-	gm_code_u64(codec, &file->reserved);
-	gm_code_u64(codec, &file->allocated);
-	gm_code_u32(codec, &file->event);
-	gm_code_u32(codec, &file->step);
-	gm_code_enum(codec, &phase, GM_PHASE_COUNT - 1);
-	file->phase = phase;
-	code_steps(codec, file);
+	gm_code_bool(codec, &section->there);
+	gm_code_bool(codec, &section->cut);
+	gm_code_string(codec, &section->why);
+	if (section->there)
+		gm_code_bytes(codec, &section->bytes, &section->size);
 }
 
 void gm_code_summary(struct gm_codec *codec, struct gm_rank_summary *summary)
@@ -199,17 +220,77 @@ void gm_code_summary(struct gm_codec *codec, struct gm_rank_summary *summary)
 	summary->status = status;
 	gm_code_string(codec, &summary->why);
 	gm_code_string(codec, &summary->version);
+	gm_code_bool(codec, &summary->kept);
 	gm_code_bool(codec, &summary->closed);
+	gm_code_bool(codec, &summary->complete);
 	gm_code_bool(codec, &summary->truncated);
 	gm_code_u64(codec, &summary->truncated_at);
 	gm_code_string(codec, &summary->source);
 	gm_code_u64(codec, &summary->pid);
 	gm_code_u64(codec, &summary->start_ns);
-	gm_code_u32(codec, &summary->rank);
-	gm_code_u32(codec, &summary->world);
-	gm_code_bool(codec, &summary->cut);
-	code_file(codec, &summary->compared.file);
-	for (size_t i = 0; i < GM_COMPARED_TABLES_MAX; i++)
-		gm_code_array(
-		        codec, &summary->compared.shares[i], GM_SUMMARY_SHARES_MOST, code_share);
+	for (unsigned i = 0; i < GM_JOB_NUMBERS; i++)
+		gm_code_u32(codec, &summary->numbers[i]);
+	for (unsigned i = 0; i < GM_SECTIONS; i++)
+		code_section(codec, &summary->sections[i]);
+}
+
+/* --- from table to table ---------------------------------------------------------------------- */
+
+static bool number_all(
+        const struct gm_strings *from, struct gm_strings *to, struct gm_string_numbers *numbers)
+{
+	for (size_t i = 0; i < from->items.count; i++) {
+		uint32_t number = gm_strings_add(to, from->items.items[i]);
+		if (!number || !gm_array_push(&numbers->of, number))
+			return false;
+	}
+	return true;
+}
+
+static bool move_sections(
+        const struct gm_rank_summary *summary, struct gm_strings *to, struct gm_rank_summary *moved)
+{
+	for (unsigned i = 0; i < GM_SECTIONS; i++) {
+		bool no_memory;
+		if (!summary->sections[i].there)
+			continue;
+		_cleanup_free_ void *section = calloc(1, gm_sections[i]->size);
+		bool fits = section && gm_summary_section(summary, i, section, &no_memory);
+		fits = fits && encode(i, section, to, &moved->sections[i]);
+		if (section)
+			gm_sections[i]->deinit(section);
+		if (!fits)
+			return false;
+	}
+	return true;
+}
+
+static uint32_t moved_string(const struct gm_string_numbers *numbers, uint32_t number)
+{
+	return number && number <= numbers->of.count ? numbers->of.items[number - 1] : 0;
+}
+
+bool gm_summary_move(const struct gm_rank_summary *summary, const struct gm_strings *from,
+        struct gm_strings *to, struct gm_rank_summary *ret_summary)
+{
+	struct gm_string_numbers numbers = {0};
+	struct gm_rank_summary moved = *summary, reading = *summary;
+	bool fits = number_all(from, to, &numbers);
+	uint32_t *const strings[] = {
+	        &moved.path, &moved.host, &moved.why, &moved.version, &moved.source};
+	for (size_t i = 0; i < sizeof(strings) / sizeof(*strings); i++)
+		*strings[i] = moved_string(&numbers, *strings[i]);
+	for (unsigned i = 0; i < GM_SECTIONS; i++) {
+		moved.sections[i] = (struct gm_summary_section){.cut = summary->sections[i].cut,
+		        .why = moved_string(&numbers, summary->sections[i].why)};
+	}
+	reading.strings = &numbers;
+	moved.strings = NULL;
+	fits = fits && move_sections(&reading, to, &moved);
+	gm_array_deinit(&numbers.of);
+	if (!fits)
+		gm_rank_summary_deinit(&moved);
+	else
+		*ret_summary = moved;
+	return fits;
 }

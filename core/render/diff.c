@@ -14,7 +14,7 @@
 
 enum { MOST_ROWS = 20, CHANGE_TEXT = GM_SIZE_TEXT + 2 };
 
-static const char *by_name(enum gm_group_by by)
+const char *gm_compared_by_name(enum gm_group_by by)
 {
 	return by == GM_BY_CATEGORY ? "category"
 	       : by == GM_BY_PHASE  ? "phase"
@@ -183,8 +183,10 @@ static struct gm_error *put_groups(const struct gm_compare *compare,
         const struct gm_compared_table *groups, const struct gm_compare_view *view,
         const struct gm_style *style, FILE *out)
 {
-	const char *const two[] = {"change", "A", "B", "blocks A", "blocks B", by_name(groups->by)};
-	const char *const many[] = {"least", "median", "most", "most in", by_name(groups->by)};
+	const char *const two[] = {
+	        "change", "A", "B", "blocks A", "blocks B", gm_compared_by_name(groups->by)};
+	const char *const many[] = {
+	        "least", "median", "most", "most in", gm_compared_by_name(groups->by)};
 	_cleanup_free_ const struct gm_compared_row **rows =
 	        calloc(groups->count + 1, sizeof(const struct gm_compared_row *));
 	size_t count = 0;
@@ -290,7 +292,7 @@ static json_t *numbers(const uint64_t *values, size_t count)
 	return all;
 }
 
-static json_t *file_json(const struct gm_compared_file *file)
+json_t *gm_compared_file_json(const struct gm_compared_file *file)
 {
 	json_t *steps = json_array();
 	for (size_t i = 0; i < file->step_count; i++)
@@ -308,33 +310,37 @@ static json_t *file_json(const struct gm_compared_file *file)
 	        "steps", steps);
 }
 
-json_t *gm_compare_json(const struct gm_compare *compare)
+json_t *gm_compared_row_json(const struct gm_compared_row *row, size_t files)
 {
-	json_t *files = json_array(), *tables = json_array();
-	for (size_t i = 0; i < compare->count; i++)
-		json_array_append_new(files, file_json(&compare->files[i]));
-	for (size_t i = 0; i < compare->table_count; i++) {
-		json_t *groups = json_array();
-		for (size_t j = 0; j < compare->tables[i].count; j++) {
-			const struct gm_compared_row *row = &compare->tables[i].rows[j];
-			json_array_append_new(
-			        groups, json_pack("{s:o, s:o, s:o}", "key",
-			                        gm_json_string(gm_text_group(row->kind, row->key)),
-			                        "bytes", numbers(row->bytes, compare->count),
-			                        "blocks", numbers(row->blocks, compare->count)));
-		}
-		json_array_append_new(
-		        tables, json_pack("{s:s, s:o}", "by", by_name(compare->tables[i].by),
-		                        "groups", groups));
-	}
-	return json_pack("{s:b, s:I, s:o, s:o, s:o}", "equal", compare->equal, "median",
-	        (json_int_t)compare->median, "odd",
-	        compare->odd == SIZE_MAX ? json_null()
-	                                 : gm_json_string(compare->files[compare->odd].path),
-	        "files", files, "tables", tables);
+	return json_pack("{s:o, s:o, s:o}", "key",
+	        gm_json_string(gm_text_group(row->kind, row->key)), "bytes",
+	        numbers(row->bytes, files), "blocks", numbers(row->blocks, files));
+}
+
+static json_t *table_json(const struct gm_compared_table *table, size_t files)
+{
+	json_t *groups = json_array();
+	for (size_t i = 0; i < table->count; i++)
+		json_array_append_new(groups, gm_compared_row_json(&table->rows[i], files));
+	return json_pack("{s:s, s:o}", "by", gm_compared_by_name(table->by), "groups", groups);
+}
+
+json_t *gm_compared_odd_json(const struct gm_compare *compare)
+{
+	return compare->odd == SIZE_MAX ? json_null()
+	                                : gm_json_string(compare->files[compare->odd].path);
 }
 
 struct gm_error *gm_render_compare_json(const struct gm_compare *compare, FILE *out)
 {
-	return gm_json_write(gm_compare_json(compare), true, out);
+	json_t *files = json_array(), *tables = json_array();
+	for (size_t i = 0; i < compare->count; i++)
+		json_array_append_new(files, gm_compared_file_json(&compare->files[i]));
+	for (size_t i = 0; i < compare->table_count; i++)
+		json_array_append_new(tables, table_json(&compare->tables[i], compare->count));
+	return gm_json_write(
+	        json_pack("{s:b, s:I, s:o, s:o, s:o}", "equal", compare->equal, "median",
+	                (json_int_t)compare->median, "odd", gm_compared_odd_json(compare), "files",
+	                files, "tables", tables),
+	        true, out);
 }

@@ -9,83 +9,165 @@
 #include "render/json.h"
 #include "render/say.h"
 
-enum { LINES_MOST = 10 };
+enum { LINES_MOST = 10, RANGES_MOST = 8 };
 
-static const char *text_at(const struct gm_job *job, uint32_t number)
+static char *name_of(const struct gm_job *job, const struct gm_rank_summary *file)
 {
-	return gm_strings_at(&job->strings, number);
+	if (gm_rank_of(file) != GM_RANK_NONE)
+		return gm_say("rank %" PRIu32, gm_rank_of(file));
+	return gm_say("%s", gm_place_base_name(gm_job_string(job, file->path)));
 }
 
-char *gm_job_name(const struct gm_job *job, size_t file)
+char *gm_job_name(const struct gm_job *job, const struct gm_ranks_answer *answer, size_t file)
 {
-	const struct gm_rank_summary *summary = &job->files.items[file];
-	if (summary->rank != GM_RANK_NONE)
-		return gm_say("rank %" PRIu32, summary->rank);
-	return gm_say("%s", gm_place_base_name(text_at(job, summary->path)));
+	return name_of(job, &job->files.items[answer->files[file]]);
 }
 
-static size_t count_read(const struct gm_job *job)
+static uint32_t rank_at(const struct gm_job *job, const struct gm_ranks_answer *answer, size_t file)
 {
-	size_t count = 0;
-	for (size_t i = 0; i < job->files.count; i++)
-		count += job->files.items[i].state == GM_RANK_READ;
-	return count;
+	return gm_rank_of(&job->files.items[answer->files[file]]);
 }
+
+json_t *gm_job_rank_json(
+        const struct gm_job *job, const struct gm_ranks_answer *answer, size_t file)
+{
+	uint32_t rank = rank_at(job, answer, file);
+	return rank == GM_RANK_NONE ? json_null() : json_integer(rank);
+}
+
+/* --- ranges ----------------------------------------------------------------------------------- */
+
+/* Numbers that follow one another at one distance: how many of them, from `at`. */
+static size_t range_at(const uint32_t *numbers, size_t count, size_t at, uint32_t *ret_distance)
+{
+	size_t next = at + 1;
+	*ret_distance = 1;
+	if (next == count || numbers[next] <= numbers[at])
+		return 1;
+	uint32_t distance = numbers[next] - numbers[at];
+	while (next < count && numbers[next] > numbers[next - 1] &&
+	        numbers[next] - numbers[next - 1] == distance)
+		next++;
+	if (distance > 1 && next - at < 3)
+		return 1;
+	*ret_distance = distance;
+	return next - at;
+}
+
+static void put_numbers(const uint32_t *numbers, size_t count, FILE *out)
+{
+	size_t shown = 0;
+	for (size_t i = 0, length; i < count; i += length, shown++) {
+		uint32_t distance;
+		length = range_at(numbers, count, i, &distance);
+		if (shown == RANGES_MOST) {
+			gm_put(out, ", and %zu more", count - i);
+			return;
+		}
+		gm_put(out, "%s%" PRIu32, shown ? ", " : "", numbers[i]);
+		if (length > 1)
+			gm_put(out, "-%" PRIu32, numbers[i + length - 1]);
+		if (length > 1 && distance > 1)
+			gm_put(out, " (each %" PRIu32 "%s)", distance,
+			        distance == 2   ? "nd"
+			        : distance == 3 ? "rd"
+			                        : "th");
+	}
+}
+
+void gm_put_ranks(const struct gm_job *job, const struct gm_ranks_answer *answer,
+        const size_t *files, size_t count, FILE *out)
+{
+	_cleanup_free_ uint32_t *numbers = calloc(count + 1, sizeof(*numbers));
+	if (!numbers)
+		return;
+	for (size_t i = 0; i < count; i++)
+		numbers[i] = job->known == GM_RANK_NOT_KNOWN ? (uint32_t)files[i]
+		                                             : rank_at(job, answer, files[i]);
+	put_numbers(numbers, count, out);
+}
+
+/* --- completeness ----------------------------------------------------------------------------- */
 
 /* Why an answer from this file is not whole; NULL: it is. The caller frees it. */
-static char *flaw(const struct gm_job *job, const struct gm_rank_summary *file)
+static char *flaw(const struct gm_job *job, const struct gm_ranks_answer *answer,
+        const struct gm_rank_summary *file)
 {
+	const struct gm_summary_section *section = &file->sections[answer->section];
 	if (file->state != GM_RANK_READ)
-		return gm_say("not read: %s", text_at(job, file->why));
+		return gm_say("not read: %s", gm_job_string(job, file->why));
+	if (section->why)
+		return gm_say("no answer: %s", gm_job_string(job, section->why));
 	if (file->truncated)
-		return gm_say("%s: truncated at byte %" PRIu64
+		return gm_say("%s: the file is truncated at byte %" PRIu64
 		              ": the answer covers only the part before",
-		        text_at(job, file->path), file->truncated_at);
+		        gm_job_string(job, file->path), file->truncated_at);
 	if (!file->closed)
-		return gm_say("%s: not closed: it still runs, or its recorder was killed",
-		        text_at(job, file->path));
-	if (!file->compared.file.complete)
-		return gm_say("%s: not complete: see gpumem info", text_at(job, file->path));
-	if (file->cut)
-		return gm_say("%s: only its largest lines and its first steps are compared",
-		        text_at(job, file->path));
+		return gm_say("%s: the recording is not closed: it still runs, or the recorder was "
+		              "killed",
+		        gm_job_string(job, file->path));
+	if (!file->complete)
+		return gm_say("%s: not complete: `gpumem info` shows what is missing",
+		        gm_job_string(job, file->path));
+	if (section->cut || file->sections[GM_SECTION_PEAK].cut)
+		return gm_say("%s: the summary has only its largest lines and its first steps",
+		        gm_job_string(job, file->path));
 	return NULL;
 }
 
 static void put_missing(const struct gm_job *job, FILE *out)
 {
-	size_t count = job->missing.count;
 	if (!job->missing_count)
 		return;
-	gm_put(out, "  no file of rank%s", gm_text_s(job->missing_count));
-	size_t shown = 0;
-	for (size_t i = 0, next; i < count && shown < LINES_MOST; i = next, shown++) {
-		for (next = i + 1; next < count &&
-		                   job->missing.items[next] == job->missing.items[next - 1] + 1;)
-			next++;
-		gm_put(out, "%s %" PRIu32, shown ? "," : "", job->missing.items[i]);
-		if (next - i > 1)
-			gm_put(out, "-%" PRIu32, job->missing.items[next - 1]);
-	}
-	gm_put(out, " (%zu of %" PRIu64 ", %s)\n", job->missing_count,
-	        (uint64_t)(job->missing_count + job->files.count),
-	        job->known == GM_RANK_RECORDED ? "as recorded" : "by the names of the files");
+	gm_put(out, "  no file of rank%s ", gm_text_s(job->missing_count));
+	put_numbers(job->missing.items, job->missing.count, out);
+	gm_put(out, " (%zu of %zu, %s)\n", job->missing_count,
+	        job->missing_count + job->files.count,
+	        job->world ? "as the recordings count them" : "by the names of the files");
 }
 
-void gm_render_job_head(const struct gm_job *job, FILE *out)
+static void put_foreign(const struct gm_job *job, FILE *out)
 {
-	size_t flaws = 0;
-	gm_put(out, "%zu recording%s", count_read(job), gm_text_s(count_read(job)));
-	if (count_read(job) != job->files.count)
+	for (size_t i = 0; i < job->foreign.count && i < LINES_MOST; i++) {
+		const struct gm_job_foreign *foreign = &job->foreign.items[i];
+		gm_put(out,
+		        "  process %u on %s is of another gpumem (%s; this is %s): its %" PRIu64
+		        " file%s are left out\n",
+		        foreign->process, foreign->host, foreign->format, GPUMEM_VERSION,
+		        foreign->files, gm_text_s(foreign->files));
+	}
+}
+
+static size_t count_kept(const struct gm_job *job)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < job->files.count; i++)
+		count += job->files.items[i].kept;
+	return count;
+}
+
+void gm_render_job_head(const struct gm_job *job, const struct gm_ranks_answer *answer, FILE *out)
+{
+	size_t flaws = 0, kept = count_kept(job);
+	gm_put(out, "%zu recording%s", answer->count, gm_text_s(answer->count));
+	if (answer->count != job->files.count)
 		gm_put(out, " of %zu files", job->files.count);
 	if (job->processes > 1)
 		gm_put(out, ", read by %u processes on %u machine%s", job->processes, job->machines,
 		        gm_text_s(job->machines));
+	if (kept)
+		gm_put(out, "; %zu from kept summaries", kept);
 	fputs("\n", out);
 	put_missing(job, out);
+	put_foreign(job, out);
+	if (job->doubles)
+		gm_put(out,
+		        "  %zu file%s were read on several machines: they share the folder: leave "
+		        "--local out\n",
+		        job->doubles, gm_text_s(job->doubles));
 	for (size_t i = 0; i < job->files.count; i++) {
-		_cleanup_free_ char *why = flaw(job, &job->files.items[i]);
-		_cleanup_free_ char *name = gm_job_name(job, i);
+		_cleanup_free_ char *why = flaw(job, answer, &job->files.items[i]);
+		_cleanup_free_ char *name = name_of(job, &job->files.items[i]);
 		if (why && flaws++ < LINES_MOST)
 			gm_put(out, "  %s: %s\n", name ? name : "", why);
 	}
@@ -94,43 +176,88 @@ void gm_render_job_head(const struct gm_job *job, FILE *out)
 		        flaws - LINES_MOST);
 }
 
+/* --- JSON ------------------------------------------------------------------------------------- */
+
 static json_t *number_or_null(uint32_t number)
 {
 	return number == GM_RANK_NONE ? json_null() : json_integer(number);
 }
 
-static json_t *file_json(const struct gm_job *job, const struct gm_rank_summary *file)
+static json_t *file_json(const struct gm_job *job, const struct gm_ranks_answer *answer,
+        const struct gm_rank_summary *file)
 {
-	return json_pack("{s:o, s:o, s:o, s:I, s:b, s:b, s:o, s:b, s:o, s:o}", "file",
-	        gm_json_string(text_at(job, file->path)), "rank", number_or_null(file->rank),
-	        "host", gm_json_string_or_null(text_at(job, file->host)), "size",
+	const struct gm_summary_section *section = &file->sections[answer->section];
+	json_t *numbers = json_object();
+	for (unsigned i = 0; i < GM_JOB_NUMBERS; i++)
+		if (i != GM_JOB_RANK && file->numbers[i] != GM_RANK_NONE)
+			json_object_set_new(
+			        numbers, gm_job_number_name(i), json_integer(file->numbers[i]));
+	json_t *value = json_pack("{s:o, s:o, s:o, s:I, s:b, s:b, s:b, s:b}", "file",
+	        gm_json_string(gm_job_string(job, file->path)), "rank",
+	        number_or_null(gm_rank_of(file)), "host",
+	        gm_json_string_or_null(gm_job_string(job, file->host)), "size",
 	        (json_int_t)file->size, "read", file->state == GM_RANK_READ, "closed", file->closed,
-	        "truncated_at",
-	        file->truncated ? json_integer((json_int_t)file->truncated_at) : json_null(), "cut",
-	        file->cut, "error", gm_json_string_or_null(text_at(job, file->why)), "gpumem",
-	        gm_json_string_or_null(text_at(job, file->version)));
+	        "complete", file->complete, "kept", file->kept);
+	json_object_set_new(value, "truncated_at",
+	        file->truncated ? json_integer((json_int_t)file->truncated_at) : json_null());
+	json_object_set_new(
+	        value, "cut", json_boolean(section->cut || file->sections[GM_SECTION_PEAK].cut));
+	json_object_set_new(value, "error",
+	        gm_json_string_or_null(gm_job_string(job, file->why ? file->why : section->why)));
+	json_object_set_new(
+	        value, "gpumem", gm_json_string_or_null(gm_job_string(job, file->version)));
+	json_object_set_new(value, "started_ns",
+	        file->start_ns ? json_integer((json_int_t)file->start_ns) : json_null());
+	json_object_set_new(value, "numbers", numbers);
+	return value;
 }
 
-json_t *gm_job_json(const struct gm_job *job)
+static bool is_complete(const struct gm_job *job, const struct gm_ranks_answer *answer)
 {
-	json_t *files = json_array(), *missing = json_array();
-	bool complete = !job->missing_count;
-	for (size_t i = 0; i < job->files.count; i++) {
-		const struct gm_rank_summary *file = &job->files.items[i];
-		complete &= file->state == GM_RANK_READ && file->compared.file.complete &&
-		            file->closed && !file->cut;
-		json_array_append_new(files, file_json(job, file));
+	bool complete = !job->missing_count && !job->foreign.count && job->files.count;
+	for (size_t i = 0; i < job->files.count && complete; i++) {
+		char *why = flaw(job, answer, &job->files.items[i]);
+		complete = !why;
+		free(why);
 	}
+	return complete;
+}
+
+static json_t *foreign_json(const struct gm_job_foreign *foreign)
+{
+	return json_pack("{s:I, s:o, s:o, s:I}", "process", (json_int_t)foreign->process, "host",
+	        gm_json_string(foreign->host), "gpumem", gm_json_string(foreign->format), "files",
+	        (json_int_t)foreign->files);
+}
+
+void gm_stream_job(struct gm_json_stream *stream, const struct gm_job *job,
+        const struct gm_ranks_answer *answer)
+{
+	gm_stream_open(stream, "job", '{');
+	gm_stream_put(stream, "processes", json_integer(job->processes));
+	gm_stream_put(stream, "machines", json_integer(job->machines));
+	gm_stream_put(stream, "moved_bytes", json_integer((json_int_t)job->moved_bytes));
+	gm_stream_put(stream, "world", job->world ? json_integer(job->world) : json_null());
+	gm_stream_put(stream, "complete", json_boolean(is_complete(job, answer)));
+	gm_stream_put(stream, "ranks_known",
+	        json_string(job->known == GM_RANK_RECORDED  ? "recorded"
+	                    : job->known == GM_RANK_BY_NAME ? "names"
+	                                                    : "no"));
+	gm_stream_put(stream, "read", json_integer((json_int_t)answer->count));
+	gm_stream_put(stream, "kept", json_integer((json_int_t)count_kept(job)));
+	gm_stream_put(stream, "doubles", json_integer((json_int_t)job->doubles));
+	gm_stream_put(stream, "missing_count", json_integer((json_int_t)job->missing_count));
+	gm_stream_open(stream, "missing", '[');
 	for (size_t i = 0; i < job->missing.count; i++)
-		json_array_append_new(missing, json_integer(job->missing.items[i]));
-	return json_pack("{s:I, s:I, s:I, s:o, s:b, s:s, s:o, s:I, s:o}", "processes",
-	        (json_int_t)job->processes, "machines", (json_int_t)job->machines, "moved_bytes",
-	        (json_int_t)job->moved_bytes, "world",
-	        job->world ? json_integer(job->world) : json_null(), "complete", complete,
-	        "ranks_known",
-	        job->known == GM_RANK_RECORDED  ? "recorded"
-	        : job->known == GM_RANK_BY_NAME ? "names"
-	                                        : "no",
-	        "missing", missing, "missing_count", (json_int_t)job->missing_count, "recordings",
-	        files);
+		gm_stream_put(stream, NULL, json_integer(job->missing.items[i]));
+	gm_stream_close(stream, ']');
+	gm_stream_open(stream, "other_versions", '[');
+	for (size_t i = 0; i < job->foreign.count; i++)
+		gm_stream_put(stream, NULL, foreign_json(&job->foreign.items[i]));
+	gm_stream_close(stream, ']');
+	gm_stream_open(stream, "recordings", '[');
+	for (size_t i = 0; i < job->files.count; i++)
+		gm_stream_put(stream, NULL, file_json(job, answer, &job->files.items[i]));
+	gm_stream_close(stream, ']');
+	gm_stream_close(stream, '}');
 }

@@ -1,0 +1,222 @@
+#include "ranks/groups.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+enum {
+	GROUPS_MOST = 256,
+	ALIKE_PART = 10, /* ranks are alike where less than this part of their bytes differs */
+	/* A rank is odd in its group from here on, as in gm_ask_compare(). */
+	ODD_PART = 100,
+	ODD_BYTES = 1 << 20,
+};
+
+void gm_rank_groups_deinit(struct gm_rank_groups *groups)
+{
+	for (size_t i = 0; i < groups->items.count; i++)
+		gm_array_deinit(&groups->items.items[i].files);
+	gm_array_deinit(&groups->items);
+	gm_array_deinit(&groups->odd);
+}
+
+/* --- which are alike -------------------------------------------------------------------------- */
+
+static const struct gm_compared_table *lines_of(const struct gm_compare *compare)
+{
+	return &compare->tables[compare->table_count - 1];
+}
+
+/* Bytes that one has and the other has not. */
+static uint64_t distance(const struct gm_compare *compare, size_t a, size_t b)
+{
+	const struct gm_compared_table *table = lines_of(compare);
+	uint64_t sum = gm_rank_gap(compare->files[a].allocated, compare->files[b].allocated);
+	uint64_t rows = 0;
+	for (size_t i = 0; i < table->count; i++)
+		rows += gm_rank_gap(table->rows[i].bytes[a], table->rows[i].bytes[b]);
+	return rows > sum ? rows : sum;
+}
+
+static bool are_alike(const struct gm_compare *compare, size_t a, size_t b, uint64_t apart)
+{
+	uint64_t most = compare->files[a].allocated > compare->files[b].allocated
+	                        ? compare->files[a].allocated
+	                        : compare->files[b].allocated;
+	return compare->files[a].has_device == compare->files[b].has_device &&
+	       apart <= most / ALIKE_PART;
+}
+
+/* The group whose first file is nearest; SIZE_MAX: there is none. */
+static size_t nearest(const struct gm_compare *compare, const struct gm_rank_groups *groups,
+        size_t file, uint64_t *ret_apart)
+{
+	size_t found = SIZE_MAX;
+	*ret_apart = UINT64_MAX;
+	for (size_t i = 0; i < groups->items.count; i++) {
+		uint64_t apart = distance(compare, groups->items.items[i].files.items[0], file);
+		if (apart < *ret_apart) {
+			*ret_apart = apart;
+			found = i;
+		}
+	}
+	return found;
+}
+
+static struct gm_error *put_in(
+        const struct gm_compare *compare, struct gm_rank_groups *groups, size_t file)
+{
+	uint64_t apart;
+	size_t at = nearest(compare, groups, file, &apart);
+	if (at != SIZE_MAX) {
+		struct gm_rank_group *group = &groups->items.items[at];
+		if (are_alike(compare, group->files.items[0], file, apart))
+			return gm_array_push(&group->files, file) ? NULL : &gm_error_no_memory;
+	}
+	if (groups->items.count == GROUPS_MOST) {
+		groups->alone++;
+		return NULL;
+	}
+	struct gm_rank_group group = {0};
+	if (!gm_array_push(&group.files, file) || !gm_array_push(&groups->items, group)) {
+		gm_array_deinit(&group.files);
+		return &gm_error_no_memory;
+	}
+	return NULL;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+	return (left > right) - (left < right);
+}
+
+static uint64_t median_of(uint64_t *values, size_t count)
+{
+	qsort(values, count, sizeof(*values), compare_numbers);
+	return values[(count - 1) / 2];
+}
+
+static void sum_up(const struct gm_compare *compare, struct gm_rank_group *group, uint64_t *values)
+{
+	for (size_t i = 0; i < group->files.count; i++)
+		values[i] = compare->files[group->files.items[i]].allocated;
+	group->median = median_of(values, group->files.count);
+	group->least = values[0];
+	group->most = values[group->files.count - 1];
+}
+
+/* --- which stand out -------------------------------------------------------------------------- */
+
+static void explain(const struct gm_compare *compare, const struct gm_rank_group *group,
+        uint64_t *values, struct gm_rank_odd *odd)
+{
+	const struct gm_compared_table *table = lines_of(compare);
+	bool above = compare->files[odd->file].allocated >= odd->median;
+	uint64_t farthest = 0;
+	odd->row = SIZE_MAX;
+	for (size_t i = 0; i < table->count; i++) {
+		for (size_t j = 0; j < group->files.count; j++)
+			values[j] = table->rows[i].bytes[group->files.items[j]];
+		uint64_t usual = median_of(values, group->files.count);
+		uint64_t own = table->rows[i].bytes[odd->file];
+		uint64_t gap =
+		        above ? (own > usual ? own - usual : 0) : (own < usual ? usual - own : 0);
+		if (gap > farthest) {
+			farthest = gap;
+			odd->row = i;
+			odd->bytes = own;
+			odd->usual = usual;
+		}
+	}
+}
+
+static struct gm_error *add_odd(const struct gm_compare *compare, struct gm_rank_groups *groups,
+        size_t file, size_t at, bool alone, uint64_t *values)
+{
+	const struct gm_rank_group *group = &groups->items.items[at];
+	struct gm_rank_odd odd = {
+	        .file = file, .group = at, .alone = alone, .median = group->median};
+	explain(compare, group, values, &odd);
+	return gm_array_push(&groups->odd, odd) ? NULL : &gm_error_no_memory;
+}
+
+static struct gm_error *find_odd(const struct gm_compare *compare, struct gm_rank_groups *groups,
+        const struct gm_rank_groups *singles, uint64_t *values)
+{
+	for (size_t i = 0; i < groups->items.count; i++) {
+		const struct gm_rank_group *group = &groups->items.items[i];
+		for (size_t j = 0; group->files.count > 2 && j < group->files.count; j++) {
+			size_t file = group->files.items[j];
+			uint64_t gap = gm_rank_gap(compare->files[file].allocated, group->median);
+			if (gap >= ODD_BYTES && gap >= group->median / ODD_PART)
+				gm_try(add_odd(compare, groups, file, i, false, values));
+		}
+	}
+	for (size_t i = 0; groups->items.count && i < singles->items.count; i++) {
+		size_t file = singles->items.items[i].files.items[0];
+		uint64_t apart;
+		size_t at = nearest(compare, groups, file, &apart);
+		gm_try(add_odd(compare, groups, file, at, true, values));
+	}
+	return NULL;
+}
+
+static int compare_odd(const void *a, const void *b, void *context)
+{
+	const struct gm_rank_odd *left = a, *right = b;
+	const struct gm_compare *compare = context;
+	uint64_t lefts = gm_rank_gap(compare->files[left->file].allocated, left->median);
+	uint64_t rights = gm_rank_gap(compare->files[right->file].allocated, right->median);
+	if (lefts != rights)
+		return lefts > rights ? -1 : 1;
+	return (left->file > right->file) - (left->file < right->file);
+}
+
+/* Groups of one are none. */
+static struct gm_error *part(struct gm_rank_groups *groups, struct gm_rank_groups *singles)
+{
+	size_t kept = 0;
+	if (!gm_array_reserve(&singles->items, groups->items.count))
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < groups->items.count; i++) {
+		if (groups->items.items[i].files.count > 1)
+			groups->items.items[kept++] = groups->items.items[i];
+		else
+			singles->items.items[singles->items.count++] = groups->items.items[i];
+	}
+	groups->items.count = kept;
+	groups->alone += singles->items.count;
+	return NULL;
+}
+
+static struct gm_error *find(const struct gm_compare *compare, struct gm_rank_groups *groups,
+        struct gm_rank_groups *singles)
+{
+	_cleanup_free_ uint64_t *values = calloc(compare->count + 1, sizeof(*values));
+	if (!values)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < compare->count; i++)
+		gm_try(put_in(compare, groups, i));
+	gm_try(part(groups, singles));
+	for (size_t i = 0; i < groups->items.count; i++)
+		sum_up(compare, &groups->items.items[i], values);
+	gm_try(find_odd(compare, groups, singles, values));
+	if (groups->odd.count)
+		qsort_r(groups->odd.items, groups->odd.count, sizeof(*groups->odd.items),
+		        compare_odd, (void *)compare);
+	return NULL;
+}
+
+struct gm_error *gm_rank_groups(const struct gm_compare *compare, struct gm_rank_groups *ret_groups)
+{
+	struct gm_rank_groups groups = {0}, singles = {0};
+	struct gm_error *error = find(compare, &groups, &singles);
+	gm_rank_groups_deinit(&singles);
+	if (error)
+		gm_rank_groups_deinit(&groups);
+	else
+		*ret_groups = groups;
+	return error;
+}

@@ -1,0 +1,26 @@
+/* Sections of stretches of events: the steps, and the phases. */
+#ifndef GM_RANKS_SECTION_STEPS_H
+#define GM_RANKS_SECTION_STEPS_H
+
+#include "ask/recording/stretch.h"
+#include "ranks/sections/section.h"
+
+enum { GM_STEPS_MOST = 4096 };
+
+struct gm_kept_stretch {
+	struct gm_stretch stretch; /* of the steps: `phase` is that of the peak */
+	uint32_t peak_step;        /* of the phases; 0: in none */
+};
+
+struct gm_steps_section {
+	GM_ARRAY(struct gm_kept_stretch) items; /* before, between and after the steps too */
+	uint32_t steps;                         /* all of them */
+	uint64_t growth;                        /* as in struct gm_steps_answer */
+	bool leaks, even;
+};
+
+struct gm_phases_section {
+	GM_ARRAY(struct gm_kept_stretch) items; /* that occur */
+};
+
+#endif
