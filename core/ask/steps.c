@@ -43,19 +43,51 @@ static void find_growth(struct gm_steps_answer *answer)
 	answer->growth = same && compared > 1 ? growth : 0;
 }
 
+/* The step of an event, as an index of steps; `ends`: the last event of each. */
+static size_t step_at(const uint32_t *ends, size_t count, uint32_t event)
+{
+	size_t low = 0, high = count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (ends[middle] < event)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Of what a step leaves behind, the part that the next one frees. */
+static void find_replaced(struct gm_steps_answer *answer, const uint32_t *ends)
+{
+	for (size_t i = 0; i < answer->step_count; i++)
+		answer->steps[i].followed = answer->steps[i].step && i + 1 < answer->step_count &&
+		                            answer->steps[i + 1].step;
+	for (size_t i = 0; i < gm_model_block_count(answer->model); i++) {
+		const struct gm_block *block = gm_model_block(answer->model, i);
+		if (block->alloc == GM_NO_EVENT || block->device != answer->device)
+			continue;
+		size_t step = step_at(ends, answer->step_count, block->alloc);
+		if (step < answer->step_count && answer->steps[step].followed &&
+		        gm_block_live_after(block, ends[step]) &&
+		        !gm_block_live_after(block, ends[step + 1]))
+			answer->steps[step].replaced += block->size;
+	}
+}
+
 struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer *ret_answer)
 {
 	struct gm_model *model;
 	gm_try(gm_context_model(context, &model));
 	struct gm_steps_answer answer = {.model = model, .device = gm_model_main_device(model)};
 	GM_ARRAY(struct gm_stretch) steps = {0};
+	GM_ARRAY(uint32_t) ends = {0}; /* the last event of each, on any device */
 	if (answer.device == SIZE_MAX) {
 		*ret_answer = answer;
 		return NULL;
 	}
 	struct gm_state_walk walk = gm_state_walk_begin_brief(model, answer.device);
 	size_t run_index = 0;
-	uint32_t step_end = 0; /* the last event of the current range, on any device */
 	for (uint64_t before = 0; gm_state_walk_next(&walk); before = walk.usage.allocated) {
 		struct gm_model_run run = gm_model_run(model, run_index);
 		while (walk.number >= run.end)
@@ -64,20 +96,29 @@ struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer
 			const struct gm_stretch fresh = {.step = run.step};
 			if (!gm_array_push(&steps, fresh)) {
 				gm_array_deinit(&steps);
+				gm_array_deinit(&ends);
 				return &gm_error_no_memory;
 			}
-			step_end = run.end;
+			uint32_t step_end = run.end;
 			for (size_t i = run_index + 1; i < gm_model_run_count(model) &&
 			                               gm_model_run(model, i).step == run.step;
 			        i++)
 				step_end = gm_model_run(model, i).end;
+			if (!gm_array_push(&ends, step_end - 1)) {
+				gm_array_deinit(&steps);
+				gm_array_deinit(&ends);
+				return &gm_error_no_memory;
+			}
 		}
 		const struct gm_block *block =
 		        walk.block == GM_NO_BLOCK ? NULL : gm_model_block(model, walk.block);
-		gm_stretch_add(&steps.items[steps.count - 1], &walk, before, block, step_end - 1);
+		gm_stretch_add(&steps.items[steps.count - 1], &walk, before, block,
+		        ends.items[steps.count - 1]);
 	}
 	answer.steps = steps.items;
 	answer.step_count = steps.count;
+	find_replaced(&answer, ends.items);
+	gm_array_deinit(&ends);
 	struct gm_error *failed =
 	        gm_amp_outcomes_only(model, &answer.outcomes, &answer.outcome_count);
 	if (failed) {

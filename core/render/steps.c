@@ -35,6 +35,10 @@ static void put_step(struct gm_table *table, const struct gm_steps_answer *answe
 	gm_put_bytes_cell(table, step->bytes);
 	gm_table_cell(table, "%" PRIu64, step->blocks);
 	gm_put_bytes_cell(table, step->kept);
+	if (step->followed)
+		gm_put_bytes_cell(table, step->replaced);
+	else
+		gm_table_cell(table, "%s", "");
 }
 
 static const struct gm_amp_step *outcome_of(const struct gm_steps_answer *answer, uint32_t step)
@@ -69,15 +73,16 @@ static void put_skipped(const struct gm_steps_answer *answer, FILE *out)
 static bool alike(const struct gm_stretch *a, const struct gm_stretch *b)
 {
 	return a->step > 1 && b->step > 1 && a->start == b->start && a->peak == b->peak &&
-	       a->end == b->end && a->bytes == b->bytes && a->blocks == b->blocks &&
-	       a->events == b->events;
+	       a->end == b->end && a->bytes == b->bytes && a->replaced == b->replaced &&
+	       a->blocks == b->blocks && a->events == b->events;
 }
 
 struct gm_error *gm_render_steps_text(
         const struct gm_steps_answer *answer, bool explain, const struct gm_style *style, FILE *out)
 {
-	static const char *const heads[] = {"step", "events", "at start", "peak", "at", "in",
-	        "at end", "allocated", "blocks", "kept"};
+	enum { COLUMNS = 11 };
+	static const char *const heads[COLUMNS] = {"step", "events", "at start", "peak", "at", "in",
+	        "at end", "allocated", "blocks", "kept", "replaced"};
 	if (answer->device == SIZE_MAX) {
 		fputs("The recording contains no allocations.\n", out);
 		return NULL;
@@ -87,9 +92,11 @@ struct gm_error *gm_render_steps_text(
 		gm_put_steps_reason(answer->model, out);
 		fputc('\n', out);
 	}
-	struct gm_table *table = gm_table_create(heads, "rrrrrlrrrr");
+	struct gm_table *table = gm_table_create(heads, "rRrrRLrrRrr");
+	bool followed = false;
 	for (size_t i = 0; i < answer->step_count; i++) {
 		size_t same = i;
+		followed |= answer->steps[i].followed;
 		while (same + 1 < answer->step_count &&
 		        alike(&answer->steps[i], &answer->steps[same + 1]))
 			same++;
@@ -97,12 +104,17 @@ struct gm_error *gm_render_steps_text(
 		if (same < i + 3)
 			continue;
 		/* a long run of equal steps is shown as its first and its last */
-		for (int cell = 0; cell < 10; cell++)
+		for (int cell = 0; cell < COLUMNS; cell++)
 			gm_table_cell(table, "%s", cell ? "" : "...");
 		i = same - 1;
 	}
 	if (!gm_table_finish(table, style, out))
 		return &gm_error_no_memory;
+	if (followed)
+		fputs("kept: of the allocated bytes, those that the step did not free; replaced: "
+		      "of "
+		      "these, those that the next step frees\n",
+		        out);
 	put_skipped(answer, out);
 	char size[GM_SIZE_TEXT];
 	if (!gm_model_step_count(answer->model))
@@ -130,6 +142,10 @@ struct gm_error *gm_render_steps_json(const struct gm_steps_answer *answer, FILE
 		const struct gm_amp_step *outcome = outcome_of(answer, answer->steps[i].step);
 		json_object_set_new(one, "optimizer_step",
 		        outcome ? json_string(gm_amp_outcome_name(outcome->outcome)) : json_null());
+		json_object_set_new(one, "replaced",
+		        answer->steps[i].followed
+		                ? json_integer((json_int_t)answer->steps[i].replaced)
+		                : json_null());
 		if (answer->steps[i].step)
 			json_object_set_new(one, "step", json_integer(answer->steps[i].step));
 		json_array_append_new(answer->steps[i].step ? steps : outside, one);

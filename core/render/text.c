@@ -1,5 +1,6 @@
 #include "render/text.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -45,6 +46,8 @@ const char *gm_text_device(uint8_t type, int16_t index, char buffer[GM_SIZE_TEXT
 	return buffer;
 }
 
+enum { LEFT_OUT = -1 }; /* the width of a column that is not shown */
+
 struct gm_table {
 	const char *heads[GM_TABLE_COLUMNS]; /* texts that remain */
 	char alignment[GM_TABLE_COLUMNS];
@@ -82,38 +85,93 @@ void gm_table_cell(struct gm_table *table, const char *format, ...)
 }
 
 /* Columns that a UTF-8 string takes: its bytes without continuation bytes. */
-static int width_of(const char *text)
+static int width_before(const char *text, size_t size)
 {
 	int width = 0;
-	for (; *text; text++)
-		width += (*text & 0xc0) != 0x80;
+	for (size_t i = 0; i < size; i++)
+		width += (text[i] & 0xc0) != 0x80;
 	return width;
+}
+
+static int width_of(const char *text)
+{
+	return width_before(text, strlen(text));
+}
+
+/* A text in the last column: on a terminal it goes on below, at the same column, rather than beyond
+ * the edge. Words are not cut. */
+static void put_last(const char *text, int at, const struct gm_style *style, FILE *out)
+{
+	enum { LEAST = 24 }; /* less room is not worth it */
+	int room = style->columns - at;
+	for (bool more = true; more;) {
+		size_t length = strlen(text);
+		if (style->columns && room >= LEAST && width_of(text) > room) {
+			size_t end = 0;
+			for (size_t i = 1; i < length; i++) {
+				if (text[i] != ' ')
+					continue;
+				bool fits = width_before(text, i) <= room;
+				if (fits || !end)
+					end = i;
+				if (!fits)
+					break;
+			}
+			length = end ? end : length;
+		}
+		gm_put(out, "%.*s", (int)length, text);
+		text += length;
+		text += strspn(text, " ");
+		more = *text;
+		if (more)
+			gm_put(out, "\n%*s", at, "");
+	}
 }
 
 static void put_row(const struct gm_table *table, char *const *cells, const int *widths,
         const struct gm_style *style, FILE *out)
 {
 	int used = 0;
+	bool first = true;
 	for (size_t i = 0; i < table->columns; i++) {
 		const char *text = cells[i];
 		int pad = widths[i] - width_of(text);
 		bool last = i + 1 == table->columns;
-		if (i) {
+		if (widths[i] == LEFT_OUT)
+			continue;
+		if (!first) {
 			fputs("  ", out);
 			used += 2;
 		}
-		if (table->alignment[i] == 'r')
+		first = false;
+		if (tolower(table->alignment[i]) == 'r')
 			gm_put(out, "%*s%s", pad, "", text);
 		else if (!last)
 			gm_put(out, "%s%*s", text, pad, "");
-		else if (style->columns > used + 8 && width_of(text) > style->columns - used &&
-		         (int)strlen(text) == width_of(text))
-			gm_put(out, "%.*s...", style->columns - used - 3, text);
 		else
-			gm_put(out, "%s", text);
+			put_last(text, used, style, out);
 		used += widths[i];
 	}
 	fputc('\n', out);
+}
+
+/* Leaves optional columns out, from the last one, until the table fits the terminal. Of a text in
+ * the last column some room is enough. */
+static void make_fit(const struct gm_table *table, int columns, int *widths)
+{
+	enum { LAST = 24 };
+	for (size_t i = table->columns; columns && i-- > 0;) {
+		int width = -2;
+		for (size_t j = 0; j < table->columns; j++) {
+			bool flows = j + 1 == table->columns && table->alignment[j] == 'l';
+			if (widths[j] != LEFT_OUT)
+				width += 2 + (flows && widths[j] > LAST ? LAST : widths[j]);
+		}
+		if (width <= columns)
+			return;
+		if (table->alignment[i] == 'R' || table->alignment[i] == 'L')
+			widths[i] = LEFT_OUT;
+	}
 }
 
 bool gm_table_finish(struct gm_table *table, const struct gm_style *style, FILE *out)
@@ -128,6 +186,8 @@ bool gm_table_finish(struct gm_table *table, const struct gm_style *style, FILE 
 			if (width_of(table->cells.items[j]) > widths[i])
 				widths[i] = width_of(table->cells.items[j]);
 	}
+	if (whole)
+		make_fit(table, style->columns, widths);
 	if (whole && table->headed && table->cells.count) {
 		fputs(style->colors ? "\033[1m" : "", out);
 		put_row(table, (char *const *)table->heads, widths, style, out);

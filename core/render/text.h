@@ -25,8 +25,9 @@ const char *gm_text_path(const char *path);
 /* "cuda:0", "cpu" */
 const char *gm_text_device(uint8_t type, int16_t index, char buffer[GM_SIZE_TEXT]);
 
-/* A table: rows of cells, right- or left-aligned by column; the last column is cut to the
- * terminal. */
+/* A table: rows of cells, right- or left-aligned by column (`r`, `l`). `R`, `L`: the column may be
+ * left out where the terminal is too narrow. A text in the last column goes on below, at its
+ * column. */
 struct gm_table;
 enum { GM_TABLE_COLUMNS = 16 }; /* at most */
 struct gm_table *gm_table_create(const char *const *heads, const char *alignment /* "rl..." */);

@@ -19,6 +19,8 @@ FREE = {
     "core/render/doctor.c": {"fprintf"},
     "core/render/retained.c": {"fprintf"},
     "core/render/retained_name.c": {"fprintf", "fputs"},
+    # an answer that was made so, in lines that fit the terminal
+    "core/cli/pager.c": {"fwrite"},
     # characters one by one that do not act; what was made so
     "core/render/svg.c": {"fwrite"},
     "core/render/picture.c": {"fwrite"},

@@ -29,7 +29,8 @@ class Terminal:
                     got = os.read(self.terminal, 65536)
                 except OSError:
                     return False
-                self.shown += re.sub(r"\x1b[^a-zA-Z]*[a-zA-Z]", " ", got.decode(errors="replace"))
+                colourless = re.sub(r"\x1b\[[0-9;]*m", "", got.decode(errors="replace"))
+                self.shown += re.sub(r"\x1b[^a-zA-Z]*[a-zA-Z]", " ", colourless)  # what moves the cursor
                 return bool(got)
         raise AssertionError(f"nothing more came in time: {self.shown}")
 

@@ -1,5 +1,6 @@
 """What is different on a terminal: long answers are paged, and a file is not replaced without a question."""
 
+import re
 import subprocess
 
 import pytest
@@ -19,7 +20,7 @@ def recording(tmp_path_factory, run_gpumem, python):
 
 
 def test_a_long_answer_goes_through_the_pager(gpumem, recording, run_gpumem):
-    terminal = Terminal([gpumem, "events", recording], PAGER="sed s/^/paged:/")
+    terminal = Terminal([gpumem, "events", recording], columns=200, PAGER="sed s/^/paged:/")
     assert terminal.finish() == 0
     lines = terminal.shown.splitlines()
     assert len(lines) == len(run_gpumem("events", recording).check().out.splitlines()) == EVENTS
@@ -53,6 +54,31 @@ def test_lines_that_wrap_count_as_rows(gpumem, recording):
     for columns, paged in ((200, False), (30, True)):
         terminal = Terminal([gpumem, "events", "--to=9", recording], rows=14, columns=columns, PAGER="sed s/^/paged:/")
         assert terminal.finish() == 0 and ("paged:" in terminal.shown) == paged, terminal.shown
+
+
+def joined(text):
+    return re.sub(r"\s+", " ", text)
+
+
+@pytest.mark.parametrize("question", [["info"], ["peak"], ["peak", "--by=stack"], ["events", "--stacks"], ["steps"], ["segments"], ["timeline"], ["blocks"]])
+@pytest.mark.parametrize("columns", [80, 57])
+def test_no_line_is_wider_than_the_terminal_and_no_word_is_cut(gpumem, recording, run_gpumem, question, columns):
+    """All of the answer is there, but for columns of a table that may be left out."""
+    terminal = Terminal([gpumem, "--no-pager", *question, recording], columns=columns)
+    assert terminal.finish() == 0
+    for line in terminal.shown.splitlines():
+        assert len(line) <= columns or " " not in line.strip(), line
+    if question[0] != "timeline":  # its plot has the terminal's width
+        words = set(run_gpumem(*question, recording).check().out.split())
+        assert set(terminal.shown.split()) <= words
+    if question[0] in ("info", "events"):  # no table
+        assert joined(terminal.shown).strip() == joined(run_gpumem(*question, recording).check().out).strip()
+
+
+def test_json_is_not_wrapped(gpumem, recording, run_gpumem):
+    terminal = Terminal([gpumem, "--no-pager", "info", "--json", recording], columns=20)
+    assert terminal.finish() == 0
+    assert terminal.shown.replace("\r", "") == run_gpumem("info", "--json", recording).check().out
 
 
 def test_a_pager_that_is_left_early_ends_the_command(gpumem, recording):

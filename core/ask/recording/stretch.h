@@ -16,6 +16,8 @@ struct gm_stretch {
 	uint32_t peak_event;
 	uint64_t blocks, bytes;     /* allocated in it */
 	uint64_t kept_blocks, kept; /* of these, what was still allocated when it ended */
+	uint64_t replaced; /* of `kept`, what the next step freed; of steps that one follows */
+	bool followed;
 };
 
 /* Takes an event in. before: bytes allocated before it; block: the one that it makes, NULL: none;

@@ -103,9 +103,9 @@ int main(int argc, char **argv)
 	struct terminal terminal = set_terminal(session);
 	gpumem_session_show_progress(session, !options.quiet);
 	FILE *out;
-	struct gm_pager *pager = !options.no_pager && pages(argc, argv)
-	                                 ? gm_pager_open(terminal.rows, terminal.columns, &out)
-	                                 : NULL;
+	struct gm_pager *pager = pages(argc, argv) ? gm_pager_open(terminal.rows, terminal.columns,
+	                                                     !options.no_pager, &out)
+	                                           : NULL;
 	int status = run(session, argc, argv, pager ? out : stdout);
 	if (pager)
 		status = written(gm_pager_close(pager, out), status);
