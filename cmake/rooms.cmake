@@ -133,6 +133,7 @@ endfunction()
 set(wrapped aligned_alloc asprintf calloc fdopendir fmemopen fopen __getdelim malloc open_memstream opendir realloc
 	realpath strdup strndup vasprintf)
 list(TRANSFORM wrapped PREPEND -Wl,--wrap=)
+set(GM_WRAPPED ${wrapped}) # for tests/ too
 
 # libgpumem.so: the public header, versioned symbols; what gdb's plugin loads with ctypes.
 function(gm_public_library)
@@ -209,7 +210,7 @@ function(gm_ranks_program target world)
 	set(main ${PROJECT_SOURCE_DIR}/core/ranks/main)
 	add_executable(${target} ${main}/main.c ${main}/world_${world}.c)
 	target_link_libraries(${target} PRIVATE gm_ranks ${ARGN})
-	target_link_options(${target} PRIVATE ${wrapped})
+	target_link_options(${target} PRIVATE ${GM_WRAPPED})
 	set_target_properties(${target} PROPERTIES OUTPUT_NAME gpumem-ranks RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()
 

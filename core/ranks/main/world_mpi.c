@@ -1,5 +1,6 @@
 /* The only file that knows MPI. MPI's own errors end all processes, as is its default. */
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +64,7 @@ struct gm_error *gm_world_begin(int *argc, char ***argv, struct gm_world *ret_wo
 	MPI_Get_processor_name(host, &length);
 	world.rank = (unsigned)rank;
 	world.size = (unsigned)size;
-	memcpy(world.host, host, strnlen(host, sizeof(world.host) - 1));
+	snprintf(world.host, sizeof(world.host), "%.*s", (int)sizeof(world.host) - 1, host);
 	struct gm_error *error = find_node(&world);
 	if (error)
 		gm_world_abort(&world, (int)error->status);

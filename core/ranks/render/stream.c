@@ -24,7 +24,7 @@ void gm_stream_put(struct gm_json_stream *stream, const char *name, json_t *valu
 		return;
 	}
 	put_head(stream, name);
-	stream->error = gm_json_write(value, false, stream->out);
+	stream->error = gm_json_write_as(value, JSON_COMPACT | JSON_ENCODE_ANY, stream->out);
 }
 
 void gm_stream_open(struct gm_json_stream *stream, const char *name, char bracket)

@@ -1,0 +1,332 @@
+"""gpumem-ranks: what many processes say of the recordings of a job is what one process says of all of them."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import BUILD
+
+RANKS, ODD, LEAKS, OOM, CUT, MISSING, STAGES = 301, 136, 55, 77, 200, 42, 3
+MIB = 1 << 20
+RECORDINGS = BUILD / "tests" / "rank_recordings"
+
+
+def start_of(mpi, processes):
+    """What starts gpumem-ranks in so many processes."""
+    program = BUILD / "tests" / f"ranks-{mpi}" / "gpumem-ranks"
+    if mpi == "one":
+        return [program]
+    launcher = shutil.which(f"mpirun.{mpi}")
+    if not program.exists() or not launcher:
+        pytest.skip(f"{mpi} is not installed: ./scripts/setup --with-tests gets it")
+    return [launcher, *(["--oversubscribe"] if mpi == "openmpi" else []), "-n", str(processes), program]
+
+
+@pytest.fixture(scope="session")
+def run_ranks(run):
+    def call(mpi, processes, *arguments, **keys):
+        environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        # MPI's own memory is never freed.
+        environment["ASAN_OPTIONS"] = environment.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+        return run([*start_of(mpi, processes), *arguments], env=environment, **keys)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def job(run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("job")
+    planted = ["--odd", ODD, "--leak", LEAKS, "--oom", OOM, "--stages", STAGES]
+    run([RECORDINGS, folder, str(RANKS), "5000", os.environ.get("GPUMEM_TEST_SEED", "1"), *map(str, planted)]).check()
+    (folder / f"run.{MISSING}.gpumem").unlink()
+    whole = folder / f"run.{CUT}.gpumem"
+    os.truncate(whole, whole.stat().st_size * 9 // 10)
+    return folder
+
+
+def files_of(folder):
+    return sorted(folder.glob("run.*.gpumem"), key=lambda path: int(path.name.split(".")[1]))
+
+
+@pytest.fixture(scope="module")
+def plain(job, run_gpumem):
+    return run_gpumem("diff", *files_of(job), "--json").check(1).json()
+
+
+EVERY_MPI = [(mpi, processes) for mpi in ("openmpi", "mpich") for processes in (1, 2, 5)] + [("one", 1)]
+
+
+def without(answer, *names):
+    return {name: value for name, value in answer.items() if name not in names}
+
+
+@pytest.mark.parametrize("mpi, processes", EVERY_MPI)
+def test_processes_together_say_what_one_says_of_all_files(mpi, processes, run_ranks, job, plain):
+    done = run_ranks(mpi, processes, "peak", job / "run.*.gpumem", "--no-keep", "--json").check()
+    answer = json.loads(done.out)
+    assert without(answer, "job", "groups", "stand_out") == plain
+    told = answer["job"]
+    assert (told["processes"], told["machines"], told["read"]) == (processes, 1, RANKS - 1)
+    assert (told["missing"], told["missing_count"], told["complete"]) == ([MISSING], 1, False)
+    cut = [file for file in told["recordings"] if file["truncated_at"]]
+    assert [file["rank"] for file in cut] == [CUT] and not cut[0]["complete"]
+    assert told["moved_bytes"] <= RANKS * MIB and (told["moved_bytes"] > 0) == (processes > 1)
+
+
+def test_the_odd_rank_is_named_with_its_line_and_bytes(run_ranks, job):
+    answer = json.loads(run_ranks("openmpi", 2, "peak", job / "run.*.gpumem", "--no-keep", "--json").check().out)
+    odd = {one["rank"]: one for one in answer["stand_out"]}
+    assert set(odd) == {ODD, LEAKS}
+    assert odd[ODD]["line"] == "/job/train.py:77 in keep_for_debugging" and odd[ODD]["alone"]
+    assert (odd[ODD]["line_bytes"], odd[ODD]["line_median"]) == (64 * MIB, 0)
+    assert odd[LEAKS]["line"] == "/job/train.py:88 in log_metrics" and not odd[LEAKS]["alone"]
+    text = run_ranks("openmpi", 2, "info", job / "run.*.gpumem", "--no-keep").check().out
+    assert re.search(rf"rank {ODD} stands out: 6\d\.\d\d MiB more than the median .* 64\.00 MiB of it from /job/train.py:77 in", text)
+    assert f"no file of rank {MISSING} (1 of {RANKS}, by the names of the files)" in text
+
+
+def test_ranks_of_a_stage_are_alike(run_ranks, job):
+    answer = json.loads(run_ranks("mpich", 2, "info", job / "run.*.gpumem", "--no-keep", "--json").check().out)
+    groups = [group["ranks"] for group in answer["groups"]]
+    everywhere = set(range(RANKS)) - {MISSING, ODD}
+    assert groups == [[rank for rank in sorted(everywhere) if rank % STAGES == stage] for stage in range(STAGES)]
+
+
+# Every day a few files of each kind; under --all every file.
+def compared(job, every):
+    return [path for path in files_of(job) if every or int(path.name.split(".")[1]) in (0, 1, 2, ODD, LEAKS, OOM, CUT, RANKS - 1)]
+
+
+def site_of(leak):
+    return f"{leak['file']}:{leak['line']} in {leak['function']}"
+
+
+def steps_of(answer, whole):
+    parts = {name: answer[name] for name in ("steps", "outside", "growth_per_step")}
+    return {**parts, **{name: [without(step, "optimizer_step") for step in parts[name]] for name in ("steps", "outside")}}
+
+
+def phases_of(answer, whole):
+    return sorted(answer["phases"], key=lambda phase: phase["first_event"])
+
+
+def leaks_of(answer, whole):
+    names = ("steps", "bytes", "blocks", "category", "growth", "iterations")
+    sites = [{"site": site_of(leak) if whole else leak["site"], **{name: leak[name] for name in names}} for leak in answer["sites"]]
+    return {"steps": answer["steps"], "sites": sites}
+
+
+def oom_of(answer, whole):
+    if "verdict" not in answer:
+        return None  # there was none
+    return {name: answer[name] for name in ("requested", "needed", "allocated", "reserved", "verdict", "event", "ooms", "top")}
+
+
+def timeline_of(answer, whole):
+    names = ("kind", "step", "first_event", "last_event", "bytes", "blocks", "count", "of", "note")
+    return [{name: shape[name] for name in names} for shape in answer["shapes"]]
+
+
+def zero_of(answer, whole):
+    return answer["calls"]
+
+
+QUESTIONS = {"steps": steps_of, "phases": phases_of, "leaks": leaks_of, "oom": oom_of, "timeline": timeline_of, "zero": zero_of}
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_of_each_file_it_says_what_the_question_says_of_it(question, every, run_ranks, run_gpumem, job):
+    mpi, processes = ("openmpi", 5) if question in ("steps", "leaks", "timeline") else ("mpich", 2)
+    done = run_ranks(mpi, processes, question, job / "run.*.gpumem", "--no-keep", "--json").check()
+    answer, part = json.loads(done.out), QUESTIONS[question]
+    told = {file["file"]: part(file, False) for file in answer["files"]}
+    assert len(told) == RANKS - 1
+    for path in compared(job, every):
+        plain = run_gpumem(question, path, "--json")
+        assert told[str(path)] == (part(plain.json(), True) if plain.out else None), path
+    for row in answer["rows"]:
+        assert row["least"] <= row["median"] <= row["most"] and row["files"] <= RANKS - 1
+
+
+def test_what_only_one_rank_has_is_found_in_it(run_ranks, job):
+    def ask(question):
+        return json.loads(run_ranks("one", 1, question, job / "run.*.gpumem", "--no-keep", "--json").check().out)
+
+    (leak,) = [row for row in ask("leaks")["rows"] if row["figure"] == "bytes"]
+    assert (leak["site"], leak["files"], leak["most_in"]) == ("/job/train.py:88 in log_metrics", 1, LEAKS)
+    assert [file["rank"] for file in ask("oom")["files"] if file["ran_out"]] == [OOM]
+    assert [file["rank"] for file in ask("steps")["files"] if file["growth_per_step"]] == [LEAKS]
+
+
+# --- faults ----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(run, tmp_path):
+    run([RECORDINGS, tmp_path, "8", "1500", "1"]).check()
+    return tmp_path
+
+
+def ask(run_ranks, folder, *arguments, mpi="openmpi", processes=2, status=0):
+    return json.loads(run_ranks(mpi, processes, *arguments, folder / "run.*.gpumem", "--json").check(status).out)
+
+
+def test_a_file_that_cannot_be_read_is_told_and_the_others_are_answered(run_ranks, small):
+    (small / "run.3.gpumem").write_text("not a recording")
+    (small / "run.5.gpumem").unlink()
+    os.mkfifo(small / "run.5.gpumem")  # to open it would wait for ever
+    (small / "run.6.gpumem").unlink()
+    (small / "run.6.gpumem").symlink_to(small / "nowhere")
+    answer = ask(run_ranks, small, "peak")
+    errors = {file["rank"]: file["error"] for file in answer["job"]["recordings"] if not file["read"]}
+    assert set(errors) == {3, 5, 6} and "does not begin like one" in errors[3]
+    assert len(answer["files"]) == 5 and answer["job"]["complete"] is False
+    text = run_ranks("mpich", 3, "peak", small / "run.*.gpumem").check().out
+    assert text.startswith("5 recordings of 8 files") and "rank 3: not read: " in text
+
+
+def test_where_nothing_can_be_read_the_status_says_so(run_ranks, tmp_path):
+    (tmp_path / "run.0.gpumem").write_text("nothing")
+    done = run_ranks("one", 1, "peak", tmp_path / "run.*.gpumem").check(3)
+    assert "not read" in done.out
+    done = run_ranks("one", 1, "peak", tmp_path / "no.*.gpumem").check(2)
+    assert "there is no such file" in done.err
+
+
+def test_a_recording_that_is_not_closed_is_told_and_not_kept(run_ranks, small):
+    path = small / "run.2.gpumem"
+    os.truncate(path, path.stat().st_size - 8)
+    answer = ask(run_ranks, small, "info")
+    (file,) = [file for file in answer["job"]["recordings"] if file["rank"] == 2]
+    assert not file["closed"] or file["truncated_at"]
+    assert answer["job"]["complete"] is False
+    assert not (small / "run.2.gpumem.summary").exists() and (small / "run.1.gpumem.summary").exists()
+
+
+def test_kept_summaries_answer_again_and_a_changed_file_is_read_again(run, run_ranks, small):
+    first = ask(run_ranks, small, "peak")
+    assert first["job"]["kept"] == 0
+    again = ask(run_ranks, small, "peak", mpi="mpich")
+    assert again["job"]["kept"] == 8 and without(again, "job") == without(first, "job")
+    # Another question needs another part, and keeps what was there.
+    assert [ask(run_ranks, small, name)["job"]["kept"] for name in ("steps", "steps", "peak")] == [0, 8, 8]
+    run([RECORDINGS, small, "1", "2500", "9", "--first", "4"]).check()
+    changed = ask(run_ranks, small, "peak")
+    assert changed["job"]["kept"] == 7
+    assert [a == b for a, b in zip(changed["files"], first["files"])] == [True] * 4 + [False] + [True] * 3
+
+
+def test_a_damaged_summary_is_not_used(run_ranks, small):
+    first = ask(run_ranks, small, "peak")
+    for rank, damage in enumerate([lambda b: b[:-1], lambda b: b"", lambda b: b[:40] + bytes([b[40] ^ 1]) + b[41:], lambda b: b + b"x"]):
+        kept = small / f"run.{rank}.gpumem.summary"
+        kept.write_bytes(damage(kept.read_bytes()))
+    kept = small / "run.4.gpumem.summary"
+    kept.unlink()
+    kept.symlink_to(small / "run.5.gpumem.summary")
+    again = ask(run_ranks, small, "peak")
+    assert again["job"]["kept"] == 3 and without(again, "job") == without(first, "job")
+
+
+def test_a_summary_is_as_private_as_its_recording(run_ranks, small):
+    (small / "run.0.gpumem").chmod(0o600)
+    ask(run_ranks, small, "peak")
+    assert (small / "run.0.gpumem.summary").stat().st_mode & 0o077 == 0
+
+
+def test_without_keeping_nothing_is_written(run_ranks, small):
+    before = sorted(small.iterdir())
+    ask(run_ranks, small, "peak", "--no-keep")
+    assert sorted(small.iterdir()) == before
+
+
+def killed(command, folder, wait_for):
+    """Runs a job and kills one of its processes once a summary is there. The exit status and what was written; 0: it was too late."""
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    job = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_for(lambda: any(folder.glob("*.summary")))
+        for child in processes_of(job.pid):
+            os.kill(child, signal.SIGKILL)
+        out, _ = job.communicate(timeout=300)  # the launcher ends the others
+        return job.returncode, out
+    finally:
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_after_a_process_was_killed_a_rerun_reads_only_the_rest(mpi, run, run_ranks, tmp_path, wait_for):
+    run([RECORDINGS, tmp_path, "16", "2000", "1"]).check()
+    status, events = 0, 500_000
+    while not status:  # a larger file takes one process longer, so that it is still there when it is killed
+        for kept in tmp_path.glob("*.summary"):
+            kept.unlink()
+        run([RECORDINGS, tmp_path, "1", str(events), "1", "--first", "16"]).check()
+        status, out = killed([*start_of(mpi, 2), "peak", tmp_path / "run.*.gpumem"], tmp_path, wait_for)
+        events *= 2
+    assert b"recordings" not in out
+    kept = len(list(tmp_path.glob("*.summary")))
+    answer = ask(run_ranks, tmp_path, "peak", mpi=mpi)
+    assert answer["job"]["kept"] == kept > 0 and len(answer["files"]) == 17
+
+
+def processes_of(launcher):
+    """One of the gpumem-ranks below a launcher."""
+    children = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = status.read_text().partition(") ")
+        except OSError:
+            continue
+        if name.endswith("(gpumem-ranks") and launcher in ancestors(int(rest.split()[1])):
+            children.append(int(status.parent.name))
+    return children[:1]
+
+
+def ancestors(pid):
+    found = []
+    while pid > 1:
+        found.append(pid)
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+        except OSError:
+            break
+    return found
+
+
+def test_without_mpi_one_of_several_processes_says_how_to_get_it(run, small):
+    program = BUILD / "tests" / "ranks-one" / "gpumem-ranks"
+    done = run([program, "peak", small / "run.*.gpumem"], env={**os.environ, "OMPI_COMM_WORLD_SIZE": "4"}).check(2)
+    assert "libopenmpi-dev" in done.err
+
+
+def test_local_files_are_read_once_by_the_processes_of_a_machine(run_ranks, small):
+    shared = ask(run_ranks, small, "peak", "--no-keep", processes=3)
+    local = ask(run_ranks, small, "peak", "--no-keep", "--local", processes=3)
+    assert without(local, "job") == without(shared, "job") and local["job"]["doubles"] == 0
+
+
+def test_a_snapshot_of_pytorch_is_read_as_a_recording_is(run_gpumem, run_ranks, small):
+    for rank in range(3):
+        run_gpumem("export", small / f"run.{rank}.gpumem", "--to", "pytorch", "-o", small / f"snapshot_rank{rank}.pickle").check()
+    files = [small / f"snapshot_rank{rank}.pickle" for rank in range(3)]
+    plain = run_gpumem("diff", *files, "--json").json()
+    done = run_ranks("mpich", 2, "diff", small / "snapshot_rank*.pickle", "--json")
+    answer = json.loads(done.out)
+    assert without(answer, "job", "groups", "stand_out") == plain
+    assert [file["rank"] for file in answer["job"]["recordings"]] == [0, 1, 2]
+
+
+def test_wrong_usage_is_told_once(run_ranks, small):
+    done = run_ranks("mpich", 3, "peek", small / "run.*.gpumem").check(2)
+    assert done.err.count("did you mean `gpumem-ranks peak`?") == 1
+    done = run_ranks("one", 1, "peak", "--lokal", "x").check(2)
+    assert "did you mean --local?" in done.err
