@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ask/recording/place.h"
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/whole_file.h"
@@ -100,10 +101,13 @@ static unsigned sections_of(const struct gm_rank_summary *summary)
 	return sections;
 }
 
-static bool is_of(const struct gm_rank_summary *summary, const struct stat *recording)
+/* By its name too: files that are written one after the other may have one time and one size. */
+static bool is_of(const struct gm_rank_summary *summary, const struct gm_strings *strings,
+        const char *path, const struct stat *recording)
 {
-	return summary->state == GM_RANK_READ && summary->closed &&
-	       summary->size == (uint64_t)recording->st_size &&
+	const char *kept = gm_place_base_name(gm_strings_at(strings, summary->path));
+	return strcmp(kept, gm_place_base_name(path)) == 0 && summary->state == GM_RANK_READ &&
+	       summary->closed && summary->size == (uint64_t)recording->st_size &&
 	       summary->modified_ns == time_of(recording) &&
 	       summary->sections[GM_SECTION_PEAK].there;
 }
@@ -122,13 +126,13 @@ bool gm_kept_read(const char *path, unsigned sections, struct gm_strings *string
 		return false;
 	_cleanup_free_ uint8_t *bytes = read_file(name, &recording, &size);
 	bool counts = bytes && gm_kept_decode(bytes, size, &own, &numbers, &summary) &&
-	              is_of(&summary, &recording);
+	              is_of(&summary, &own, path, &recording);
 	if (counts) {
 		*ret_others = sections_of(&summary);
 		counts = (sections & ~*ret_others) == 0;
 	}
 	if (counts) {
-		/* It may have come here with its recording, under another name. */
+		/* It may have come here with its recording, from another folder. */
 		summary.path = gm_strings_add(&own, path);
 		summary.strings = NULL;
 		counts = summary.path && gm_summary_move(&summary, &own, strings, ret_summary);
@@ -161,9 +165,12 @@ void gm_kept_write(const char *path, struct gm_strings *strings, struct gm_rank_
 {
 	struct gm_whole_file file;
 	struct gm_codec codec;
-	struct stat recording;
+	struct stat recording, there;
 	_cleanup_free_ char *name = name_of(path);
-	if (!name || stat(path, &recording) != 0 || !is_of(summary, &recording))
+	if (!name || stat(path, &recording) != 0 || !is_of(summary, strings, path, &recording))
+		return;
+	/* Not through a link, which is not read either. */
+	if (lstat(name, &there) == 0 && !S_ISREG(there.st_mode))
 		return;
 	gm_codec_write(&codec, strings);
 	code_kept(&codec, NULL, summary);

@@ -233,6 +233,13 @@ def test_a_damaged_summary_is_not_used(run_ranks, small):
     kept.symlink_to(small / "run.5.gpumem.summary")
     again = ask(run_ranks, small, "peak")
     assert again["job"]["kept"] == 3 and without(again, "job") == without(first, "job")
+    assert kept.is_symlink()
+    kept.unlink()
+    # Another recording's does not count, even where the two have one size and one time.
+    ask(run_ranks, small, "peak")
+    for name in ("gpumem", "gpumem.summary"):
+        shutil.copy2(small / f"run.6.{name}", small / f"run.7.{name}")
+    assert ask(run_ranks, small, "peak")["job"]["kept"] == 7
 
 
 def test_a_summary_is_as_private_as_its_recording(run_ranks, small):
