@@ -4,12 +4,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "ranks/analysis.h"
 #include "ranks/codec.h"
 #include "ranks/gather.h"
 #include "ranks/keep.h"
-
-/* What a process sends begins with this; another version's summaries are not understood. */
-#define FORMAT "gpumem " GPUMEM_VERSION ", summaries 2"
 
 enum { FILES_MOST = 1 << 24 };
 
@@ -94,7 +92,7 @@ static void code_head(struct gm_codec *codec, struct head *head)
 
 static struct gm_error *pack(struct gm_world *world, struct gm_job *job, struct gm_codec *codec)
 {
-	struct head head = {(char[]){FORMAT}, world->host, job->files.count};
+	struct head head = {(char *)gm_ranks_analysis(), world->host, job->files.count};
 	gm_codec_write(codec, &job->strings);
 	code_head(codec, &head);
 	gm_code_strings(codec, NULL);
@@ -152,7 +150,7 @@ static struct gm_error *take(void *context, unsigned from, uint8_t **bytes, size
 	if (codec.bad)
 		error = gm_error_create(
 		        GM_INTERNAL, "process %u: its summaries cannot be read", from);
-	else if (strcmp(head.format, FORMAT) != 0)
+	else if (strcmp(head.format, gm_ranks_analysis()) != 0)
 		error = add_foreign(job, from, &head);
 	else
 		error = unpack(job, from, &codec, message);

@@ -10,9 +10,8 @@
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/whole_file.h"
+#include "ranks/analysis.h"
 #include "ranks/files.h"
-
-#define FORMAT "gpumem summary 1 of gpumem " GPUMEM_VERSION
 
 enum { SIZE_MOST = 64 << 20, HASH_BYTES = 8 };
 
@@ -25,10 +24,10 @@ static char *name_of(const char *path)
 static void code_kept(
         struct gm_codec *codec, struct gm_string_numbers *numbers, struct gm_rank_summary *summary)
 {
-	char *format = codec->writing ? (char[]){FORMAT} : NULL;
+	char *format = codec->writing ? (char *)gm_ranks_analysis() : NULL;
 	gm_code_text(codec, &format);
 	if (!codec->writing) {
-		if (!format || strcmp(format, FORMAT) != 0)
+		if (!format || strcmp(format, gm_ranks_analysis()) != 0)
 			codec->bad = true;
 		free(format);
 	}

@@ -309,6 +309,23 @@ def ancestors(pid):
     return found
 
 
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_a_process_of_another_build_is_told_and_its_files_are_left_out(mpi, run, small):
+    start = start_of(mpi, 1)
+    other = small / "other" / "gpumem-ranks"
+    other.parent.mkdir()
+    shutil.copy(start[-1], other)
+    text = other.read_bytes()
+    (build,) = set(re.findall(rb"gpumem \d+\.\d+\.\d+, [0-9a-f]{16}", text))
+    other.write_bytes(text.replace(build, build[:-1] + (b"0" if build[-1:] != b"0" else b"1")))
+    arguments = ["info", small / "run.*.gpumem", "--no-keep", "--json"]
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    answer = json.loads(run([*start, *arguments, ":", "-n", "1", other, *arguments], env=environment).check().out)
+    (told,) = answer["job"]["other_versions"]
+    assert told["process"] == 1 and told["files"] + len(answer["files"]) == 8 and told["files"] > 0
+    assert answer["job"]["complete"] is False
+
+
 def test_without_mpi_one_of_several_processes_says_how_to_get_it(run, small):
     program = BUILD / "tests" / "ranks-one" / "gpumem-ranks"
     done = run([program, "peak", small / "run.*.gpumem"], env={**os.environ, "OMPI_COMM_WORLD_SIZE": "4"}).check(2)

@@ -39,6 +39,8 @@ static void set_steps(json_t *value, const struct gm_steps_section *section)
 		const struct gm_stretch *stretch = &section->items.items[i].stretch;
 		json_t *one = gm_json_stretch(stretch);
 		json_object_set_new(one, "peak_phase", json_string(gm_phase_name(stretch->phase)));
+		json_object_set_new(one, "replaced",
+		        stretch->followed ? integer(stretch->replaced) : json_null());
 		if (stretch->step)
 			json_object_set_new(one, "step", json_integer(stretch->step));
 		json_array_append_new(stretch->step ? steps : outside, one);

@@ -6,6 +6,7 @@
 #include "ask/recording/place.h"
 #include "base/cleanup.h"
 #include "base/put.h"
+#include "ranks/analysis.h"
 #include "render/json.h"
 #include "render/say.h"
 
@@ -131,9 +132,9 @@ static void put_foreign(const struct gm_job *job, FILE *out)
 	for (size_t i = 0; i < job->foreign.count && i < LINES_MOST; i++) {
 		const struct gm_job_foreign *foreign = &job->foreign.items[i];
 		gm_put(out,
-		        "  process %u on %s is of another gpumem (%s; this is %s): its %" PRIu64
+		        "  process %u on %s is of another build (%s; this is %s): its %" PRIu64
 		        " file%s are left out\n",
-		        foreign->process, foreign->host, foreign->format, GPUMEM_VERSION,
+		        foreign->process, foreign->host, foreign->format, gm_ranks_analysis(),
 		        foreign->files, gm_text_s(foreign->files));
 	}
 }

@@ -59,9 +59,10 @@ static void code_stretch(
 	struct gm_stretch *stretch = &one->stretch, *before = &last->stretch;
 	uint64_t *const values[] = {&stretch->events, &stretch->start, &stretch->end,
 	        &stretch->peak, &stretch->blocks, &stretch->bytes, &stretch->kept_blocks,
-	        &stretch->kept};
+	        &stretch->kept, &stretch->replaced};
 	uint64_t *const befores[] = {&before->events, &before->start, &before->end, &before->peak,
-	        &before->blocks, &before->bytes, &before->kept_blocks, &before->kept};
+	        &before->blocks, &before->bytes, &before->kept_blocks, &before->kept,
+	        &before->replaced};
 	uint32_t length = stretch->last - stretch->first;
 	uint32_t peak = stretch->peak_event - stretch->first;
 	unsigned phase = stretch->phase;
@@ -75,6 +76,7 @@ static void code_stretch(
 	stretch->peak_event = stretch->first + peak;
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
 		gm_code_difference(codec, values[i], befores[i]);
+	gm_code_bool(codec, &stretch->followed);
 	gm_code_u32(codec, &one->peak_step);
 }
 
