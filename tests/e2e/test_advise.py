@@ -72,7 +72,7 @@ def test_nothing_is_advised_that_does_not_lower_the_peak(applied):
             assert one["verdict"] != "helps" and one["peak"]["bytes"] >= peak and one["saved"] == 0
 
 
-def test_the_best_few_together_save_more_than_one_and_lower_the_peak_each(applied):
+def test_each_of_the_best_few_lowers_the_peak_further(applied):
     several = 0
     for answer in applied[0].values():
         peak, seen = answer["peak"]["bytes"], []

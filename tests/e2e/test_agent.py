@@ -114,7 +114,7 @@ def test_streams_and_deferred_frees_are_pytorchs_own(record, read, tmp_path):
     assert [action for action, *_ in theirs].count("free_completed") >= 3
 
 
-def test_segments_given_back_and_the_failed_request_are_in_pytorchs_order(record, read, tmp_path):
+def test_released_segments_and_the_failed_request_are_in_pytorchs_order(record, read, tmp_path):
     out = tmp_path / "truth.json"
     run, log = record(PYTHON, PROGRAMS / "with_snapshot.py", PROGRAMS / "fills.py", out, sim="--sim=4GiB")
     run.check()

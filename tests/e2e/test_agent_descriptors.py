@@ -47,7 +47,7 @@ def record(run_gpumem, tmp_path, what):
 
 
 @pytest.mark.parametrize("what", [pytest.param("nothing", marks=pytest.mark.long), "exhausts", "closes", "becomes nobody"])
-def test_all_is_recorded(run_gpumem, tmp_path, what):
+def test_all_events_are_recorded_whatever_the_program_does_with_descriptors(run_gpumem, tmp_path, what):
     if what == "becomes nobody" and os.geteuid() != 0:
         pytest.skip("another user can be become by root only")
     log = record(run_gpumem, tmp_path, what)

@@ -1,4 +1,4 @@
-"""Where the agent meets what it cannot record, or not as usual: the program runs as without it, and one line tells."""
+"""Programs that the agent cannot record, or not as usual: they run as without it, and one line reports it."""
 
 import os
 import shutil
@@ -91,13 +91,13 @@ def assert_blocks(run_gpumem, log, gap):
     assert events[:4] == [("alloc", 5), ("alloc", 3), ("free_requested", 5), ("alloc", 1)]
 
 
-def test_blocks_of_cuda_malloc_async_are_its_requests_and_it_is_said(record, run_gpumem):
+def test_blocks_of_cuda_malloc_async_are_its_requests_and_info_reports_it(record, run_gpumem):
     setting = "import os\nos.environ['PYTORCH_CUDA_ALLOC_CONF'] = os.environ['PYTORCH_ALLOC_CONF'] = 'backend:cudaMallocAsync'\n"
     _, log = record(setting + BLOCKS)
     assert_blocks(run_gpumem, log, "PyTorch's allocator is backend:cudaMallocAsync")
 
 
-def test_blocks_of_a_pluggable_allocator_are_what_it_takes_and_it_is_said(record, run_gpumem, tmp_path):
+def test_blocks_of_a_pluggable_allocator_are_what_it_takes_and_info_reports_it(record, run_gpumem, tmp_path):
     source = tmp_path / "mine.c"
     source.write_text(
         "#include <stddef.h>\n#include <sys/types.h>\n"
@@ -138,7 +138,7 @@ def test_restarted_workers_have_logs_of_their_own(record, run_gpumem, tmp_path, 
     assert len(others) == 2
     for path in others:
         functions = {frame["function"] for e in events_of(run_gpumem, path) for frame in e["python"]}
-        # until 3.10 a code object does not know its class
+        # until 3.10 a code object does not have the name of its class
         assert functions & {"Rows.__getitem__", "__getitem__"} and "_worker_loop" in functions
 
 
@@ -161,7 +161,7 @@ os._exit(0)
 """
 
 
-def test_a_daemon_is_recorded_when_its_starter_has_long_ended(run_gpumem, tmp_path, wait_for):
+def test_a_daemon_is_recorded_after_its_parent_has_ended(run_gpumem, tmp_path, wait_for):
     (tmp_path / "program.py").write_text(DAEMON)
     log, flag = tmp_path / "run.gpumem", tmp_path / "flag"
     run_gpumem("run", "--devices", "cpu", "-o", log, "--", PYTHON, tmp_path / "program.py", flag).check()
@@ -193,7 +193,7 @@ def test_a_library_that_only_has_the_agents_name_is_reported_and_not_used(spawn,
 def test_a_log_of_a_newer_agent_is_read_or_refused_by_its_version(run_gpumem, tmp_path):
     code = "import os, signal, torch; a = [torch.ones(1000) for _ in range(10)]; os.kill(os.getppid(), signal.SIGKILL)"
     log = tmp_path / "run.gpumem"
-    run_gpumem("run", "--devices", "cpu", "-o", log, "--", PYTHON, "-c", code)  # killed: the agent's own form stays
+    run_gpumem("run", "--devices", "cpu", "-o", log, "--", PYTHON, "-c", code)  # killed: the recording stays in the agent's format
     data = bytearray(log.read_bytes())
     assert data[1:7] == b"GPMAGT"
     data[10] += 1  # minor
@@ -209,7 +209,7 @@ def test_a_log_of_a_newer_agent_is_read_or_refused_by_its_version(run_gpumem, tm
 # --- programs that the agent cannot be in -------------------------------------------------------------------
 
 
-def test_a_program_of_another_user_s_rights_is_reported_in_one_line(run, gpumem, tools, tmp_path):
+def test_a_program_with_another_users_rights_is_reported_in_one_line(run, gpumem, tools, tmp_path):
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         pytest.skip("only root can make a program that runs as somebody else")
     (tmp_path / "a.c").write_text('#include <stdlib.h>\nint main(void) { return secure_getenv("PATH") ? 1 : 5; }')
@@ -227,7 +227,7 @@ def test_a_program_of_another_user_s_rights_is_reported_in_one_line(run, gpumem,
     assert finished.err.count("\n") == 1
 
 
-def test_a_program_of_musl_is_reported_in_one_line(run, run_gpumem, spawn, tmp_path):
+def test_a_program_linked_with_musl_is_reported_in_one_line(run, run_gpumem, spawn, tmp_path):
     if not shutil.which("musl-gcc"):
         pytest.skip("no musl-gcc")
     (tmp_path / "a.c").write_text('#include <stdio.h>\nint main(void) { puts("begun"); fflush(stdout); getchar(); return 6; }')
@@ -293,7 +293,7 @@ def test_a_target_whose_filter_forbids_one_way_is_attached_to_by_another(spawn, 
     ends_rightly(process)
 
 
-def test_a_target_whose_filter_forbids_threads_is_reported_and_goes_on(spawn, run_gpumem, tools, without, tmp_path):
+def test_a_target_whose_filter_forbids_threads_is_reported_and_continues(spawn, run_gpumem, tools, without, tmp_path):
     process = begun(spawn, [*without("clone", "clone3"), tools / "busy", "sleep"])
     refused = run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem")
     assert refused.status == 4 and "cannot make a thread" in refused.err and refused.err.count("\n") == 1
@@ -310,7 +310,7 @@ def test_a_process_of_another_user_is_refused(spawn, run, gpumem, tools):
     ends_rightly(process)
 
 
-# --- attaching in a bad moment -------------------------------------------------------------------------------
+# --- attaching at a bad moment -------------------------------------------------------------------------------
 
 IMPORTS = """
 import importlib, random, sys, threading, time
@@ -327,7 +327,7 @@ def again():
         try:
             importlib.import_module(name)
         except (ImportError, KeyError, AttributeError):
-            pass  # another thread took it out meanwhile
+            pass  # another thread has removed it meanwhile
 
 thread = threading.Thread(target=again)
 thread.start()
@@ -347,12 +347,12 @@ def attaches_again_and_again(spawn, run_gpumem, command, folder, times, answer):
     assert process.returncode == 0 and answer in out, out
 
 
-def test_attaching_while_imports_go_on_never_deadlocks(spawn, run_gpumem, tmp_path):
+def test_attaching_during_imports_never_deadlocks(spawn, run_gpumem, tmp_path):
     attaches_again_and_again(spawn, run_gpumem, [PYTHON, "-c", IMPORTS], tmp_path, 20, "right")
 
 
 @pytest.mark.long
-def test_attaching_a_hundred_times_while_imports_go_on_never_deadlocks(spawn, run_gpumem, tmp_path):
+def test_attaching_a_hundred_times_during_imports_never_deadlocks(spawn, run_gpumem, tmp_path):
     attaches_again_and_again(spawn, run_gpumem, [PYTHON, "-c", IMPORTS], tmp_path, 100, "right")
 
 

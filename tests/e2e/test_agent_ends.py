@@ -24,13 +24,13 @@ def account_of(path):
 
 
 def done_by(path):
-    """How many of those the program has done so far: it is in another process's hands."""
+    """How many of them the program has done so far; another process runs it."""
     with open(path, "rb") as file:
         return struct.unpack("<q", file.read(8))[0]
 
 
 def log_of(run_gpumem, path):
-    """The same of the log, its first block (the one before the account) left out."""
+    """The same from the log, without its first block (the one before the account)."""
     events = run_gpumem("events", path, "--json").check().json_lines()
     blocks = [e for e in events if e["action"] in ("alloc", "free_requested")]
     first = blocks[0]["address"]
@@ -46,7 +46,7 @@ def agent_env(run_gpumem, tmp_path):
     environment = dict(line.split("=", 1) for line in shown.out.split("\0") if "=" in line)
 
     def call(path, **more):
-        # what the run lends to its program is gone with the run
+        # files that `gpumem run` makes for its program are removed with it
         environment.pop("GPUMEM_SIM_MACHINE", None)
         settings = {"out": path, "devices": "cuda", "stacks": "python,native", **more}
         return {**environment, "GPUMEM_AGENT": ";".join(f"{name}={value}" for name, value in settings.items())}
@@ -74,7 +74,7 @@ def kill_and_compare(run_gpumem, environment, folder, count, seed, wait_for):
     for number, pid in enumerate(pids):
         log = folder / f"{pid}.gpumem"
         told, ours = account_of(folder / f"{number}.account"), log_of(run_gpumem, log)
-        # The program notes what it has done: the log may have one event more, and never one less.
+        # The program notes an action after it: the log may have one event more, and never one less.
         assert len(told) <= len(ours) <= len(told) + 1, (number, len(told), len(ours))
         assert ours[: len(told)] == told
     return log
@@ -92,7 +92,7 @@ def test_a_log_of_a_killed_process_is_the_prefix_of_what_it_did(run_gpumem, agen
 
 @pytest.mark.long
 @pytest.mark.timeout(3000)
-def test_two_hundred_kills(run_gpumem, agent_env, tmp_path, wait_for):
+def test_logs_of_two_hundred_killed_processes_are_prefixes_of_what_they_did(run_gpumem, agent_env, tmp_path, wait_for):
     kill_and_compare(run_gpumem, agent_env, tmp_path, 200, 2, wait_for)
 
 
@@ -167,7 +167,7 @@ def test_workers_that_are_forked_have_logs_of_their_own_that_name_their_parent(r
         answer = run_gpumem("info", path).check().out
         assert f"forked by process {pid}" in answer
         functions = {f["function"] for e in run_gpumem("events", path, "--json").check().json_lines() for f in e["python"]}
-        # code knows its class from CPython 3.11 on
+        # code objects have the name of their class from CPython 3.11 on
         assert functions & {"Rows.__getitem__", "__getitem__"} and "_worker_loop" in functions
 
 

@@ -87,7 +87,7 @@ def test_backwards_events_show_the_forward_stack_that_pytorch_keeps(run_gpumem, 
 
 
 @pytest.mark.long
-def test_without_anomaly_mode_nothing_is_said(run_gpumem, python, examples, tmp_path):
+def test_without_anomaly_mode_events_have_no_forward_stack(run_gpumem, python, examples, tmp_path):
     log = tmp_path / "run.gpumem"
     run_gpumem("run", "--sim", "-o", log, "--", python, examples / "train_mlp.py").check()
     events = run_gpumem("events", log, "--json").check().json_lines()

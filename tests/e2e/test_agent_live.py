@@ -47,7 +47,7 @@ def ask(session, path, *words):
     return out
 
 
-def test_what_is_read_bit_by_bit_is_the_beginning_of_the_whole(spawn, session, run_gpumem, gpumem, tmp_path):
+def test_a_recording_read_while_it_grows_is_the_beginning_of_the_whole(spawn, session, run_gpumem, gpumem, tmp_path):
     log = tmp_path / "run.gpumem"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     process = spawn([gpumem, "run", "--sim", "-o", log, "--", PYTHON, "-c", PROGRAM], **pipes)

@@ -155,7 +155,7 @@ with torch.autograd.profiler.emit_nvtx():
 """
 
 
-def test_what_the_profiler_names_is_heard_through_nvtx(build_dir, tmp_path):
+def test_ranges_of_the_profiler_are_recorded_through_nvtx(build_dir, tmp_path):
     gpumem, log = build_dir / "bin" / "gpumem", tmp_path / "run.gpumem"
     done = run(gpumem, tmp_path, EMIT, "-o", log)
     assert done.status == 0, done.err
@@ -237,7 +237,7 @@ json.dump([memory, names], open(sys.argv[1], "w"))
 """
 
 
-def test_pytorchs_profiler_and_the_agent_see_the_same_and_leave_each_other_alone(build_dir, tmp_path):
+def test_pytorchs_profiler_and_the_agent_agree_and_do_not_disturb_each_other(build_dir, tmp_path):
     gpumem, log = build_dir / "bin" / "gpumem", tmp_path / "run.gpumem"
     (tmp_path / "program.py").write_text(PROFILED)
     told = []

@@ -22,7 +22,7 @@ def live_of(run_gpumem, path):
 
 
 @pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.long), pytest.param(4, marks=pytest.mark.long), 9])
-def test_what_lives_at_the_end_is_pytorchs_own_though_its_allocation_was_dropped(run_gpumem, tmp_path, threads):
+def test_live_blocks_are_pytorchs_although_their_allocations_were_dropped(run_gpumem, tmp_path, threads):
     out, log = tmp_path / "truth.json", tmp_path / "run.gpumem"
     command = [PYTHON, PROGRAMS / "agent_ring.py", out, threads, 40_000 // threads]
     done = run_gpumem("run", "--sim", "-o", log, "--max-size", "9MiB", "--", *command).check()
@@ -77,12 +77,12 @@ def kill_and_compare(run_gpumem, environment, folder, count, wait_for):
 
 
 @pytest.mark.parametrize("count", [6, pytest.param(60, marks=pytest.mark.long)])
-def test_killed_at_any_moment_it_knows_what_was_alive(run_gpumem, agent_env, tmp_path, wait_for, count):  # noqa: F811
+def test_a_ring_of_a_killed_program_has_its_live_blocks(run_gpumem, agent_env, tmp_path, wait_for, count):  # noqa: F811
     kill_and_compare(run_gpumem, agent_env, tmp_path, count, wait_for)
 
 
 @pytest.mark.long
-def test_it_is_read_while_it_drops_its_beginning(run_gpumem, agent_env, tmp_path):  # noqa: F811
+def test_a_ring_can_be_read_while_it_drops_its_oldest_events(run_gpumem, agent_env, tmp_path):  # noqa: F811
     env = {**agent_env(tmp_path / "%p.gpumem", stacks="python", max=str(5 << 20), keep="newest"), "MARKS": "1"}
     command = [PYTHON, PROGRAMS / "agent_churn.py", tmp_path]
     with subprocess.Popen(command, env=env, text=True, bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
@@ -100,7 +100,7 @@ def test_it_is_read_while_it_drops_its_beginning(run_gpumem, agent_env, tmp_path
         parent.stdin.close()
 
 
-def test_the_oldest_is_kept_where_that_is_wanted(run_gpumem, tmp_path):
+def test_the_oldest_events_are_kept_on_request(run_gpumem, tmp_path):
     out, log = tmp_path / "truth.json", tmp_path / "run.gpumem"
     command = [PYTHON, PROGRAMS / "agent_ring.py", out, 1, 10_000]
     run_gpumem("run", "--sim", "-o", log, "--max-size", "5MiB", "--keep", "oldest", "--", *command).check()

@@ -104,7 +104,7 @@ print(probe.probe_gap().decode())
     ],
     ids=["next", "none", "free-threaded", "itself"],
 )
-def test_no_stacks_of_a_python_that_says_it_is_another_build(version, poked, frames, gap, probe, tmp_path):
+def test_a_python_of_another_build_has_no_stacks(version, poked, frames, gap, probe, tmp_path):
     path = interpreter_of(version)
     if not path or not Path(path).exists():
         pytest.skip(f"no CPython {version} on this machine")

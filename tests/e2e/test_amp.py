@@ -1,5 +1,5 @@
-"""`gpumem amp`: of random training loops (programs/amp_loops.py), which of the optimizers' steps were skipped, what the scale was, when
-state was made, whose copies autocast made, as hooks in the programs saw it."""
+"""`gpumem amp`: its answers about random training loops (programs/amp_loops.py) are what hooks in the programs saw: the skipped steps of the
+optimizers, the scale, when optimizer state was allocated, and whose copies autocast made."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def run_loops(gpumem, folder, device, first, count, overflows=()):
 
 
 def expected_outcome(truth, step):
-    """Of a step as a whole; None: it cannot be known."""
+    """Whether the whole step was skipped; None: it cannot be known."""
     given = truth["given"]
     if given["kind"] != "scaler":
         return "taken"
@@ -55,7 +55,7 @@ def wrong_in(truth, answer):
             compare(f"calls of {number}", told["scaler_steps"], [])
             continue
         compare(f"found of {number}", [call["found_inf"] for call in told["scaler_steps"] if step["asked"]], step["found"] if step["asked"] else [])
-        # on the CPU what the program reads: each time, or in the end alone
+        # on the CPU the program reads these values, either in each step or only at the end
         readable = given["device"] == "cuda" or given["looks"] or told["scale"] is not None and number == given["steps"]
         compare(f"scale of {number}", told["scale"], step["scale"] if readable else None)
         compare(f"tracker of {number}", told["growth_tracker"], step["tracker"] if given["device"] == "cuda" else None)
@@ -92,7 +92,7 @@ READS = """
 import torch
 
 class Reading(torch.optim.SGD):
-    # An optimizer that reads the scaler's tensor itself: what stands at its address is no decision of step().
+    # An optimizer that reads the scaler's tensor itself: that read is not the decision of step().
     def step(self, closure=None):
         for value in scaler._per_optimizer_states[id(self)]["found_inf_per_device"].values():
             value.add_(1).item()
@@ -136,7 +136,7 @@ for step in range(6):
 
 
 def test_whether_a_fused_optimizer_stepped_follows_from_the_scale_that_the_program_read(gpumem, tmp_path):
-    """Nobody reads found_inf then. Before the first update nobody read the scale, so of that step nothing is known."""
+    """A fused optimizer does not read found_inf. The scale is not read before the first update, so that step is unknown."""
     (tmp_path / "fused.py").write_text(FUSED)
     log = tmp_path / "run.gpumem"
     told = run_process([gpumem, "run", "--devices", "cpu", "-o", log, "--", PYTHON, "-W", "ignore", tmp_path / "fused.py"]).check().out
@@ -282,7 +282,7 @@ def test_a_process_and_a_core_have_their_scalers_values(run_gpumem, sim_env, spa
         assert "GradScaler at" in text and ("found inf" in text) == (readable and any(truth["found"]))
 
 
-# As in deepspeed/runtime/fp16/loss_scaler.py and engine.py, of which gpumem reads the attributes; DeepSpeed itself is rarely there.
+# As in deepspeed/runtime/fp16/loss_scaler.py and engine.py, whose attributes gpumem reads; DeepSpeed is usually not installed.
 LOSS_SCALERS = """
 import sys
 import torch

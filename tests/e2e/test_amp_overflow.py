@@ -85,7 +85,7 @@ for step in range(4):
 """
 
 
-def test_a_place_of_two_optimizers_has_no_name(gpumem, tmp_path):
+def test_a_gradient_that_two_optimizers_could_own_has_no_name(gpumem, tmp_path):
     """Both have as many parameters of the same size: which one's the place was when names were read is not known."""
     (tmp_path / "two.py").write_text(TWO)
     call = overflows(gpumem, record(gpumem, tmp_path, tmp_path / "two.py", options=["--devices", "cpu", "--names"]))[3]
@@ -102,7 +102,7 @@ def test_without_names_a_gradient_is_recognized_by_its_place_block_and_shape(gpu
     assert "Of 2 gradients 2 have inf or NaN." in text
 
 
-def test_what_the_simulated_device_did_not_compute_is_not_guessed(gpumem, tmp_path):
+def test_values_that_the_simulated_device_did_not_compute_are_not_guessed(gpumem, tmp_path):
     log = record(gpumem, tmp_path, EXAMPLES / "amp_two_layers.py", options=["--sim", "--overflow-at", "1"])
     assert overflows(gpumem, log)[1]["not_finite"] == {"gradients": 2, "read": 0, "not_finite": 0, "ordered": False, "items": []}
     assert "the simulated device computed 0 of the 2 gradients" in run_process([gpumem, "amp", log]).check().out
@@ -124,7 +124,7 @@ for step in range(1, 4):
 """
 
 
-def test_what_the_simulated_device_computed_is_looked_at(gpumem, tmp_path):
+def test_values_that_the_simulated_device_computed_are_examined(gpumem, tmp_path):
     (tmp_path / "computed.py").write_text(COMPUTED)
     log = tmp_path / "run.gpumem"
     printed = run_process([gpumem, "run", "--sim", "-o", log, "--", PYTHON, tmp_path / "computed.py"]).check().out
@@ -135,7 +135,7 @@ def test_what_the_simulated_device_computed_is_looked_at(gpumem, tmp_path):
     assert told[2]["not_finite"]["ordered"] and told[2]["not_finite"]["items"][0]["index"] == 2
 
 
-def test_finite_gradients_say_that_the_overflow_was_ordered(gpumem, tmp_path):
+def test_finite_gradients_show_that_the_overflow_was_simulated(gpumem, tmp_path):
     (tmp_path / "computed.py").write_text(COMPUTED)
     log = record(gpumem, tmp_path, tmp_path / "computed.py", options=["--sim", "--overflow-at", "3"])
     assert overflows(gpumem, log)[3]["not_finite"] == {"gradients": 3, "read": 3, "not_finite": 0, "ordered": False, "items": []}

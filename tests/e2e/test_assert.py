@@ -124,7 +124,7 @@ def killed(recorded):
     return recorded(KILLED)[0]
 
 
-def test_an_incomplete_recording_proves_what_it_has_alone(run_gpumem, killed):
+def test_an_incomplete_recording_proves_only_what_it_contains(run_gpumem, killed):
     assert not run_gpumem("info", killed, "--json").json()["complete"]
     words = (killed, "--peak=4GiB", "--no-oom", "--leaks=none", "--steps-equal")
     within = checks(run_gpumem, *words)
@@ -134,7 +134,7 @@ def test_an_incomplete_recording_proves_what_it_has_alone(run_gpumem, killed):
     assert checks(run_gpumem, killed, "--baseline", killed, "--growth=0%")["growth"]["reason"] == "no_baseline"
 
 
-def test_errors_count_though_they_were_caught(run_gpumem, tmp_path):
+def test_caught_errors_count(run_gpumem, tmp_path):
     program, path = tmp_path / "caught.py", tmp_path / "run.gpumem"
     program.write_text(
         "import torch\nfor _ in range(2):\n    try:\n        torch.empty(1 << 40, dtype=torch.uint8, device='cuda')\n"
@@ -145,7 +145,7 @@ def test_errors_count_though_they_were_caught(run_gpumem, tmp_path):
     assert (check["verdict"], check["actual"]) == ("fails", 2)
 
 
-def test_memory_that_is_not_pytorchs_is_no_device_of_its_own(run_gpumem, tmp_path):
+def test_memory_outside_pytorch_is_not_a_separate_device(run_gpumem, tmp_path):
     program, path = tmp_path / "takes.py", tmp_path / "run.gpumem"
     program.write_text(
         "import ctypes, torch\nkept = torch.ones(1 << 20, device='cuda')\n"
@@ -157,7 +157,7 @@ def test_memory_that_is_not_pytorchs_is_no_device_of_its_own(run_gpumem, tmp_pat
     assert [(check["device"], check["actual"]) for check in file["checks"]] == [(0, 4 << 20)]
 
 
-def test_random_programs_are_judged_by_what_they_are(run_gpumem, recorded):
+def test_checks_of_random_programs_have_the_expected_verdicts(run_gpumem, recorded):
     chance = random.Random(7)
     for peaks in RANDOM:
         path, allocated, _ = recorded(peaks)

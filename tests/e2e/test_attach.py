@@ -1,4 +1,4 @@
-"""`gpumem attach` and `detach`: the agent in a program that runs already, whatever it is doing."""
+"""`gpumem attach` and `detach`: the agent in a program that already runs, at any point of its work."""
 
 import json
 import os
@@ -72,13 +72,13 @@ def attached_many_times(spawn, run_gpumem, busy, folder, kind, times):
 
 
 @pytest.mark.parametrize("kind", ["malloc", "threads", "dlopen", "signals", "sleep"])
-def test_a_program_that_is_attached_to_goes_on_rightly(spawn, run_gpumem, busy, tmp_path, kind):
+def test_an_attached_program_continues_correctly(spawn, run_gpumem, busy, tmp_path, kind):
     attached_many_times(spawn, run_gpumem, busy, tmp_path, kind, 2)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["malloc", "threads", "dlopen", "fork", "signals", "vector", "sleep"])
-def test_a_program_that_is_attached_to_a_hundred_times_goes_on_rightly(spawn, run_gpumem, busy, tmp_path, kind):
+def test_a_program_attached_to_a_hundred_times_continues_correctly(spawn, run_gpumem, busy, tmp_path, kind):
     attached_many_times(spawn, run_gpumem, busy, tmp_path, kind, 100)
 
 
@@ -97,18 +97,18 @@ def killed_in_the_midst(spawn, run_gpumem, gpumem, busy, folder, kind, times):
     assert process.returncode == 0 and out.startswith("right after"), out
 
 
-def test_a_program_goes_on_rightly_when_gpumem_is_killed_while_it_attaches(spawn, run_gpumem, gpumem, busy, tmp_path):
+def test_a_program_continues_correctly_when_gpumem_is_killed_while_attaching(spawn, run_gpumem, gpumem, busy, tmp_path):
     killed_in_the_midst(spawn, run_gpumem, gpumem, busy, tmp_path, "signals", 10)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["malloc", "threads", "signals", "vector"])
-def test_a_program_goes_on_rightly_when_gpumem_is_killed_a_hundred_times(spawn, run_gpumem, gpumem, busy, tmp_path, kind):
+def test_a_program_continues_correctly_when_gpumem_is_killed_a_hundred_times(spawn, run_gpumem, gpumem, busy, tmp_path, kind):
     killed_in_the_midst(spawn, run_gpumem, gpumem, busy, tmp_path, kind, 100)
 
 
 def end_of(process):
-    """What it said at its end: losses, steps, bytes allocated."""
+    """What the program printed at its end: losses, steps, bytes allocated."""
     out, _ = process.communicate(timeout=1000)
     assert process.returncode == 0, out
     words = out.split("losses ")[1].split()
@@ -169,7 +169,7 @@ os._exit(0)
 """
 
 
-def test_what_is_unmapped_of_an_expandable_segment_from_before_is_seen(spawn, run_gpumem, python, sim_env, tmp_path):
+def test_unmapping_of_an_earlier_expandable_segment_is_recorded(spawn, run_gpumem, python, sim_env, tmp_path):
     process = start(spawn, [python, "-W", "ignore", "-c", EXPANDS], env=sim_env())
     run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem").check()
     process.stdin.write("x\n")
@@ -182,7 +182,7 @@ def test_what_is_unmapped_of_an_expandable_segment_from_before_is_seen(spawn, ru
     assert run_gpumem("info", tmp_path / "run.gpumem", "--json").check().json()["gaps"] == []
 
 
-def test_an_import_under_way_is_waited_for(spawn, run_gpumem, python, tmp_path, wait_for):
+def test_attach_waits_for_an_import_in_progress(spawn, run_gpumem, python, tmp_path, wait_for):
     process = spawn([python, "-c", "import torch; print(torch.ones(3).sum().item(), flush=True); input()"],
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     maps = Path(f"/proc/{process.pid}/maps")
@@ -253,7 +253,7 @@ def test_a_program_in_another_mount_and_pid_namespace_is_attached_to(spawn, run,
     unshare = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]
     if run([*unshare, "true"]).status != 0:
         pytest.skip("namespaces cannot be made here")
-    # the library's file is not there: only the process's memory can bring the agent in
+    # the library's file does not exist there: the agent can be loaded only through the process's memory
     hidden = f"mount -t tmpfs none {build_dir}/lib && exec {busy} sleep"
     process = spawn([*unshare, "sh", "-c", hidden], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout.readline() == "begun\n"
@@ -284,7 +284,7 @@ def keeps_its_traps(spawn, run_gpumem, command, folder, times):
     process = start(spawn, command)
     before = signals_of(process)
     for number in range(times):
-        # a record of its own each time: a new agent's first start does most
+        # a new recording each time, because the first start of an agent does the most
         run_gpumem("attach", "--timeout", "600", "--way", "thread", process.pid, "-o", folder / f"{number}.gpumem").check()
         run_gpumem("detach", "--timeout", "600", "--way", "thread", process.pid).check()
     assert process.poll() is None, process.stdout.read()
@@ -347,7 +347,7 @@ def test_a_filter_that_would_end_the_program_is_refused_by_name(spawn, run_gpume
 @pytest.mark.parametrize("action", ["errno", "nosys", "trace", "notify"])
 @pytest.mark.parametrize("call", ["rseq", "futex", "munmap", "rt_sigreturn", "exit"])
 def test_a_filter_by_which_the_c_library_would_end_the_program_is_refused_by_name(spawn, run_gpumem, filtered, tmp_path, call, action):
-    """glibc calls abort() where these fail, or repeats them for ever."""
+    """System calls after whose failure glibc calls abort(), or which it repeats for ever."""
     process = start(spawn, [filtered, CALLS[call], ACTIONS[action]])
     told = run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem").check(4).err
     assert f"{call}()" in told or "cannot be read here" in told
@@ -356,8 +356,8 @@ def test_a_filter_by_which_the_c_library_would_end_the_program_is_refused_by_nam
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may read a process's filters")
-def test_a_filter_that_was_there_before_the_c_library_is_no_hindrance(spawn, run_gpumem, filtered, tmp_path):
-    """As in a container whose filter knows no rseq(): then glibc registers none of its threads."""
+def test_a_filter_installed_before_the_c_library_does_not_prevent_attaching(spawn, run_gpumem, filtered, tmp_path):
+    """As in a container whose filter does not know rseq(): glibc then registers none of its threads."""
     process = start(spawn, ["env", "GLIBC_TUNABLES=glibc.pthread.rseq=0", filtered, CALLS["rseq"], ACTIONS["nosys"]])
     run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem").check()
     out, _ = process.communicate("x", timeout=600)
@@ -366,7 +366,7 @@ def test_a_filter_that_was_there_before_the_c_library_is_no_hindrance(spawn, run
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may read a process's filters")
 @pytest.mark.parametrize("call, action", [("clone3", "errno"), ("openat", "log"), ("ptrace", "kill"), ("ptrace", "trap")])
-def test_a_filter_that_lets_the_agent_live_is_no_hindrance(spawn, run_gpumem, filtered, tmp_path, call, action):
+def test_a_filter_that_allows_the_agents_calls_does_not_prevent_attaching(spawn, run_gpumem, filtered, tmp_path, call, action):
     # clone3 with an error other than ENOSYS ends pthread_create(), so that one is refused by the C library alone
     process = start(spawn, [filtered, CALLS[call], ACTIONS[action]])
     done = run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem")

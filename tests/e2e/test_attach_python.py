@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import torch_matrix  # noqa: E402
 
 TABLES = Path(__file__).resolve().parents[2] / "core" / "cpython"
-# of those that have the way, the versions that gpumem knows
+# the versions that have PEP 768 and that gpumem knows
 ENTRIES = [f"py3.{minor}-torch2.15" for minor in (14, 15) if (TABLES / f"layout_3{minor}.c").exists()]
 
 LOOP = """
@@ -80,7 +80,7 @@ while sys.stdin not in select.select([sys.stdin], [], [], 0.001)[0]:
 
 @pytest.fixture(params=ENTRIES)
 def newer(request):
-    """A Python that has the way."""
+    """A Python that has PEP 768."""
     python = torch_matrix.MATRIX / request.param / "bin" / "python"
     if not (torch_matrix.MATRIX / request.param / "gpumem-whole").exists():
         pytest.skip(f"{request.param} is not installed: tests/tools/torch_matrix.py install")
@@ -89,7 +89,7 @@ def newer(request):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Where gpumem makes its folders: empty after each test."""
+    """The folder in which gpumem makes its folders: it is empty after each test."""
     place = tmp_path / "scratch"
     place.mkdir()
     monkeypatch.setenv("TMPDIR", str(place))
@@ -105,7 +105,7 @@ def begin(spawn, python, text, *arguments, **keys):
 
 
 def end(process, line="x\n"):
-    """What it printed; nothing of ours is among it, and no signal has ended it."""
+    """What the program printed. gpumem printed nothing into it, and no signal ended the program."""
     out, err = process.communicate(line, timeout=600)
     assert process.returncode == 0, err
     assert err == "", err
@@ -137,13 +137,13 @@ def test_a_busy_python_loads_the_agent_itself(spawn, run_gpumem, newer, folder, 
     assert end(process).splitlines() == ["names ['select', 'sys', 'time', 'turns']"]
 
 
-def test_nothing_is_traced_for_it(spawn, run_gpumem, newer, folder, tmp_path):
+def test_attaching_traces_no_thread(spawn, run_gpumem, newer, folder, tmp_path):
     process = begin(spawn, newer, LOOP)
     seize = 0x4206
     ptrace = ctypes.CDLL(None, use_errno=True).ptrace
     ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     assert ptrace(seize, process.pid, None, None) == 0, os.strerror(ctypes.get_errno())
-    # there can be one tracer alone, and that is this test
+    # a process has at most one tracer, and that is this test
     assert "traces it" in attach(run_gpumem, process, tmp_path / "no.gpumem", "--way", "thread").check(4).err
     attach(run_gpumem, process, tmp_path / "yes.gpumem", *PYTHON_ALONE).check()
     detach(run_gpumem, process, *PYTHON_ALONE).check()
@@ -345,7 +345,7 @@ def test_nothing_is_written_where_the_published_offsets_are_damaged(spawn, run_g
     end(process)
 
 
-def test_older_pythons_have_the_other_way(spawn, run_gpumem, folder, tmp_path):
+def test_older_pythons_are_attached_to_through_a_thread(spawn, run_gpumem, folder, tmp_path):
     process = start(spawn, [sys.executable, "-c", LOOP])
     assert "older than 3.14" in attach(run_gpumem, process, tmp_path / "no.gpumem", "--way", "python").check(4).err
     told = attach(run_gpumem, process, tmp_path / "run.gpumem").check().json()

@@ -14,7 +14,7 @@ PENDING = "set breakpoint pending on"
 
 
 @pytest.mark.parametrize("engine", ["breakpoint", "agent"])
-def test_a_breakpoint_of_a_library_that_is_to_come_is_hit(run_gdb, program, engine):
+def test_a_breakpoint_in_a_library_that_is_loaded_later_is_hit(run_gdb, program, engine):
     """libc10_cuda.so comes with `import torch`; only its symbols are read, and a name that no library has waits on."""
     gdb = run_gdb(
         [PENDING, f"gpumem record --engine {engine}", "break c10::cuda::device_synchronize", "break never_defined", "run", "bt 1", "info breakpoints",
@@ -33,7 +33,7 @@ def test_a_breakpoint_of_a_library_that_is_to_come_is_hit(run_gdb, program, engi
 
 
 @pytest.mark.parametrize("engine", ["breakpoint", pytest.param("agent", marks=pytest.mark.long)])
-def test_one_that_is_made_at_a_stop_is_hit_too_and_in_the_next_run(run_gdb, program, engine):
+def test_a_breakpoint_made_at_a_stop_is_hit_in_this_run_and_the_next(run_gdb, program, engine):
     gdb = run_gdb(
         [PENDING, f"gpumem record --engine {engine}", "gpumem next-event", "tbreak nonsense", "tbreak device_synchronize", "continue",
          "break c10::cuda::device_synchronize", "run", "delete", "continue", "gpumem info"],

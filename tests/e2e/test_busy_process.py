@@ -1,4 +1,4 @@
-"""A process that runs on is paused while it is read: answers are of one moment, and it never notices."""
+"""A running process is paused while it is read: each answer shows one moment, and the program computes the same."""
 
 import subprocess
 import time
@@ -26,7 +26,7 @@ def busy(spawn, python, sim_env):
 
 
 def ended(process):
-    """What it printed at its end, which it comes to by itself."""
+    """What the program printed at its end, which it reaches without help."""
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 0
     return out.split()
@@ -52,7 +52,7 @@ def test_who_holds_of_a_busy_training_is_complete_each_time(busy, run_gpumem):
 
 
 def ask_busy_program(kind, times, run, spawn, python, sim_env, run_gpumem):
-    """Each answer is right, and the program comes to what it comes to when nobody asks."""
+    """Each answer is right, and the program has the result that it has without questions."""
     program, env = PROGRAMS / "busy_programs.py", sim_env("4GiB")
     command = [python, "-W", "ignore", program, kind]
     process = spawn(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -75,14 +75,14 @@ KINDS = ["training", "server", "threads"]
 
 
 @pytest.mark.parametrize("kind", ["server", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("training", "threads"))])
-def test_a_busy_program_is_answered_right_and_not_disturbed(kind, run, spawn, python, sim_env, run_gpumem):
+def test_answers_about_a_busy_program_are_right_and_do_not_disturb_it(kind, run, spawn, python, sim_env, run_gpumem):
     ask_busy_program(kind, 2, run, spawn, python, sim_env, run_gpumem)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_a_busy_program_is_answered_right_two_hundred_times(kind, run, spawn, python, sim_env, run_gpumem):
+def test_two_hundred_answers_about_a_busy_program_are_right(kind, run, spawn, python, sim_env, run_gpumem):
     ask_busy_program(kind, 200, run, spawn, python, sim_env, run_gpumem)
 
 
@@ -110,7 +110,7 @@ def test_a_process_that_is_stopped_stays_so(busy, run_gpumem):
     busy.send_signal(19)
     threads = list(Path(f"/proc/{busy.number}/task").glob("*/stat"))
     assert threads
-    while not all(") T " in stat.read_text() for stat in threads):  # one by one, when they are given a processor
+    while not all(") T " in stat.read_text() for stat in threads):  # they stop one by one, as each gets a processor
         time.sleep(0.01)
     answer = run_gpumem("who-holds", "--pid", busy.number, busy.block, "--json").check().json()
     assert answer["complete"] and answer["pause"]["state"] == "still"
@@ -119,7 +119,7 @@ def test_a_process_that_is_stopped_stays_so(busy, run_gpumem):
     assert ended(busy)[0] == "done"
 
 
-def test_it_goes_on_when_gpumem_is_killed_in_the_pause(busy, gpumem, spawn):
+def test_the_process_continues_when_gpumem_is_killed_during_the_pause(busy, gpumem, spawn):
     status = Path(f"/proc/{busy.number}/status")
     for _ in range(10):
         asking = spawn([gpumem, "retained", "--pid", busy.number, "--json"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -148,7 +148,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("command", ["who-holds", "retained"])
-def test_what_is_not_whole_at_one_moment_is_asked_at_another(command, spawn, python, sim_env, run_gpumem):
+def test_an_incomplete_answer_is_tried_again_at_another_moment(command, spawn, python, sim_env, run_gpumem):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     process = spawn([python, "-W", "ignore", "-c", UNCOUNTED], env=sim_env("4GiB"), **pipes)
     number, block = process.stdout.readline().split()

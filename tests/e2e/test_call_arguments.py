@@ -75,11 +75,11 @@ def check(spawn, run_gpumem, python, sim_env, folder, seed):
     return complete / len(asked)
 
 
-def test_arguments_of_calls_under_way_are_found(spawn, run_gpumem, python, sim_env, tmp_path):
+def test_arguments_of_calls_in_progress_are_found(spawn, run_gpumem, python, sim_env, tmp_path):
     assert check(spawn, run_gpumem, python, sim_env, tmp_path, 1) > LEAST
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 42))
-def test_arguments_of_many_calls_under_way_are_found(spawn, run_gpumem, python, sim_env, tmp_path, seed):
+def test_arguments_of_many_calls_in_progress_are_found(spawn, run_gpumem, python, sim_env, tmp_path, seed):
     assert check(spawn, run_gpumem, python, sim_env, tmp_path, seed) > LEAST

@@ -51,7 +51,7 @@ def waiting(spawn, sim_env, tmp_path):
 
 
 @pytest.mark.parametrize("where", ["live", "core"])
-def test_categories_of_what_lives_are_those_of_the_programs_objects(waiting, run_gpumem, tmp_path, where):
+def test_categories_of_live_blocks_are_those_of_the_programs_objects(waiting, run_gpumem, tmp_path, where):
     process, told = waiting
     target = ["--pid", process.pid]
     if where == "core":

@@ -97,13 +97,13 @@ def check(seed, gpumem, run, run_gpumem, python, folder):
 
 
 @pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)])
-def test_the_loop_that_is_named_has_the_steps(seed, gpumem, run, run_gpumem, python, tmp_path):
+def test_the_chosen_loop_has_the_steps(seed, gpumem, run, run_gpumem, python, tmp_path):
     check(seed, gpumem, run, run_gpumem, python, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 300))
-def test_loops_of_many_programs_can_be_named(seed, gpumem, run, run_gpumem, python, tmp_path):
+def test_loops_of_many_programs_can_be_chosen(seed, gpumem, run, run_gpumem, python, tmp_path):
     check(seed, gpumem, run, run_gpumem, python, tmp_path)
 
 

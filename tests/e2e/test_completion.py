@@ -93,5 +93,5 @@ def test_values_that_are_known_are_proposed(complete):
     assert values == {"auto", "python", "thread"}
 
 
-def test_behind_two_hyphens_no_option_of_ours_is_proposed(complete):
+def test_after_two_hyphens_no_option_of_gpumem_is_proposed(complete):
     assert not {word for word in complete("gpumem run -- true --") if word.startswith("--sim")}

@@ -167,7 +167,7 @@ def test_a_group_with_free_memory_is_recorded(run_gpumem, program, memory, tmp_p
     assert memory.kills() == 0
 
 
-def test_a_group_that_may_have_no_more_threads_is_reported_as_such(run_gpumem, program, pids, tmp_path):
+def test_a_group_at_its_limit_of_threads_is_reported(run_gpumem, program, pids, tmp_path):
     process = begin(pids, program, 1)
     pids.write("pids.max", pids.read("pids.current"))
     told = run_gpumem("attach", process.pid, "-o", tmp_path / "run.gpumem", "--timeout", "600")

@@ -36,14 +36,14 @@ def stop(process):
 
 
 def resident(pid):
-    """KiB of the process's own: (what is in memory, what of it was written to). Pages of files come and go by the machine's needs."""
+    """KiB of the process: (resident, of these anonymous). The kernel loads and drops pages of files as it needs memory."""
     with open(f"/proc/{pid}/smaps_rollup") as rollup:
         sizes = dict(re.findall(r"^(\w+): +(\d+) kB", rollup.read(), re.M))
     return int(sizes["Rss"]), int(sizes["Anonymous"])
 
 
 def settled(pid):
-    """resident(), once it stays the same: a process that has said its line is on its way to where it waits."""
+    """resident(), once it stays the same: a process that has printed its line still runs until it waits."""
     before = None
     while before != (now := resident(pid)):
         before = now
@@ -53,7 +53,7 @@ def settled(pid):
 
 @pytest.fixture(scope="module")
 def written(python, run_gpumem, sim_env, tmp_path_factory):
-    """A core by `gpumem core` of a program on the simulated device, and what was said and seen as it was made."""
+    """A core by `gpumem core` of a program on the simulated device, what the command printed, and what was observed meanwhile."""
     process = start_held([python, PROGRAM, "cuda"], env={**os.environ, **sim_env()})
     process.core = tmp_path_factory.mktemp("written") / "core"
     process.before = settled(process.pid)
@@ -64,14 +64,14 @@ def written(python, run_gpumem, sim_env, tmp_path_factory):
     process.core.unlink()
 
 
-def test_a_core_of_ours_names_the_same_holder_as_the_process(written, run_gpumem):
+def test_a_core_by_gpumem_names_the_same_holder_as_the_process(written, run_gpumem):
     live = run_gpumem("who-holds", "--pid", written.pid, written.address, "--json").check().json()
     core = run_gpumem("who-holds", "--core", written.core, written.address, "--json").check().json()
     assert [holder["text"] for holder in core["holders"]] == [HELD]
     assert core["holders"] == live["holders"] and core["complete"] is True
 
 
-def test_a_variable_is_found_in_a_core_of_ours(written, run_gpumem):
+def test_a_variable_is_found_in_a_core_by_gpumem(written, run_gpumem):
     assert HELD in run_gpumem("who-holds", "--core", written.core, "kept").check().out
 
 
@@ -81,10 +81,10 @@ def test_the_process_did_not_grow_and_continued(written):
         assert "TracerPid:\t0\n" in status.read()
 
 
-def test_neither_device_memory_nor_untouched_pages_are_in_it(written):
+def test_a_core_has_neither_device_memory_nor_untouched_pages(written):
     said, size = written.said, os.stat(written.core)
     assert said["left_out"]["device"] > 10 << 30
-    # the file system adds blocks of its own when it writes the file out: up to one for every few of its pieces
+    # the file system adds blocks for its own tables when it writes the file: up to one for every few extents
     with open(written.core, "rb") as core:
         data = packed.data_bytes(core, 0, size.st_size)
     assert data <= said["disk"] <= data * 1.02 + (1 << 20)
@@ -93,7 +93,7 @@ def test_neither_device_memory_nor_untouched_pages_are_in_it(written):
     assert said["unread"] == 0 and said["threads"] >= 1
 
 
-def test_pystack_reads_it(written, python):
+def test_pystack_reads_the_core(written, python):
     pystack = shutil.which("pystack", path=f"{python.parent}:{os.environ['PATH']}")
     if not pystack:
         pytest.skip("pystack is not installed")
@@ -101,7 +101,7 @@ def test_pystack_reads_it(written, python):
     assert "held.py" in run.out and "sys.stdin.read()" in run.out, run.out
 
 
-def test_elfutils_reads_it(written):
+def test_elfutils_reads_the_core(written):
     if not shutil.which("eu-readelf"):
         pytest.skip("no eu-readelf on this machine")
     run = run_process(["eu-readelf", "-n", written.core], merge=True).check()
@@ -109,14 +109,14 @@ def test_elfutils_reads_it(written):
         assert note in run.out
 
 
-def test_compressed_it_answers_alike(written, run_gpumem, tmp_path):
+def test_a_compressed_core_gives_the_same_answers(written, run_gpumem, tmp_path):
     core = tmp_path / "core.zst"
     run_gpumem("core", written.pid, "-o", core, "--compress").check()
     assert core.stat().st_size < os.stat(written.core).st_blocks * 512 / 2
     assert HELD in run_gpumem("who-holds", "--core", core, "kept").check().out
 
 
-def test_an_xz_core_answers_as_the_plain_one(spawn, run_gpumem, tmp_path):
+def test_an_xz_core_gives_the_same_answers(spawn, run_gpumem, tmp_path):
     program = spawn([sys.executable, "-c", "input('here')"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert program.stdout.read(4) == "here"
     plain, archive = tmp_path / "core", tmp_path / "core.xz"
@@ -125,13 +125,13 @@ def test_an_xz_core_answers_as_the_plain_one(spawn, run_gpumem, tmp_path):
         shutil.copyfileobj(data, compressed, 1 << 20)
     answers = [run_gpumem("doctor", "--core", core, "--json").out.replace(str(core), "CORE") for core in (plain, archive)]
     assert "CPython" in answers[0] and answers[0] == answers[1]
-    # told by its first bytes, as an argument
+    # recognized by its first bytes, also as a positional argument
     refused = run_gpumem("info", archive)
     assert refused.status == 4 and f"{archive}: no PyTorch in it" in refused.err
 
 
 def test_reading_it_takes_little_memory(written, gpumem):
-    """At most a quarter of the bytes that are gone through, and 64 MB: by the data the process may have at all."""
+    """Its anonymous memory is at most a quarter of the saved bytes, and 64 MB."""
     saved = os.stat(written.core).st_blocks * 512
     limit = saved // 4 + (64 << 20)
     script = (
@@ -152,15 +152,15 @@ def test_reading_it_takes_little_memory(written, gpumem):
     assert 0 < most * 1024 <= limit, f"{most} KiB of anonymous memory, {limit >> 10} allowed"
 
 
-def test_where_no_process_is_named_the_usage_says_so(run_gpumem):
+def test_a_core_of_no_process_is_wrong_usage(run_gpumem):
     run_gpumem("core").check(2)
     assert "core: no process given" in run_gpumem("core").err
     assert "no such process" in run_gpumem("core", 1 << 22).check(4).err
 
 
 @pytest.mark.parametrize("reads", [2, 20, 200])
-def test_interrupted_it_leaves_nothing_and_the_process_goes_on(written, gpumem, build_dir, tmp_path, reads):
-    """It gets SIGINT as it reads the process's memory for the n-th time."""
+def test_an_interrupt_leaves_no_file_and_the_process_continues(written, gpumem, build_dir, tmp_path, reads):
+    """The command gets SIGINT when it reads the process's memory for the n-th time."""
     environment = {**os.environ, "LD_PRELOAD": str(build_dir / "tests" / "libkill_target.so"), "GPUMEM_TEST_INTERRUPT_AT": str(reads)}
     command = [gpumem, "core", str(written.pid), "-o", tmp_path / "core"]
     asked = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
@@ -195,12 +195,12 @@ def test_the_kernels_core_of_an_abort_answers(python, run_gpumem, tmp_path):
     assert answer["complete"] is True
 
 
-# --- libraries that are not there --------------------------------------------------------------------------
+# --- missing libraries -------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def moved(python, run_gpumem, tmp_path_factory):
-    """A core of a program whose interpreter was a file that is gone now; a copy is in another folder."""
+    """A core of a program whose interpreter was a file that no longer exists; a copy is in another folder."""
     folder = tmp_path_factory.mktemp("moved")
     interpreter = folder / "python3.11-of-elsewhere"
     shutil.copy(os.path.realpath(python), interpreter)
@@ -227,7 +227,7 @@ def test_doctor_names_what_is_missing(moved, run_gpumem):
     assert f"{interpreter} (not on this disk)" in out and "to do: name the folder that contains them with --sysroot DIR" in out
 
 
-def test_another_build_under_its_name_is_not_taken(moved, run_gpumem):
+def test_a_library_of_another_build_is_not_used(moved, run_gpumem):
     core, interpreter, _ = moved
     shutil.copy("/bin/true", interpreter)
     try:
@@ -238,7 +238,7 @@ def test_another_build_under_its_name_is_not_taken(moved, run_gpumem):
         interpreter.unlink()
 
 
-def test_with_the_folder_of_libraries_it_answers(moved, run_gpumem):
+def test_with_the_folder_of_libraries_the_core_answers(moved, run_gpumem):
     core, _, kept = moved
     assert HELD in run_gpumem("who-holds", "--core", core, "--sysroot", kept, "kept").check().out
 

@@ -1,5 +1,5 @@
-"""Every question on what cannot be answered from, or only in part: cores that are cut, foreign or damaged, processes of
-another kind, processes that end meanwhile. Never a crash, a hang or more than one line; and little memory."""
+"""Every question about targets that can be read only in part or not at all: cores that are cut, foreign or damaged, processes
+without PyTorch, processes that end meanwhile. gpumem never crashes or hangs, prints one line, and needs little memory."""
 
 import json
 import os
@@ -27,7 +27,7 @@ NAMES = [" ".join(words[:2]) for words in QUESTIONS]
 
 @pytest.fixture(scope="module")
 def whole(gpumem, run, python, sim_env, tmp_path_factory):
-    """A core of a program that stands in its out-of-memory error."""
+    """A core of a program that is stopped at its out-of-memory error."""
     core = tmp_path_factory.mktemp("damaged") / "whole.core"
     process = subprocess.Popen([python, "-W", "ignore", PROGRAM, "full"], env=sim_env("8GiB"), stdout=subprocess.PIPE, text=True)
     try:
@@ -42,7 +42,7 @@ def whole(gpumem, run, python, sim_env, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def copy(whole, tmp_path_factory):
-    """copy() -> a copy of that core, to be harmed; the last one is gone then."""
+    """copy() -> a copy of that core, to be damaged; it replaces the last copy."""
     path = tmp_path_factory.mktemp("damaged") / "copy.core"
 
     def make():
@@ -73,7 +73,7 @@ def test_the_whole_core_answers(whole, run_gpumem):
         ask(run_gpumem, question, "--core", whole).check()
 
 
-def test_cut_at_any_byte_it_is_refused_as_cut(copy, run_gpumem):
+def test_a_core_cut_at_any_byte_is_refused_as_cut(copy, run_gpumem):
     core = copy()
     size = core.stat().st_size
     chosen = random.Random(4)
@@ -105,7 +105,7 @@ def test_a_foreign_core_is_refused_by_name(kind, copy, run_gpumem):
 
 
 @pytest.mark.parametrize("content", [b"", b"no core\n" * 99, b"\x7fELF"])
-def test_what_is_no_core_is_refused(content, run_gpumem, tmp_path):
+def test_a_file_that_is_not_a_core_is_refused(content, run_gpumem, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(content)
     for question in QUESTIONS:
@@ -124,7 +124,7 @@ def test_a_core_of_another_program_is_refused(spawn, run_gpumem, tmp_path):
 
 @pytest.fixture(params=[pytest.param(1, id="1 processor", marks=pytest.mark.long), pytest.param(8, id="8 processors")])
 def processors(request, build_dir):
-    """The environment of a machine with so many: each has a thread that reads, and 8 are the most that are used."""
+    """The environment of a machine with this many processors: each has a thread that reads, 8 at most."""
     return {**os.environ, "LD_PRELOAD": str(build_dir / "tests" / "libmany_processors.so"), "GPUMEM_TEST_PROCESSORS": str(request.param)}
 
 
@@ -156,7 +156,7 @@ def peak_of(command, env):
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=NAMES)
 def test_reading_a_core_takes_little_memory(question, whole, gpumem, processors):
-    """At most a quarter of the bytes that are gone through, and 64 MB."""
+    """At most a quarter of the bytes that are read, and 64 MB."""
     saved = os.stat(whole).st_blocks * 512
     status, _, err, most = peak_of([gpumem, question[0], "--core", whole, *question[1:]], processors)
     assert status == 0, err
@@ -194,7 +194,7 @@ def test_a_damaged_core_is_answered_or_refused(seed, count, copy, gpumem, proces
 # --- processes ---------------------------------------------------------------------------------------------
 
 
-def test_a_process_that_is_not_there_or_no_python_is_refused(spawn, run_gpumem):
+def test_a_missing_process_and_one_without_python_are_refused(spawn, run_gpumem):
     sleeping = spawn(["sleep", "600"])
     for question in QUESTIONS:
         refused(ask(run_gpumem, question, "--pid", str(1 << 22)), 4, f"process {1 << 22}: no such process")
@@ -210,7 +210,7 @@ def test_a_python_without_pytorch_is_refused(spawn, python, run_gpumem):
 
 @pytest.fixture
 def start_copies(spawn, python, sim_env):
-    """start_copies(n) -> the numbers of n forked copies of a program that stands in its error."""
+    """start_copies(n) -> the process ids of n forked copies of a program that is stopped at its error."""
 
     def call(count):
         process = spawn([python, "-W", "ignore", PROGRAM, "copies", count], env=sim_env("8GiB"), stdout=subprocess.PIPE)
@@ -221,7 +221,7 @@ def start_copies(spawn, python, sim_env):
 
 @pytest.mark.long  # test_far_targets.py has one that is killed while it is read
 def test_a_process_that_ends_while_it_is_read_is_reported_as_such(start_copies, run_gpumem, build_dir):
-    """Killed as its memory is read for the n-th time: early, and with ever more of the question behind it."""
+    """The process is killed when its memory is read for the n-th time, from early to late in the question."""
     moments = [1, 2, 5, 20, 60]
     copies = start_copies(len(moments) * len(QUESTIONS))
     for question in QUESTIONS:

@@ -56,7 +56,7 @@ def test_a_leak_shows_at_its_line_and_grows_with_the_steps(runs, run_gpumem):
     assert "(only in B)" in text
 
 
-def test_of_several_ranks_the_odd_one_is_named_with_its_line(runs, run_gpumem):
+def test_the_rank_that_differs_is_named_with_its_line(runs, run_gpumem):
     files = [runs[name][0] for name in ("a", "same", "leak", "wide")]
     answer = run_gpumem("diff", *files, "--json").check(1).json()
     assert answer["odd"] == str(files[3]) and answer["median"] == runs["a"][1]
@@ -66,7 +66,7 @@ def test_of_several_ranks_the_odd_one_is_named_with_its_line(runs, run_gpumem):
         assert all(str(path) in done.out for path in files)
 
 
-def test_wrong_uses_are_refused_with_a_way_out(runs, run_gpumem, tmp_path):
+def test_wrong_uses_are_refused_with_a_suggestion(runs, run_gpumem, tmp_path):
     path = runs["a"][0]
     assert "gpumem diff A B" in run_gpumem("diff", path).check(2).err
     assert "has no step 9: it has 6" in run_gpumem("diff", path, path, "--step", "9").check(2).err

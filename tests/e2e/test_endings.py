@@ -30,7 +30,7 @@ def end(*words):
     return run_process([sys.executable, "-c", PROGRAM, *words]).check().out
 
 
-def test_a_program_ends_when_the_autograd_engines_threads_are_at_rest():
+def test_a_program_ends_when_the_autograd_engines_threads_are_idle():
     assert end("pt_autograd_0", "torch") == "at rest\n"
 
 

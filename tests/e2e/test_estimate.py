@@ -71,7 +71,7 @@ def test_activations_by_the_text_are_its_line_times_batch_length_and_bytes(estim
     assert list(ways) == ["operators", "paper", "text", "text-bytes"]
 
 
-def test_slips_of_the_text_are_flagged(estimate):
+def test_errors_in_the_text_are_flagged(estimate):
     """A counts bytes and is multiplied by P again; the summary's maximum leaves a term out where the optimizer has the peak."""
     small, large = (estimate(CONFIG, f"--batch={batch}", "--sequence=256", "--activations=text") for batch in (2, 16))
     assert small["notes"] == ["text_a_counts_bytes", "text_totals_differ"]
@@ -101,7 +101,7 @@ def test_a_fused_optimizer_has_no_intermediates(estimate):
 
 
 @pytest.mark.parametrize("stage, gigabytes", [(0, 120), (1, 31.4), (2, 16.6), (3, 1.88)])
-def test_zero_s_figure_1(estimate, stage, gigabytes):
+def test_the_zero_papers_figure_1_is_reproduced(estimate, stage, gigabytes):
     """7.5 billion parameters on 64 GPUs: 120, 31.4, 16.6 and 1.9 GB."""
     words = ("--parameters=7.5e9", "--dtype=float16", "--master-weights", "--world=64", f"--zero={stage}")
     assert estimate(*words)["model_states"] / 1e9 == pytest.approx(gigabytes, rel=0.003)
@@ -296,7 +296,7 @@ def test_a_safetensors_file_is_counted_by_its_header(estimate, saved, tmp_path):
     assert "activations_by_fit" in answer["notes"]
 
 
-def test_an_index_without_its_files_is_taken_at_its_word(estimate, saved, tmp_path, run_gpumem):
+def test_an_index_without_its_files_is_trusted(estimate, saved, tmp_path, run_gpumem):
     _, several, _ = saved
     index = json.loads(several.read_text())
     path = tmp_path / "model.safetensors.index.json"

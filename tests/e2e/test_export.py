@@ -228,7 +228,7 @@ def test_the_database_answers_in_sql(exported, run_gpumem):
     assert len(lines.fetchall()) <= 1
 
 
-def test_csv_and_json_have_one_line_an_event(exported, run_gpumem):
+def test_csv_and_json_have_one_line_for_each_event(exported, run_gpumem):
     snapshot, to = exported
     rows = list(csv.DictReader(to("csv").open(newline="")))
     lines = [json.loads(line) for line in to("json").read_text().splitlines()]
@@ -251,7 +251,7 @@ def test_an_event_is_the_same_alone_and_among_all(exported, run_gpumem):
     assert json.dumps(lines[block])[1:-1] in why
 
 
-def test_a_recording_of_gdbs_is_exported_too(run_gdb, run_gpumem, tmp_path):
+def test_a_recording_made_in_gdb_is_exported_too(run_gdb, run_gpumem, tmp_path):
     log, out = tmp_path / "run.gpumem", tmp_path / "run.pickle"
     run_gdb(["gpumem record", "run", f"gpumem record save {log}"], EXAMPLES / "linear_loop.py")
     run_gpumem("export", log, "--to", "pytorch", "-o", out).check()

@@ -10,7 +10,7 @@ from conftest import PYTHON
 from schemas import problems
 
 MIB = 1 << 20
-# CUDA's own calls, found in the preloaded library: a run takes no time.
+# Calls CUDA directly, through the preloaded library: a run is fast.
 TAKES = """
 import ctypes, sys
 cuda, at = ctypes.CDLL(None), ctypes.c_void_p()
@@ -62,7 +62,7 @@ def test_nothing_that_fits_is_a_negative_answer(run_gpumem):
     assert "Not even n = 600 fits 512MiB" in finished.out
 
 
-def test_a_program_that_fails_for_another_reason_is_told_with_its_last_lines(run_gpumem):
+def test_a_program_that_fails_for_another_reason_is_shown_with_its_last_lines(run_gpumem):
     program = "import sys; sys.exit('no such data set ' + sys.argv[1])"
     finished = run_gpumem("fit", "--vary", "n=1..9", "--", PYTHON, "-c", program, "x{n}").check(4)
     assert "with {n} = 1 the program ended with status 1, but not because device memory ran out" in finished.err
@@ -96,7 +96,7 @@ def test_the_cheapest_device_is_that_of_the_prices_given(run_gpumem):
     assert "The smallest device on which the program fits:\n  size = 300: 512MiB (512.00 MiB)\n" in plain.out
 
 
-# Eight blocks in a row; --saving is a switch of the program's own that does what the measure does.
+# Eight blocks in sequence; --saving is an option of the program that does what the measure does.
 BLOCKS = """
 import sys, torch
 from torch.utils.checkpoint import checkpoint_sequential
@@ -138,7 +138,7 @@ def test_a_measure_is_applied_to_the_program_and_does_what_its_own_switch_does(r
     assert problems("fit", answer) == []
 
 
-def test_a_measure_that_the_program_fails_with_is_told_in_the_table(run_gpumem):
+def test_a_measure_with_which_the_program_fails_is_shown_in_the_table(run_gpumem):
     program = TAKES + "\nif '--bad' in sys.argv: sys.exit('no such switch')"
     words = ["--sim=512MiB", "--vary=size=1..2", "--with", "bad=--bad --more", "--"]
     done = run_gpumem("fit", *words, PYTHON, "-c", program.replace("sys.exit(cuda", "(cuda"), "{size}").check()

@@ -79,12 +79,12 @@ def test_questions_answer_after_the_program_has_ended(session):
 
 
 @pytest.mark.every_debugger
-def test_no_breakpoint_of_ours_is_shown(session):
+def test_gdb_does_not_list_gpumems_breakpoints(session):
     assert "No breakpoints" in session.said["breakpoints at the end"]
     assert "No breakpoints" in session.said["breakpoints"]
 
 
-def test_a_temporary_log_goes_with_gdb_and_a_saved_one_stays(run_gdb, cpu_loop, tmp_path):
+def test_a_temporary_log_is_removed_with_gdb_and_a_saved_one_stays(run_gdb, cpu_loop, tmp_path):
     saved = tmp_path / "saved.gpumem"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     gdb = run_gdb([RECORD, "run", f"gpumem record save {saved}"], cpu_loop, sim=False, env=environment)
@@ -95,7 +95,7 @@ def test_a_temporary_log_goes_with_gdb_and_a_saved_one_stays(run_gdb, cpu_loop, 
 
 
 @pytest.mark.every_debugger
-def test_saved_while_recording_the_rest_is_added(session, run_gpumem):
+def test_a_log_saved_while_recording_gets_the_later_events_too(session, run_gpumem):
     events = run_gpumem("events", session.saved, "--json").check().json_lines()
     assert len([event for event in events if event["action"] == "alloc"]) >= 30
 
@@ -308,7 +308,7 @@ def test_a_debugger_is_chosen_by_path_or_by_the_environment(run_gpumem, gdb_work
 
 @pytest.mark.every_debugger
 @pytest.mark.parametrize("home", [None, "/nowhere"])
-def test_the_program_has_the_python_settings_of_the_one_who_started_gdb(run_gdb, tmp_path, home):
+def test_the_program_has_the_python_settings_of_the_user_who_started_gdb(run_gdb, tmp_path, home):
     """A gdb that comes as a Python package sets some for itself."""
     shown = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "PYTHONPATH", "PYTHONNOUSERSITE")}
     if home:

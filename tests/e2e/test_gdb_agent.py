@@ -59,7 +59,7 @@ def test_the_agents_events_are_those_of_the_breakpoints_in_gdb(run_gdb):
     assert [same(event) for event in events["agent"]] == [same(event) for event in events["breakpoint"]]
 
 
-def test_what_was_preloaded_stays_also_while_gdb_shows_commands(run_gdb):
+def test_preloaded_libraries_stay_preloaded_while_gdb_traces_commands(run_gdb):
     gdb = run_gdb(["set trace-commands on", RECORD, "show environment LD_PRELOAD"], "/bin/true")
     assert re.search(r"libgpumem-agent.*libgpumem-sim", gdb["show environment LD_PRELOAD"]), gdb.out
 
@@ -109,7 +109,7 @@ def test_both_engines_see_the_same_of_one_run(run_gdb, run_gpumem, build_dir, si
     assert len(ours) == len(theirs)
 
 
-def test_questions_read_along_while_the_agent_records(run_gdb, stops):
+def test_questions_are_answered_while_the_agent_records(run_gdb, stops):
     questions = ["gpumem info --json", "gpumem blocks", "gpumem who-holds #3", "gpumem why #7", "gpumem peak", "gpumem timeline"]
     gdb = run_gdb(
         ["set breakpoint pending on", RECORD, "tbreak sigtimedwait", "run", "gpumem info --json", "tbreak sigtimedwait", "continue", *questions]
@@ -129,7 +129,7 @@ def test_questions_read_along_while_the_agent_records(run_gdb, stops):
 
 
 @pytest.mark.every_debugger
-def test_it_is_loaded_where_the_program_stopped_and_gets_the_earlier_allocations(run_gdb, stops, can_call):
+def test_an_agent_loaded_at_a_stop_records_the_earlier_allocations(run_gdb, stops, can_call):
     commands = ["set breakpoint pending on", "tbreak sigtimedwait", "run", "bt 1", RECORD, "bt 1", "gpumem blocks --json"]
     gdb = run_gdb([*commands, "tbreak sigtimedwait", "continue", "gpumem events --json", "gpumem record stop", "gpumem info --json", "continue"], stops)
     assert gdb[3] == gdb[5] != ""
@@ -142,7 +142,7 @@ def test_it_is_loaded_where_the_program_stopped_and_gets_the_earlier_allocations
 
 
 @pytest.mark.long
-def test_a_thread_within_the_c_library_is_brought_out_of_it_first(run_gdb, stops):
+def test_a_thread_in_the_c_library_leaves_it_before_the_agent_is_loaded(run_gdb, stops):
     gdb = run_gdb(["set breakpoint pending on", "tbreak sigtimedwait", "run", "tbreak malloc", "continue", RECORD, "delete", "continue", "gpumem info"], stops)
     assert "gpumem: the program was continued briefly, to leave a function of the C library" in gdb[RECORD]
     assert "gpumem: recording process" in gdb[RECORD]
@@ -162,7 +162,7 @@ def test_each_run_is_recorded_again_and_a_saved_one_stays(run_gdb, run_gpumem, s
     assert [path.name for path in tmp_path.iterdir()] == ["saved.gpumem"]
 
 
-def test_step_and_until_come_to_the_events_to_which_breakpoints_come(run_gdb):
+def test_step_and_until_stop_at_the_same_events_as_breakpoints(run_gdb):
     shown = {}
     commands = ["gpumem until step=2", "gpumem step", "gpumem step 3", "gpumem who-holds outputs", "gpumem until step=9"]
     for engine in ("agent", "breakpoint"):
@@ -209,7 +209,7 @@ def test_a_process_that_a_program_starts_is_not_stopped_by_step(run_gdb, tmp_pat
 
 
 @pytest.mark.long
-def test_it_stops_where_a_device_is_out_of_memory_and_goes_on(run_gdb):
+def test_the_program_stops_where_a_device_is_out_of_memory_and_continues(run_gdb):
     gdb = run_gdb([f"{RECORD} --on-oom stop", "run", "gpumem oom --json", "continue"], EXAMPLES / "oom.py", sim="8GiB")
     assert "cuda:0 is out of memory: 67,108,864 bytes did not fit, at" in gdb["run"] and "verdict: capacity." in gdb["run"]
     assert gdb["gpumem oom --json"].json()["verdict"] == "capacity"
@@ -217,7 +217,7 @@ def test_it_stops_where_a_device_is_out_of_memory_and_goes_on(run_gdb):
 
 
 @pytest.mark.long
-def test_it_writes_a_core_where_a_device_is_out_of_memory_and_goes_on(run_gdb, run_gpumem, tmp_path):
+def test_a_core_is_written_where_a_device_is_out_of_memory_and_the_program_continues(run_gdb, run_gpumem, tmp_path):
     core = tmp_path / "core.oom"
     commands = [f"{RECORD} --on-oom core --core-file {core}", "run", "gpumem info", "info breakpoints"]
     gdb = run_gdb(commands, EXAMPLES / "oom.py", sim="8GiB")

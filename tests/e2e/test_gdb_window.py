@@ -111,12 +111,12 @@ def test_lines_are_cut_to_the_window_and_scrolled(drawn):
     assert len(lines_of(drawn["python resize(70, 20)"])[1]) == 20
 
 
-def test_a_terminal_without_such_characters_gets_others(drawn):
+def test_a_terminal_without_block_characters_gets_ascii(drawn):
     text = drawn["python plainly()"]
     assert text.isascii() and "##" in text and "allocated over" in text
 
 
-def test_what_goes_wrong_is_shown_in_the_window(drawn):
+def test_an_error_is_shown_in_the_window(drawn):
     _, lines = lines_of(drawn["python broken()"])
     assert len(lines) == 1 and lines[0].startswith("gpumem: timeline: ")
     after = drawn.sections[len(drawn.commands) - 2]  # the program was killed: its recording is still there
@@ -152,7 +152,7 @@ def in_terminal(words, env, expected, end):
 
 
 @pytest.mark.every_debugger
-def test_the_layout_has_the_window_beside_the_source(run_gdb, gpumem):
+def test_the_layout_has_the_window_next_to_the_source(run_gdb, gpumem):
     if run_gdb.debugger == "cuda-gdb":  # a gdb 10, whose windows show one line of a text
         names = "complete layout gpumem"
         assert run_gdb([names])[names] == ""
@@ -170,7 +170,7 @@ def test_the_layout_has_the_window_beside_the_source(run_gdb, gpumem):
     assert "Python Exception" not in text
 
 
-def test_a_gdb_without_windows_says_nothing_and_works(run_gdb):
+def test_a_gdb_without_windows_works_and_prints_no_error(run_gdb):
     names = "complete layout gpumem"
     usual = run_gdb([names])
     assert usual[names].split() == ["layout", "gpumem"]

@@ -72,7 +72,7 @@ def test_a_leak_is_joined_to_its_holder_in_gdb_and_in_a_core(run_gdb, run_gpumem
     assert "--core CORE" in run_gpumem("leaks", log).check(1).out
 
 
-def test_programs_that_pile_nothing_up_report_no_leak(snapshots, run_gpumem):
+def test_programs_that_accumulate_nothing_have_no_leak(snapshots, run_gpumem):
     clean = {name: path for name, path in snapshots.items() if ".clean." in path.name}
     assert len(clean) == 14
     for name, path in clean.items():

@@ -59,7 +59,7 @@ DAILY = [3, 7]
 
 
 @pytest.mark.parametrize("seed", DAILY)
-def test_growth_that_ends_is_told_from_a_leak(run_gpumem, spawn, gpumem, tmp_path, seed):
+def test_growth_that_ends_is_distinguished_from_a_leak(run_gpumem, spawn, gpumem, tmp_path, seed):
     known, recorded, live, log = asked(run_gpumem, spawn, gpumem, tmp_path, growths.main(seed))
     assert judge(known, recorded, live) == []
     text = run_gpumem("leaks", log).out
@@ -70,7 +70,7 @@ def test_growth_that_ends_is_told_from_a_leak(run_gpumem, spawn, gpumem, tmp_pat
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("first", range(100, 200, 20))
-def test_growth_that_ends_is_told_in_many_programs(run_gpumem, spawn, gpumem, tmp_path, first):
+def test_growth_that_ends_is_distinguished_in_many_programs(run_gpumem, spawn, gpumem, tmp_path, first):
     wrong = {}
     for seed in range(first, first + 20):
         found = judge(*asked(run_gpumem, spawn, gpumem, tmp_path, growths.main(seed))[:3])

@@ -92,7 +92,7 @@ def test_command_is_a_position_independent_program(installed):
     assert re.search(r"\(FLAGS_1\) .*\bPIE\b", readelf(command, "--dynamic"))
 
 
-def test_exported_functions_are_looked_at(installed):
+def test_exported_functions_are_examined(installed):
     for name in ("libgpumem-agent.so", "libgpumem-sim.so"):
         assert len(entries(next(path for path in installed if path.name == name))) > 10
 
@@ -102,7 +102,7 @@ PLAIN += ["-Wl,-z,norelro", "-Wl,-z,lazy", "-Wl,-z,execstack", "-rdynamic"]
 
 
 @pytest.mark.skipif(not X86, reason="what is asked for is x86-64's")
-def test_binary_that_is_built_without_lacks_each(tmp_path):
+def test_a_binary_built_without_hardening_lacks_each(tmp_path):
     source, program = tmp_path / "plain.c", tmp_path / "plain"
     source.write_text(
         "#include <stdio.h>\n#include <string.h>\n"

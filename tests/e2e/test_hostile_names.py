@@ -234,7 +234,7 @@ def test_every_command_refuses_a_hostile_word_safely(gpumem, tmp_path):
 
 
 @pytest.mark.parametrize("called", [hostile("gpumem"), "", "/" + "x" * 5000], ids=["hostile", "empty", "long"])
-def test_help_is_safe_whatever_it_is_called_and_asked(called, gpumem, tmp_path):
+def test_help_is_safe_with_any_program_name_and_argument(called, gpumem, tmp_path):
     """argp would print the name by which the program was called."""
     words = [["--help"], ["--usage"], ["--version"], ["-?"], ["--nonsense"], [], ["--help", hostile("word")], [hostile("word"), "--help"]]
     for command in commands(gpumem):

@@ -86,7 +86,7 @@ def write(tmp_path, data):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_says_what_the_data_is(form, run_gpumem, tmp_path):
+def test_every_form_is_read_as_the_same_data(form, run_gpumem, tmp_path):
     trace = entries(700)
     path = write(tmp_path, FORMS[form](snapshot(trace, allocator_settings={"a": [1.5, None, True, "x"]})))
     assert as_read(run_gpumem, path) == as_told(trace)
@@ -250,7 +250,7 @@ def test_the_annotations_of_pytorchs_recorder(sim_env, run, run_gpumem, tmp_path
         assert {one["phase"] for one in inside if "backward" in one["marks"]} == {"backward"}
 
 
-def test_an_export_says_the_same_again(run_gpumem, tmp_path):
+def test_an_exported_snapshot_is_read_as_the_same_data(run_gpumem, tmp_path):
     trace = entries(200)
     for number, entry in enumerate(trace):
         entry["user_metadata"] = f"batch {number // 20}"
@@ -269,7 +269,7 @@ def test_an_export_says_the_same_again(run_gpumem, tmp_path):
     assert [one["name"] for one in exported["external_annotations"]] == ["a", "b", "b", "a", "c"]
 
 
-def test_keys_beside_the_devices_traces_are_ignored(run_gpumem, tmp_path):
+def test_other_keys_next_to_device_traces_are_ignored(run_gpumem, tmp_path):
     # after torch 2.11, whose recorder writes none of these: a ring that has overflowed says so in the settings; records of
     # pinned host memory, in a form made up here
     trace = entries(300)

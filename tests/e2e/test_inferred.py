@@ -8,7 +8,7 @@ from conftest import PYTHON
 PROGRAM = Path(__file__).parent / "programs" / "late_start.py"
 
 
-def test_what_was_there_before_is_inferred_from_the_gradients_that_follow(run, sim_env, run_gpumem, tmp_path):
+def test_categories_of_earlier_blocks_are_inferred_from_later_gradients(run, sim_env, run_gpumem, tmp_path):
     out = tmp_path / "late.pickle"
     said = run([PYTHON, PROGRAM, out], env=sim_env()).check().out.splitlines()
     parameters, states = map(int, next(line for line in said if line[:1].isdigit()).split())

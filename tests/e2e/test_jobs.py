@@ -74,7 +74,7 @@ def test_a_rank_of_a_job_replaces_no_recording_of_the_same_name(run_gpumem, envi
     assert name.read_bytes() == first
     (second,) = set(names(out)) - {"run.gpumem"}
     assert re.fullmatch(r"run\.gpumem\.\d+", second) and second in done.err
-    # neither does one that is moved there; without a job it does, as it always did
+    # nor does a spooled recording that is moved there; outside of a job, a recording does replace an older one
     run_gpumem(*words, "--spool", spool, "--", PYTHON, RANK, 3, env=job).check()
     assert name.read_bytes() == first
     assert sorted(peak(run_gpumem, out / each) for each in names(out)) == [1, 2, 3]
@@ -93,7 +93,7 @@ def test_a_spooled_recording_is_saved_at_the_oom_and_at_the_end(run_gpumem, spaw
     ready = tmp_path / "ready"
     job = start(spawn, environment, folders, 5, "oom", "wait", ready)
     wait_until(ready.exists)
-    wait_until(lambda: names(out) == ["run.2.gpumem"])  # it runs, and its recording is there
+    wait_until(lambda: names(out) == ["run.2.gpumem"])  # the program runs, and its recording exists
     so_far = run_gpumem("info", out / "run.2.gpumem", "--json").check().json()
     assert so_far["devices"][0]["ooms"] == 1 and "still runs" in so_far["gaps"][0]
     assert len(names(spool)) == 1 and names(spool)[0].startswith("gpumem-spool-run.2.gpumem")
@@ -130,11 +130,11 @@ def test_a_killed_runs_recording_stays_in_the_spool_and_is_collected(run_gpumem,
     assert "no recordings were left" in run_gpumem(*collect).check().err
 
 
-def test_where_it_cannot_be_saved_it_stays_and_the_line_says_how_to_get_it(run_gpumem, environment, folders):
+def test_a_recording_that_cannot_be_saved_stays_in_the_spool_and_a_line_names_it(run_gpumem, environment, folders):
     out, spool = folders
     (out / "sub").mkdir()
     name = out / "sub" / "run.gpumem"
-    # the folder is gone at the end, as a file system may be
+    # the folder is gone at the end, as after an unmount
     program = f"import os, torch; kept = torch.empty(1 << 20, device='cuda'); os.rmdir({str(name.parent)!r})"
     done = run_gpumem("run", "--sim", "-o", name, "--spool", spool, "--", PYTHON, "-c", program, env=environment).check()
     assert f"the recording stays in {spool}/gpumem-spool-run.gpumem" in done.err

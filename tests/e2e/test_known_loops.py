@@ -122,11 +122,11 @@ def check(run_gpumem, folder, seeds):
     assert right(categories) >= 0.99, worst(categories)
 
 
-def test_a_few_loops(run_gpumem, tmp_path):
+def test_a_few_known_loops_have_their_steps(run_gpumem, tmp_path):
     check(run_gpumem, tmp_path, [3, 5, 8, 13, 21])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("start", range(0, 500, 50))
-def test_many_loops(run_gpumem, tmp_path, start):
+def test_many_known_loops_have_their_steps(run_gpumem, tmp_path, start):
     check(run_gpumem, tmp_path, range(1000 + start, 1050 + start))

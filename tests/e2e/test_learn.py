@@ -1,4 +1,4 @@
-"""A PyTorch in no table is learned: `gpumem learn`, the questions that do it by themselves, and what they refuse."""
+"""The layout of an unknown PyTorch is learned: by `gpumem learn`, and by questions that need it; what both refuse."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def program(sim_env):
 
 
 def environment(folder, **more):
-    """No row is shipped, and what is kept is kept in `folder`. Machines under load have more time."""
+    """An environment without shipped rows, whose layouts are saved in `folder`. Busy machines get more time."""
     given = {"GPUMEM_HIDE_ROWS": "torch", "XDG_CACHE_HOME": str(folder), "GPUMEM_LEARN_LIMIT": "300"}
     return {**os.environ, **given, **more}
 
@@ -63,7 +63,7 @@ def first_answer(program, cache, run_gpumem):
 
 @pytest.fixture(scope="module")
 def layouts(first_answer, cache):
-    """The file that was kept."""
+    """The file in which the layout was saved."""
     (file,) = (cache / "gpumem" / "layouts").glob("torch-*.layouts")
     return file
 
@@ -84,7 +84,7 @@ def test_the_first_question_learns_and_says_so_in_one_line(first_answer, layouts
     assert "attribute 'kept' of Cache: global 'cache'" in first_answer.out
 
 
-def test_the_next_question_finds_it_kept(first_answer, program, cache, run_gpumem):
+def test_the_next_question_uses_the_saved_layout(first_answer, program, cache, run_gpumem):
     begin = time.monotonic()
     done = run_gpumem("who-holds", program[2], "--pid", program[0], "--json", env=environment(cache)).check()
     assert done.err == ""
@@ -93,7 +93,7 @@ def test_the_next_question_finds_it_kept(first_answer, program, cache, run_gpume
     assert time.monotonic() - begin < 60
 
 
-def test_what_an_older_gpumem_kept_is_learned_again(layouts, program, tmp_path, run_gpumem):
+def test_a_layout_saved_by_an_older_gpumem_is_learned_again(layouts, program, tmp_path, run_gpumem):
     folder = tmp_path / "gpumem" / "layouts"
     folder.mkdir(parents=True, mode=0o700)
     text = re.sub(r"field hooks\..*\n", "", re.sub(r"fields \d+\n", "fields 60\n", layouts.read_text()))
@@ -112,14 +112,14 @@ def test_no_learn_keeps_the_refusal(switch, program, tmp_path, run_gpumem):
     assert not list(tmp_path.iterdir())
 
 
-def test_where_nothing_can_be_kept_the_question_is_answered_all_the_same(program, run_gpumem):
+def test_a_question_is_answered_even_if_no_layout_can_be_saved(program, run_gpumem):
     nowhere = environment("/dev/null/nowhere")
     done = run_gpumem("who-holds", program[2], "--pid", program[0], env=nowhere, timeout=600).check()
     assert "loss" in done.out
     assert re.match(r"gpumem: learned PyTorch \S+ in \d+\.\d s, for this question only: the layout could not be saved", done.err)
 
 
-def test_of_two_at_once_one_learns(program, tmp_path, gpumem):
+def test_only_one_of_two_simultaneous_questions_learns(program, tmp_path, gpumem):
     command = [str(gpumem), "who-holds", program[1], "--pid", str(program[0])]
     both = [
         subprocess.Popen(command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -128,11 +128,11 @@ def test_of_two_at_once_one_learns(program, tmp_path, gpumem):
     said = [process.communicate(timeout=600) for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     assert sorted("learned" in err for _, err in said) == [False, True]
-    # one of them finds the other reading the process; what it tells is the same
+    # one of them finds the other reading the process; both give the same answer
     assert all("attribute 'kept' of Cache: global 'cache'" in out for out, _ in said)
 
 
-def test_of_a_python_that_was_deleted_while_it_runs_nothing_is_started(sim_env, tmp_path, run_gpumem):
+def test_a_python_that_was_deleted_while_it_runs_is_not_started(sim_env, tmp_path, run_gpumem):
     copy = tmp_path / "python3"
     shutil.copy(os.path.realpath(PYTHON), copy)
     shown = subprocess.run([PYTHON, "-c", "import sys, torch; print(sys.base_prefix, torch.__path__[0])"], capture_output=True, text=True)
@@ -153,7 +153,7 @@ def test_of_a_python_that_was_deleted_while_it_runs_nothing_is_started(sim_env, 
 
 @pytest.fixture
 def own_torch(sim_env, tmp_path):
-    """(pid, address, libc10.so) of a program whose PyTorch is as the tests' one, with a libc10.so of its own."""
+    """(pid, address, libc10.so) of a program that has the tests' PyTorch, with a separate copy of libc10.so."""
     shown = subprocess.run([PYTHON, "-W", "ignore", "-c", "import torch; print(torch.__path__[0])"], capture_output=True, text=True)
     real, site = Path(shown.stdout.strip()), tmp_path / "site"
     library = site / "torch" / "lib" / "libc10.so"
@@ -176,7 +176,7 @@ def own_torch(sim_env, tmp_path):
         process.stdout.close()
 
 
-def test_of_a_pytorch_that_was_deleted_while_it_runs_nothing_is_learned(own_torch, tmp_path, run_gpumem):
+def test_a_pytorch_that_was_deleted_while_it_runs_is_not_learned(own_torch, tmp_path, run_gpumem):
     pid, kept, library = own_torch
     library.unlink()
     err = run_gpumem("who-holds", kept, "--pid", pid, env=environment(tmp_path), timeout=600).check(4).err
@@ -184,7 +184,7 @@ def test_of_a_pytorch_that_was_deleted_while_it_runs_nothing_is_learned(own_torc
     assert not list(tmp_path.glob("gpumem/layouts/torch-*"))
 
 
-def test_a_row_of_what_replaced_a_pytorch_on_disk_is_not_believed(own_torch, tmp_path, run_gpumem):
+def test_a_row_learned_from_a_replaced_pytorch_is_rejected(own_torch, tmp_path, run_gpumem):
     pid, kept, library = own_torch
     code = library.read_bytes()
     note = code.index(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0") + 16  # NT_GNU_BUILD_ID, of 20 bytes
@@ -199,7 +199,7 @@ def test_a_row_of_what_replaced_a_pytorch_on_disk_is_not_believed(own_torch, tmp
 # --- a core --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_core_needs_the_file_or_what_was_kept(program, core, layouts, cache, tmp_path, run_gpumem):
+def test_a_core_needs_the_file_or_a_saved_layout(program, core, layouts, cache, tmp_path, run_gpumem):
     question = ["who-holds", program[2], "--core", core]
     assert "gpumem has no table" in run_gpumem(*question, env=environment(tmp_path)).check(4).err
     for more, env in ((["--layouts", layouts], environment(tmp_path)), ([], environment(cache))):
@@ -260,14 +260,14 @@ def test_a_hostile_file_is_refused_by_name_and_reason(before, after, why, progra
     assert f"{tmp_path}/hostile: " in err and why in err
 
 
-def test_a_section_of_something_else_is_passed_over(program, core, layouts, tmp_path, run_gpumem):
+def test_an_unrelated_section_is_skipped(program, core, layouts, tmp_path, run_gpumem):
     text = layouts.read_text().replace("[torch]\n", "[cpython]\nversion 3.99\nfield whatever 8\n[torch]\n")
     (tmp_path / "both").write_text(sealed(text))
     done = run_gpumem("who-holds", program[1], "--core", core, "--layouts", tmp_path / "both", env=environment("/nonexistent"))
     assert "cache" in done.check().out
 
 
-# --- probes that come to no good end ---------------------------------------------------------------------------------------
+# --- probes that fail or hang ----------------------------------------------------------------------------------------------
 
 PROBES = {
     "hangs": ("sleep 1000", "the probe was not ready after 2 s and was ended"),
@@ -296,7 +296,7 @@ PROBES = {
 
 
 @pytest.mark.parametrize("kind", PROBES)
-def test_a_probe_that_comes_to_no_good_end_is_ended_and_named(kind, tmp_path, run_gpumem, wait_for):
+def test_a_probe_that_fails_or_hangs_is_ended_and_reported(kind, tmp_path, run_gpumem, wait_for):
     script, why = PROBES[kind]
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\n{script}\n")
@@ -306,7 +306,7 @@ def test_a_probe_that_comes_to_no_good_end_is_ended_and_named(kind, tmp_path, ru
     assert why in done.err and len(done.err.splitlines()) == 1
     assert time.monotonic() - begin < 60
     assert not list(tmp_path.glob("gpumem/layouts/torch-*"))
-    # a child of the probe's that was killed with it is gone when init has taken note
+    # a child of the probe that was killed with it disappears only after init has waited for it
     wait_for(lambda: subprocess.run(["pgrep", "-f", str(python)], capture_output=True).stdout == b"", timeout=600)
 
 
@@ -357,7 +357,7 @@ def change(allocator):
     allocator.look, allocator.make = looked, made
 """
 
-# malloc leaves 16 bytes with a piece where a rest would be too small for one
+# malloc adds 16 bytes to a chunk if they would be too few for a chunk of their own
 LARGER_PIECES = """
 def change(words):
     usable = words._USABLE
@@ -365,7 +365,7 @@ def change(words):
 """
 
 
-# behind each Block the heap has the addresses of free blocks' Blocks that were given back: malloc took their first two words
+# behind each Block the heap has the addresses of released Blocks, whose first two words malloc has overwritten
 GIVEN_BACK = """
 held = []
 
@@ -386,7 +386,7 @@ def change(allocator):
             record = s.records[0]
             copies = [copy(s, record, at, known) for at, known in free.items()]
             assert copies and all(c % 16 == 0 for c in copies)
-            # read() is of the process: what lies behind is put into what was read
+            # read() reads the process: the words behind an object are put into what it returns
             for record in s.bodies:
                 body = s.bodies[record][: allocator.usable(record) // 8 * 8]
                 s.bodies[record] = (body + struct.pack(f"<{len(copies)}Q", *copies)).ljust(256, b"\\0")[:256]
@@ -403,7 +403,7 @@ def change(allocator):
         "pieces of heap larger than asked for",
     ],
 )
-def test_what_chance_does_to_the_probe_changes_nothing(name, change, layouts, tmp_path, run_gpumem):
+def test_the_probes_random_heap_changes_nothing(name, change, layouts, tmp_path, run_gpumem):
     (tmp_path / "sitecustomize.py").write_text(CHANGED.format(name=name, change=change))
     told = environment(tmp_path, PYTHONPATH=str(tmp_path))
     done = run_gpumem("learn", PYTHON, "-o", tmp_path / "told", env=told, timeout=600).check()
@@ -412,7 +412,7 @@ def test_what_chance_does_to_the_probe_changes_nothing(name, change, layouts, tm
     assert both[0] == both[1] and both[0].count("field ") > 100
 
 
-TUNABLES = {  # glibc's, which shape the heap; "perturb" fills what is given back
+TUNABLES = {  # glibc's, which shape the heap; "perturb" fills released memory
     "perturb": (0, 0x55, 0xA5, 1, 255),
     "tcache_count": (0, 1, 7, 127),
     "mxfast": (0, 128, 160),
@@ -450,17 +450,17 @@ def same_on_heaps(seeds, layouts, tmp_path, run_gpumem):
         assert of_torch(learned_on_a_heap(seed, tmp_path, run_gpumem)) == known, seed
 
 
-@pytest.mark.long  # test_what_chance_does_to_the_probe_changes_nothing has what lies behind blocks
-def test_memory_beside_an_object_in_the_heap_changes_nothing(layouts, tmp_path, run_gpumem):
+@pytest.mark.long  # test_the_probes_random_heap_changes_nothing has what lies behind blocks
+def test_memory_after_an_object_in_the_heap_changes_nothing(layouts, tmp_path, run_gpumem):
     same_on_heaps(range(1), layouts, tmp_path, run_gpumem)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_memory_beside_an_object_in_many_heaps_changes_nothing(layouts, tmp_path, run_gpumem):
+def test_memory_after_an_object_in_many_heaps_changes_nothing(layouts, tmp_path, run_gpumem):
     same_on_heaps(range(1, 100), layouts, tmp_path, run_gpumem)
 
 
-def test_no_python_and_a_wrong_one_are_usage(run_gpumem, tmp_path):
+def test_a_missing_and_a_wrong_python_are_wrong_usage(run_gpumem, tmp_path):
     assert "no Python given" in run_gpumem("learn").check(2).err
     assert "no such program" in run_gpumem("learn", tmp_path / "none").check(4).err

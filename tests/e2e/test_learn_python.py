@@ -111,7 +111,7 @@ UNSEEN = {
 
 
 @pytest.mark.parametrize("entry", most_long())
-def test_a_row_with_any_field_moved_is_not_believed(entry):
+def test_a_row_with_any_field_moved_is_rejected(entry):
     _, program = entry
     done = subprocess.run([LEARN, "--moved", program], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -142,7 +142,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 @pytest.mark.parametrize("entry", most_long())
-def test_a_probe_that_has_answered_and_still_runs_is_waited_for(entry, tmp_path):
+def test_gpumem_waits_for_a_probe_that_has_answered_and_still_runs(entry, tmp_path):
     _, program = entry
     (tmp_path / "late.py").write_text(LATE)
     python = tmp_path / "python"  # called with -I -S -B

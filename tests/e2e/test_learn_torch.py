@@ -44,7 +44,7 @@ def test_every_field_that_is_read_is_learned_as_it_is_shipped(learned, shipped):
     assert {name: found[name] for name in found if found[name] != shipped.get(name, found[name])} == {}
 
 
-def test_with_no_shipped_row_it_is_proved_and_kept_the_same(run_gpumem, shipped, tmp_path):
+def test_without_a_shipped_row_the_learned_one_is_verified_and_saved(run_gpumem, shipped, tmp_path):
     hidden = {**os.environ, "GPUMEM_HIDE_ROWS": "1", "XDG_CACHE_HOME": str(tmp_path), "GPUMEM_LEARN_LIMIT": "300"}
     done = run_gpumem("learn", PYTHON, "-o", tmp_path / "row", env=hidden, timeout=600).check()
     assert "of PyTorch" in done.out and "verified on the live objects of a probe" in done.out
@@ -53,13 +53,13 @@ def test_with_no_shipped_row_it_is_proved_and_kept_the_same(run_gpumem, shipped,
     assert {name for name, value in shipped.items() if value and name not in kept} <= NOT_LEARNED
 
 
-def test_nothing_that_was_sought_is_missing(learned, shipped):
+def test_every_field_that_was_searched_for_is_found(learned, shipped):
     missing = [line.split() for line in learned.splitlines() if line.startswith("missing")]
     # what an older version does not have is not in its row either
     assert [words for words in missing if shipped.get(words[1], 1) != 0] == []
 
 
-def test_no_field_is_believed_eight_bytes_away(learned):
+def test_no_field_is_accepted_eight_bytes_away(learned):
     assert [line for line in learned.splitlines() if line.startswith("believed")] == []
 
 
@@ -73,7 +73,7 @@ UNSEEN = {
 
 
 @pytest.mark.long  # the probe itself believes none either, which is asked above; test_learn_python.py asks it of CPython
-def test_a_row_with_any_field_moved_is_not_believed_by_the_readers(run):
+def test_a_row_with_any_field_moved_is_rejected_by_the_readers(run):
     done = run([BUILD / "tests" / "learn_torch", PYTHON], timeout=600).check()
     assert done.out.endswith("end\n")
     believed = {line.split()[1] for line in done.out.splitlines() if line.startswith("believed ")}

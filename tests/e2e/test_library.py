@@ -97,7 +97,7 @@ def test_example_in_python_answers_like_the_shell_command(environment, recording
     assert "none.gpumem" in run.err
 
 
-def test_header_is_c_of_old_and_cpp(compiled):
+def test_the_header_compiles_as_c99_and_as_cpp(compiled):
     use = "#include <gpumem.h>\nint main(void) { return gpumem_json_version() - 1 + (gpumem_version()[0] == 0); }\n"
     compiled("old", use, "-std=c99", "-pedantic")
     compiled("cpp", use, "-x", "c++", "-std=c++11", "-pedantic", compiler="c++")
@@ -344,7 +344,7 @@ def test_block_is_never_read_as_an_option(library, recording, block):
     library.close(session)
 
 
-def test_file_whose_name_looks_as_an_option_is_a_file(library, recording, tmp_path, monkeypatch):
+def test_a_file_whose_name_looks_like_an_option_is_a_file(library, recording, tmp_path, monkeypatch):
     shutil.copy(recording, tmp_path / "--help")
     monkeypatch.chdir(tmp_path)
     session = library.open(recording="--help")
@@ -359,7 +359,7 @@ def test_session_about_a_process_and_a_core_is_refused(library):
 
 
 @pytest.mark.parametrize("command", ["run", "gdb", "fit", "attach", "top", "learn", "nothing"])
-def test_what_starts_programs_is_no_question(library, command):
+def test_commands_that_start_programs_are_not_questions(library, command):
     session = library.open()
     with pytest.raises(Failure) as failed:
         library.ask(session, "question", command.encode(), None, 0)

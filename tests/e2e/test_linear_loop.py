@@ -115,7 +115,7 @@ def test_first_output_was_rebound_in_step_2(either):
     assert cause["line"] == line_of(PROGRAM, "outputs = model(inputs)")
 
 
-def test_first_output_went_after_the_second_was_allocated(either):
+def test_first_output_was_released_after_the_second_was_allocated(either):
     freed = either.why(either.outputs[0])["freed"]
     assert freed["n"] > either.outputs[1]
     assert freed["n"] < either.outputs[2]
@@ -128,7 +128,7 @@ def test_why_says_that_two_outputs_were_live_together(either, run_gpumem):
 
 
 @pytest.mark.every_debugger
-def test_graph_kept_the_first_input_until_its_output_went(with_grad):
+def test_graph_kept_the_first_input_until_its_output_was_released(with_grad):
     answer = with_grad.why(with_grad.inputs[0])
     assert "graph" in answer["sentence"]
     output = with_grad.why(with_grad.outputs[0])

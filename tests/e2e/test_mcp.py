@@ -69,14 +69,14 @@ def connect():
 
 @pytest.fixture(scope="module")
 def client(connect, recording):
-    """Of a server as it is started by default, in the folder of the recording."""
+    """A client of a server that was started with the defaults, in the folder of the recording."""
     with connect(cwd=recording.parent) as client:
         yield Asked(connect.portal, client)
 
 
 @pytest.fixture(scope="module")
 def everything(connect):
-    """Of one that may do all it can, whose answers are short."""
+    """A client of a server that may do everything, and whose answers are cut short."""
     with connect("--allow=files,processes,programs", "--max-answer=8000") as client:
         yield Asked(connect.portal, client)
 
@@ -136,7 +136,7 @@ def test_a_message_of_pytorch_is_explained_without_a_file(client):
     assert "verdict: capacity" in client.call("oom", standard_input=text).content[0].text
 
 
-def test_numbers_and_texts_may_be_mixed_up(client, recording):
+def test_numbers_may_be_texts_and_texts_numbers(client, recording):
     assert client.call("events", file=str(recording), to="2").content[0].text == client.call("events", file=str(recording), to=2).content[0].text
     assert not client.call("peak", files=str(recording), tree="true").is_error
 
@@ -168,7 +168,7 @@ def test_a_file_whose_name_begins_with_a_hyphen_can_be_asked(client, recording):
     assert "at the peak" in client.call("peak", files="./--help").content[0].text
 
 
-def test_arguments_that_are_none_are_refused_by_name(client, recording):
+def test_invalid_arguments_are_refused_by_name(client, recording):
     file = str(recording)
     assert "no argument 'fil'" in client.refusal("peak", fil=file)
     assert "'block' is a required property" in client.refusal("why", file=file)
@@ -196,7 +196,7 @@ NONSENSE = [
 ]  # fmt: skip
 
 
-def test_nonsense_does_not_stop_it():
+def test_malformed_messages_do_not_stop_the_server():
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}
     lines = [json.dumps({"jsonrpc": "2.0", "id": 100, "method": "initialize", "params": hello}), *NONSENSE]
     lines += ['{"jsonrpc":"2.0","method":"notifications/initialized"}', *NONSENSE]
@@ -257,7 +257,7 @@ def modules(name):
     return module
 
 
-def test_a_cut_keeps_what_is_whole():
+def test_a_cut_leaves_whole_objects():
     answer, tools = modules("answer"), modules("tools")
     events = tools.Tool("events", "", "", "none", arguments={"from": {}})
     lines = "".join(json.dumps({"n": number}) + "\n" for number in range(100))
@@ -291,7 +291,7 @@ esac
 
 @pytest.fixture
 def slow(tmp_path):
-    """(the words of a server whose `timeline` takes long, the file that has the processes of it)"""
+    """(the arguments of a server whose `timeline` takes long, the file with that command's process ids)"""
     program, told = tmp_path / "slow", tmp_path / "told"
     program.write_text(SLOW.format(gpumem=GPUMEM, told=told))
     program.chmod(0o755)
@@ -339,7 +339,7 @@ def test_a_question_ends_with_its_client_and_with_its_time(connect, slow):
 # ---- the guide ----
 
 
-def test_the_guide_names_only_what_there_is(client, everything):
+def test_the_guide_names_only_existing_tools_and_arguments(client, everything):
     tools = everything.tools()
     known = set(tools) | {name for tool in tools.values() for name in tool.input_schema["properties"]}
     (resource,) = client.run("list_resources").resources

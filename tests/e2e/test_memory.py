@@ -158,7 +158,7 @@ def test_blocks_of_a_process_add_up_and_show_their_tensors(plain, run_gpumem):
     assert biggest["size"] == 64 * MIB and biggest["tensor"]["dtype"] == "uint8" and biggest["tensor"]["shape"] == [64 * MIB]
 
 
-def test_what_was_not_recorded_is_said(plain, run_gpumem):
+def test_a_question_that_needs_a_recording_is_refused_with_the_reason(plain, run_gpumem):
     program = plain
     run = run_gpumem("blocks", "--pid", program.pid, "--by", "line").check(4)
     assert "the places of allocation were not recorded" in run.err

@@ -1,4 +1,4 @@
-"""`attach --export` and `--textfile`: what Prometheus reads of a recorded process, and clients that mean no good."""
+"""`attach --export` and `--textfile`: what Prometheus reads about a recorded process, and hostile clients."""
 
 import contextlib
 import json
@@ -156,7 +156,7 @@ def test_both_formats_are_read_and_say_the_same(recorded, accept):
     assert found["gpumem_out_of_memory_total"][0][1] == 1 and found["gpumem_step"][0][1] >= 3
 
 
-def test_memory_of_other_libraries_and_calls_of_communicators_are_told(recorded):
+def test_memory_of_other_libraries_and_calls_of_communicators_are_exported(recorded):
     found = recorded.samples()
     libraries = {labels["library"]: value for labels, value in found["gpumem_library_bytes"]}
     assert 64 << 20 in libraries.values(), libraries
@@ -220,20 +220,20 @@ def test_head_has_no_body(recorded):
 
 
 def test_slow_clients_do_not_keep_others_waiting(recorded):
-    """Of those that say nothing, little, or read nothing, there are more than the server has places."""
+    """More clients than the server accepts at once send nothing, send little, or read nothing."""
     with contextlib.ExitStack() as open_ones:
         for number in range(60):
             connection = open_ones.enter_context(socket.create_connection(recorded.place, timeout=600))
             connection.sendall([b"", b"GET /met", b"GET /metrics HTTP/1.1\r\n\r\n"][number % 3])
         assert recorded.get()[0] == 200
-    for _ in range(30):  # and those that go away at once
+    for _ in range(30):  # and clients that disconnect immediately
         socket.create_connection(recorded.place, timeout=600).close()
     assert recorded.get()[0] == 200
     assert len(os.listdir(f"/proc/{recorded.process.pid}/fd")) < 60
 
 
 def test_scraping_in_a_loop_does_not_stop_the_program(recorded):
-    """Nothing of the exporter traces it: no scrape needs the process."""
+    """The exporter does not trace the process: a scrape does not need it."""
     for _ in range(20):
         recorded.get()
     status = open(f"/proc/{recorded.pid}/status").read()
@@ -243,7 +243,7 @@ def test_scraping_in_a_loop_does_not_stop_the_program(recorded):
     assert recorded.step() is not None
 
 
-# ---- a process of one's own ----
+# ---- a separate process ----
 
 
 @pytest.fixture
@@ -328,7 +328,7 @@ def test_a_process_that_has_used_no_device_has_figures_when_it_does(spawn, gpume
 
 
 @pytest.mark.long
-def test_promtool_has_nothing_to_say(recorded):
+def test_promtool_finds_no_fault(recorded):
     if not shutil.which("promtool"):
         pytest.skip("no promtool on this machine (Debian: prometheus)")
     done = subprocess.run(["promtool", "check", "metrics"], input=recorded.get()[2], capture_output=True, text=True, check=False)

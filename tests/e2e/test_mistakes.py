@@ -39,7 +39,7 @@ def test_a_mistyped_command_is_answered_with_one_that_is_as_near(run_gpumem):
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("whohas", "who-holds"), ("who_holds", "who-holds"), ("WHY", "why"), ("bl", "blocks"), ("snapsegments", None)])
-def test_a_command_is_meant_by(run_gpumem, typed, meant):
+def test_the_nearest_command_is_suggested(run_gpumem, typed, meant):
     line = answer_of(run_gpumem, typed)
     assert f"did you mean `gpumem {meant}`?" in line if meant else "did you mean" not in line
 
@@ -58,7 +58,7 @@ def test_a_mistyped_option_is_answered_with_the_option(run_gpumem):
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("--by-line", "--by=WHAT"), ("--JSON", "--json"), ("--devices", "--device=N")])
-def test_an_option_is_meant_by(run_gpumem, typed, meant):
+def test_the_nearest_option_is_suggested(run_gpumem, typed, meant):
     assert f"did you mean {meant}?" in answer_of(run_gpumem, "peak", typed)
 
 

@@ -21,7 +21,7 @@ def blocks_of(run_gpumem, log):
     return {number: run_gpumem("why", log, f"#{number}", "--json").check().json() for number in numbers}
 
 
-def test_a_variable_and_a_line_mean_the_last_released_block_of_theirs(run_gpumem, loop):
+def test_a_variable_and_a_line_select_their_last_released_block(run_gpumem, loop):
     everything = blocks_of(run_gpumem, loop)
     assert len(everything) > 8
 
@@ -44,7 +44,7 @@ def test_a_variable_and_a_line_mean_the_last_released_block_of_theirs(run_gpumem
         assert f"gpumem: {text} matches {count} blocks: " in done.err
 
 
-def test_what_means_no_block_is_refused_with_what_would(run_gpumem, loop):
+def test_a_word_that_selects_no_block_is_refused_with_words_that_do(run_gpumem, loop):
     said = run_gpumem("why", loop, "nobody").check(2).err
     assert "no variable or attribute of that name released one" in said
     said = run_gpumem("why", loop, "linear_loop.py:1").check(2).err

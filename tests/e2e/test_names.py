@@ -155,7 +155,7 @@ def test_a_recording_without_names_says_how_to_record_them(run_gpumem, tmp_path)
     assert "name" not in run_gpumem("blocks", log, "--json").check().json()["blocks"][0]
 
 
-def test_names_exclude_what_cannot_keep_them(run_gpumem):
+def test_names_exclude_options_that_do_not_keep_them(run_gpumem):
     for option in (["--no-record"], ["--max-size", "10MiB"]):
         refused = run_gpumem("run", "--names", *option, "--", "true")
         assert refused.status == 2

@@ -155,7 +155,7 @@ def test_an_error_of_the_cell_stays_one_and_the_cell_is_recorded(cells):
     assert f"Cell In[{cells['error'].number}]:2 in <module>" in cells["after error"].text
 
 
-def test_cells_that_do_strange_things_are_told_of(cells):
+def test_unusual_cells_are_reported(cells):
     assert "recorded already" in cells["nested"].said
     assert cells["exit"].error["ename"] == "SystemExit" and cells["alive"].said == "3\n"
     assert cells["nothing"].text.splitlines() == ["2", "The cell allocated no device memory."]

@@ -23,7 +23,7 @@ def in_words(size):
 
 @pytest.fixture
 def start(spawn, python, sim_env):
-    """start(way) -> what the program says once it stands in its error."""
+    """start(way) -> what the program prints when it is stopped at its error."""
 
     def call(way, env=None):
         process = spawn(
@@ -48,7 +48,7 @@ def oom(run_gpumem):
 
 
 def check_figures(answer, message):
-    """The answer's figures are those of PyTorch's text, where they are of the same moment."""
+    """The answer's figures are those of PyTorch's text, if both are from the same moment."""
     assert f"Tried to allocate {in_words(answer['needed'])}" in message
     assert f"total capacity of {in_words(answer['total'])} of which {in_words(answer['free'])} is free" in message
     assert f"{in_words(answer['allocated'])} is allocated by PyTorch" in message
@@ -81,19 +81,19 @@ def test_free_blocks_that_cannot_be_merged_are_fragmentation(start, oom, run_gpu
     assert "next: gpumem segments" in run_gpumem("oom", "--pid", str(said["pid"])).check().out
 
 
-def test_what_was_promised_of_expandable_segments_holds(start):
-    """The same program, of which the test above is told that they would be enough."""
+def test_the_advice_about_expandable_segments_is_right(start):
+    """The same program with expandable segments, which the test above says would be enough."""
     said = start("fragments", env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})
     assert said["message"] is None
 
 
-def test_a_request_larger_than_the_device_is_said(start, oom):
+def test_a_request_larger_than_the_device_is_reported(start, oom):
     answer = oom(start("huge"))
     assert answer["verdict"] == "capacity"
     assert "The request alone, 8.79 GiB, is more than the whole device has: 8.00 GiB" in answer["sentence"]
 
 
-def test_a_limit_of_the_process_is_said(start, oom):
+def test_a_limit_of_the_process_is_reported(start, oom):
     said = start("limit")
     answer = oom(said)
     assert "2.00 GiB allowed" in said["message"]
@@ -113,7 +113,7 @@ def test_frees_that_wait_for_a_stream_are_pending(way, start, oom, run_gpumem):
         return
     assert answer["verdict"] == "pending" and answer["alloc_retries"] == 0
     assert f"Tried to allocate {in_words(answer['needed'])}" in said["message"]
-    # what PyTorch's text calls unallocated is what waits, and what is free
+    # PyTorch's text counts blocks that wait for a stream and free blocks as unallocated
     assert answer["pending"] == 1200 * MIB
     assert answer["pending"] + answer["allocated"] == said["stats"]["active_bytes.all.current"]
     assert f"{in_words(answer['pending'] + answer['unallocated'])} is reserved by PyTorch but unallocated" in said["message"]
@@ -155,7 +155,7 @@ def test_another_process_on_the_device_is_outside_and_named(spawn, gpumem, pytho
 
 @pytest.fixture
 def driver_says(run_gpumem, build_dir):
-    """driver_says(said, processes) -> oom's answer where NVIDIA's library tells of those processes: {pid: bytes}."""
+    """driver_says(said, processes) -> oom's answer if NVIDIA's library lists these processes: {pid: bytes}."""
 
     def call(said, processes, uuid=None):
         free = int(float(re.search(r"of which ([\d.]+) MiB is free", said["message"])[1]) * MIB)
@@ -202,7 +202,7 @@ def test_a_caught_error_is_distinguished(start, oom, run_gpumem):
     assert "30.00 MiB is now" in text
 
 
-def test_an_error_of_which_nothing_is_left_is_counted(start, run_gpumem):
+def test_an_error_that_left_no_trace_is_counted(start, run_gpumem):
     said = start("retried")
     run = run_gpumem("oom", "--pid", str(said["pid"])).check()
     assert "PyTorch counts 1 out-of-memory error" in run.out
@@ -320,7 +320,7 @@ def test_a_snapshot_with_an_error_in_it_is_judged(run_gpumem, run, python, sim_e
 
 @pytest.fixture(scope="module")
 def transformer_core(gpumem, run, python, tmp_path_factory, sim_env):
-    """A core of the program while it stands in its error, and what the program said of itself."""
+    """A core of the program while it is stopped at its error, and what the program printed about itself."""
     pytest.importorskip("transformers", reason="transformers is not installed: the model is built from its classes")
     core = tmp_path_factory.mktemp("core") / "transformer.core"
     process = subprocess.Popen(
@@ -359,7 +359,7 @@ def test_a_core_of_a_large_model_gives_pytorchs_figures(transformer_core, run_gp
 
 
 @pytest.mark.long
-def test_what_fills_it_is_named_with_its_bytes(transformer_core, run_gpumem):
+def test_what_fills_the_device_is_named_with_its_bytes(transformer_core, run_gpumem):
     core, said = transformer_core
     retained = run_gpumem("retained", "--core", core, "--json").check().json()
     assert retained["allocated"] == said["stats"]["allocated_bytes.all.current"]

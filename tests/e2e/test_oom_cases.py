@@ -69,7 +69,7 @@ def test_what_is_advised_helps_and_what_is_not_does_not(answers):
                 assert (advice[name] == "yes") == one[name], (name, *who)
 
 
-def test_the_verdict_names_what_is_there(answers):
+def test_the_verdict_fits_the_kind_of_error(answers):
     source, pairs = answers
     for one, answer in pairs:
         who = (one["seed"], one["kind"], answer["verdict"], answer["sentence"])

@@ -58,7 +58,7 @@ def programs():
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_child_of_another_c_library_runs_as_ever(run_gpumem, programs, tmp_path, door):
+def test_a_child_with_another_c_library_runs_unchanged(run_gpumem, programs, tmp_path, door):
     environment = {**os.environ, "OTHER": "stays"}
     for way in [*WAYS, "system", "popen"]:
         for child in ["foreign", "script"]:
@@ -90,7 +90,7 @@ def test_names_without_a_slash_are_found_by_path(run_gpumem, programs, tmp_path)
             assert finished.status == 7, (way, child, finished.err)
 
 
-def test_what_others_preload_stays(run_gpumem, programs, build_dir, tmp_path):
+def test_libraries_that_others_preload_stay_preloaded(run_gpumem, programs, build_dir, tmp_path):
     other = shutil.copy(build_dir / "tests/libmany_processors.so", tmp_path / "libother.so")
     (tmp_path / "linker.c").write_text((TOOLS / "foreign_linker.c").read_text().replace('"libgpumem-"', '"libother.so"'))
     linker = compiled(tmp_path / "linker.c", tmp_path / "ld-musl-other.so.1", "-static", "-nostdlib", "-fno-stack-protector")
@@ -100,7 +100,7 @@ def test_what_others_preload_stays(run_gpumem, programs, build_dir, tmp_path):
     assert finished.status == 8, finished.err
 
 
-def test_a_child_of_a_user_who_may_not_open_it_runs_as_ever(run_gpumem, programs, build_dir, tmp_path):
+def test_a_child_whose_user_may_not_open_the_library_runs_unchanged(run_gpumem, programs, build_dir, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("only root can start a program as somebody else")
     folder = tmp_path / "closed"

@@ -92,7 +92,7 @@ def packers(pid):
     return found
 
 
-def test_what_is_attached_to_is_packed_while_it_runs_and_a_log_when_it_was_killed(spawn, run_gpumem, python, sim_env, tmp_path, wait_for):
+def test_an_attached_process_is_packed_while_it_runs_and_leaves_a_log_when_killed(spawn, run_gpumem, python, sim_env, tmp_path, wait_for):
     log = tmp_path / "run.gpumem"
     program = Program(spawn, [python], tmp_path, 400000, env=sim_env())
     run_gpumem("attach", "--timeout", "600", program.pid, "-o", log).check()
@@ -129,7 +129,7 @@ def test_a_packer_that_is_killed_leaves_the_recording_whole(spawn, run_gpumem, p
 
 
 @pytest.mark.long
-def test_what_is_detached_from_becomes_a_log_and_no_pack_leaves_it(spawn, run_gpumem, python, sim_env, tmp_path, wait_for):
+def test_detaching_leaves_a_log_and_no_pack_an_unpacked_recording(spawn, run_gpumem, python, sim_env, tmp_path, wait_for):
     log, other = tmp_path / "run.gpumem", tmp_path / "other.gpumem"
     program = Program(spawn, [python], tmp_path, 3000, env=sim_env())
     run_gpumem("attach", "--timeout", "600", program.pid, "-o", log).check()
@@ -147,7 +147,7 @@ def test_what_is_detached_from_becomes_a_log_and_no_pack_leaves_it(spawn, run_gp
 
 
 @pytest.mark.long
-def test_run_packs_while_the_program_runs_and_questions_read_along(spawn, run_gpumem, gpumem, python, tmp_path, wait_for):
+def test_run_packs_while_the_program_runs_and_questions_are_answered(spawn, run_gpumem, gpumem, python, tmp_path, wait_for):
     log = tmp_path / "run.gpumem"
     program = Program(spawn, [gpumem, "run", "--sim", "-o", log, "--", python], tmp_path, 200000)
     program.go_on()

@@ -52,7 +52,7 @@ def allowed(scope, who, what):
 @pytest.mark.parametrize("scope", "0123")
 class TestScope:
     @pytest.mark.parametrize("what", DONE)
-    def test_a_process_is_read_or_refused_by_name_with_what_helps(self, trials, scope, who, what):
+    def test_a_process_is_read_or_refused_by_name_with_a_remedy(self, trials, scope, who, what):
         status, said = trials[scope, who, what]
         if allowed(scope, who, what):
             assert (status, True) == (DONE[what][0], DONE[what][1] in said), said
@@ -64,7 +64,7 @@ class TestScope:
     def test_the_program_goes_on(self, trials, scope, who):
         assert trials[scope, who, "ends"] == (0, "")
 
-    def test_gdb_is_told_why_it_may_not_attach(self, trials, scope, who):
+    def test_gdb_shows_why_it_may_not_attach(self, trials, scope, who):
         status, said = trials[scope, who, "gdb -p"]
         if allowed(scope, who, "gdb -p"):
             assert "may not attach" not in said and "Operation not permitted" not in said

@@ -47,6 +47,6 @@ def test_with_disk_space_everything_is_done(trials):
 
 
 @pytest.mark.parametrize("kib", [4, 64, 0])
-def test_the_program_runs_and_goes_on(trials, kib):
+def test_the_program_runs_to_its_end_without_disk_space(trials, kib):
     assert trials[0][kib, "run"][1].startswith("begun\n")
     assert trials[0][kib, "ends"] == (0, "")

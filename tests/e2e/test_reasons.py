@@ -48,7 +48,7 @@ def files_of(size):
 
 
 @pytest.mark.parametrize(("form", "before"), [("csv", None), ("csv", b"older"), ("sqlite", None)], ids=["csv", "csv-there", "sqlite"])
-def test_an_export_to_a_full_disk_leaves_nothing_and_what_was_there(run_gpumem, recording, full_disk, form, before):
+def test_an_export_to_a_full_disk_leaves_no_new_file_and_the_old_one_unchanged(run_gpumem, recording, full_disk, form, before):
     out = full_disk / "out"
     if before:
         (full_disk / "filler").write_bytes(bytes(1000))
@@ -98,7 +98,7 @@ def test_a_full_tmpdir_is_named(run_gpumem, full_disk, tmp_path):
     assert [path.name for path in full_disk.iterdir()] == ["filler"]
 
 
-def test_a_full_disk_is_the_reason_of_what_is_missing_in_a_recording(run_gpumem, small_disk):
+def test_a_full_disk_is_named_as_the_reason_of_a_recordings_gap(run_gpumem, small_disk):
     log = small_disk / "run.gpumem"
     told = run_gpumem("run", "--sim", "-o", log, "--", sys.executable, "-c", ALLOCATES % 100).check()
     assert "events are missing" in told.err
@@ -159,7 +159,7 @@ ASKED += [["core", "-o", "FILE"], ["attach", "-o", "FILE"], ["detach"], ["top"]]
 
 
 @pytest.mark.parametrize("words", ASKED, ids=" ".join)
-def test_of_a_process_whose_first_thread_has_ended_another_threads_number_is_asked_for(run_gpumem, leader, tmp_path, words):
+def test_a_process_whose_first_thread_has_ended_is_refused_with_another_threads_number(run_gpumem, leader, tmp_path, words):
     words = [tmp_path / "file" if word == "FILE" else word for word in words]
     told = run_gpumem(*words, leader.pid).check(4)
     (other,) = set(os.listdir(f"/proc/{leader.pid}/task")) - {str(leader.pid)}
@@ -286,7 +286,7 @@ __attribute__((destructor)) static void say(void)
 """
 
 
-def test_a_thread_that_does_not_stop_is_waited_for_no_longer_than_asked_for(spawn, wait_for, run_gpumem, tmp_path):
+def test_gpumem_waits_for_a_thread_no_longer_than_its_timeout(spawn, wait_for, run_gpumem, tmp_path):
     program = compiled(tmp_path, VFORKS)
     (tmp_path / "clock.c").write_text(CLOCK)
     subprocess.run(["cc", "-std=gnu17", "-shared", "-fPIC", "-o", tmp_path / "clock.so", tmp_path / "clock.c"], check=True)

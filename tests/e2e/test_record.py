@@ -39,7 +39,7 @@ def test_a_free_that_waits_for_a_stream_is_completed_where_pytorch_completes_it(
     assert actions.count("free_completed") >= 3
 
 
-def test_segments_given_back_and_the_failed_request_are_in_pytorchs_order(run_gdb, tmp_path):
+def test_released_segments_and_the_failed_request_are_in_pytorchs_order(run_gdb, tmp_path):
     theirs, ours = against_pytorch(run_gdb, tmp_path, PROGRAMS / "fills.py", sim="4GiB")
     assert ours == theirs
     actions = [action for action, _, _ in ours]
@@ -84,7 +84,7 @@ def test_cpu_tensors_are_recorded_when_asked_for(run_gdb, tmp_path):
     ]
 
 
-def test_cpu_tensors_are_not_recorded_unasked(run_gdb, tmp_path):
+def test_cpu_tensors_are_not_recorded_by_default(run_gdb, tmp_path):
     program = tmp_path / "cpu.py"
     program.write_text(CPU)
     assert "recorded 0 events;" in run_gdb(["gpumem record", "run"], program, sim=False)["run"]
@@ -112,7 +112,7 @@ def attached(tmp_path, spawn, python, sim_env):
 
 
 @pytest.mark.every_debugger
-def test_attached_late_the_log_adds_up_and_says_so(attached, run_gdb):
+def test_a_log_that_begins_late_adds_up_and_reports_it(attached, run_gdb):
     process, allocated, reserved = attached
     gdb = run_gdb(
         ["gpumem record", "gpumem info --json", "gpumem events --json", "gpumem step 6", "detach"],
@@ -129,7 +129,7 @@ def test_attached_late_the_log_adds_up_and_says_so(attached, run_gdb):
     assert info["complete"] is False
 
 
-def test_detached_the_program_goes_on(attached, run_gdb, wait_for):
+def test_a_detached_program_continues(attached, run_gdb, wait_for):
     process, _, _ = attached
     gdb = run_gdb(["gpumem record", "gpumem step 20", "detach", "gpumem info"], pid=process.pid, sim=False)
     assert "detached" in gdb["detach"] and "recorded" in gdb["detach"]
@@ -159,7 +159,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_killed_midway_the_log_is_readable(run_gdb, run_gpumem, tmp_path):
+def test_the_log_of_a_killed_program_is_readable(run_gdb, run_gpumem, tmp_path):
     program, log = tmp_path / "killed.py", tmp_path / "killed.gpumem"
     program.write_text(KILLED)
     gdb = run_gdb(["gpumem record", "run", f"gpumem record save {log}"], program)
@@ -171,7 +171,7 @@ def test_killed_midway_the_log_is_readable(run_gdb, run_gpumem, tmp_path):
     assert events[-1]["native"][0]["function"].startswith("c10::reportMemoryUsageToProfiler(")
 
 
-def test_the_programs_result_and_status_stay_its_own(run_gdb, run, python, sim_env, tmp_path):
+def test_recording_changes_neither_the_programs_result_nor_its_status(run_gdb, run, python, sim_env, tmp_path):
     program = tmp_path / "result.py"
     program.write_text(
         "import sys, torch\n"
@@ -248,7 +248,7 @@ def test_the_users_own_breakpoints_and_steps_work_while_recording(run_gdb, exten
     assert gdb["gpumem info --json"].json()["devices"][0]["peak_allocated"] >= 20_000_000
 
 
-def test_steps_of_the_users_do_not_disturb_without_breakpoints(run_gdb, extension):
+def test_the_users_steps_over_recorded_calls_stop_as_usual(run_gdb, extension):
     """`next` over a recorded call: the instruction under our breakpoint is done by gpumem itself."""
     program, source = extension
     gdb = run_gdb(

@@ -107,11 +107,11 @@ def check(gpumem, outputs, who, process, reason):
     ids=["user-user", "user-in_namespace", "user-root_of_namespace", "root-root_of_namespace", "in_namespace-user", "root_of_namespace-user",
          "root_of_namespace-root", "no_capability-no_capability", "no_capability-root", "no_capability-user"],
 )  # fmt: skip
-def test_it_is_read_or_refused_with_what_helps(spawn, gpumem, programs, outputs, asks, asked, reason):
+def test_a_process_is_read_or_refused_with_a_remedy(spawn, gpumem, programs, outputs, asks, asked, reason):
     check(gpumem, outputs, asks, begin(spawn, programs, asked), reason)
 
 
-def test_a_setuid_program_is_refused_to_who_started_it(spawn, gpumem, programs, outputs):
+def test_a_setuid_program_is_refused_to_the_user_who_started_it(spawn, gpumem, programs, outputs):
     program = programs / "setuid"
     shutil.copy(programs / "waits", program)
     program.chmod(0o4755)

@@ -71,7 +71,7 @@ def blocks(run_gpumem, path, device, *options):
     return run_gpumem("blocks", path, "--device", str(device), "--json", *options).check().json()
 
 
-def test_at_each_moment_as_many_bytes_and_blocks_as_pytorch_counted(dumped, run_gpumem):
+def test_bytes_and_blocks_at_each_event_are_those_that_pytorch_counted(dumped, run_gpumem):
     path, _, _, numbers, moments = dumped
     told = [one for one in moments if one["entries"]]
     assert len(told) >= 4
@@ -82,7 +82,7 @@ def test_at_each_moment_as_many_bytes_and_blocks_as_pytorch_counted(dumped, run_
         assert len(answer["blocks"]) == moment["blocks"], moment
 
 
-def test_at_random_events_the_blocks_of_an_independent_replay(dumped, run_gpumem):
+def test_blocks_at_random_events_are_those_of_an_independent_replay(dumped, run_gpumem):
     path, _, traces, numbers, _ = dumped
     assert any(traces)
     for device, trace in enumerate(traces):

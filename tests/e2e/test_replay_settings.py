@@ -68,7 +68,7 @@ def test_each_setting_does_in_a_replay_what_it_does_in_a_run(run_gpumem, sim_env
 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-def test_many_random_programs_do_so(run_gpumem, sim_env, tmp_path):
+def test_random_programs_have_in_a_replay_the_peaks_of_a_run(run_gpumem, sim_env, tmp_path):
     for seed in range(20):
         recording = recorded(run_gpumem, tmp_path, PROGRAM, seed)
         for device in DEVICES:
@@ -98,7 +98,7 @@ def test_a_real_program_has_the_peak_that_its_replay_has(run_gpumem, tmp_path):
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("name", REAL)
-def test_five_real_programs_under_eight_settings_do_so(name, run_gpumem, tmp_path):
+def test_five_real_programs_have_under_eight_settings_the_peaks_of_a_run(name, run_gpumem, tmp_path):
     compare_with_runs(name, SETTINGS, run_gpumem, tmp_path)
 
 
@@ -134,7 +134,7 @@ def test_a_refused_request_succeeds_where_the_setting_leaves_no_holes(run_gpumem
     assert larger["settings"][0]["refused_that_succeed"] == 1
 
 
-def test_a_setting_that_pytorch_does_not_know_is_told_with_its_words(run_gpumem, tmp_path):
+def test_a_setting_that_pytorch_does_not_know_is_reported_in_pytorchs_words(run_gpumem, tmp_path):
     recording = recorded(run_gpumem, tmp_path, "-c", "import torch; torch.empty(1000, device='cuda')")
     found = replayed(run_gpumem, recording, ["no_such_setting:1", ""])
     first, second = found["settings"]

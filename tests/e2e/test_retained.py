@@ -1,5 +1,5 @@
-"""`gpumem retained`: what each variable alone keeps. Held against PyTorch's own figure, and against what is really freed
-when the program lets go of the variable."""
+"""`gpumem retained`: what each variable alone keeps, compared with PyTorch's own figure and with the bytes that are freed
+when the program deletes the variable."""
 
 import json
 import re
@@ -14,7 +14,7 @@ PROGRAM = Path(__file__).with_name("data") / "retained.py"
 
 
 class Program:
-    """The program under test: it lets go of what it is told to."""
+    """The program under test: it deletes the variables that the test names."""
 
     def __init__(self, env, program=PROGRAM):
         self.process = subprocess.Popen(
@@ -39,7 +39,7 @@ class Program:
 
 @pytest.fixture(scope="module")
 def program(sim_env):
-    """Nothing changes in it."""
+    """A program in which nothing changes."""
     program = Program({**sim_env(), **KEEP_WORKSPACES})
     yield program
     program.end()
@@ -47,7 +47,7 @@ def program(sim_env):
 
 @pytest.fixture(scope="module")
 def changing(sim_env):
-    """Each test lets go of variables of its own, and asks before it does."""
+    """A program in which each test deletes different variables, and asks before it does."""
     program = Program({**sim_env(), **KEEP_WORKSPACES})
     yield program
     program.end()
@@ -152,7 +152,7 @@ def test_models_that_share_an_embedding_share_its_bytes(first):
     assert shared(first, "global 'left'", "global 'right'") == 5000 * 256 * 4
 
 
-def test_saved_activations_are_the_loss_own(first):
+def test_saved_activations_belong_to_the_loss(first):
     loss = root(first, "global 'loss'")
     assert "saved for backward" in loss["text"] or any("saved for backward" in c["text"] for c in loss["children"])
 
@@ -238,12 +238,12 @@ def saved(run_gpumem, program, tmp_path_factory):
     return path
 
 
-def test_nothing_changed_is_said(run_gpumem, program, saved):
+def test_an_unchanged_process_is_reported_as_such(run_gpumem, program, saved):
     assert "nothing changed" in run_gpumem("retained", "--pid", program.pid, "--diff", saved).check().out
     assert "nothing changed" in run_gpumem("retained", "--diff", saved, saved).check().out
 
 
-def test_a_file_that_is_none_is_refused(run_gpumem, program, saved, tmp_path):
+def test_a_file_that_is_not_a_saved_answer_is_refused(run_gpumem, program, saved, tmp_path):
     whole = saved.read_bytes()
     damaged = tmp_path / "damaged.json"
     for cut in (0, 1, 100, len(whole) // 2, len(whole) - 3):
@@ -274,7 +274,7 @@ def test_garbage_is_what_the_collector_frees(ask, changing):
     assert root(ask(changing), "garbage cycles")["bytes"] == 0
 
 
-# None of these holds anything of another.
+# No two of these share anything.
 APART = [
     "local 'history' of serve()",
     "local 'argument' of serve()",
@@ -289,7 +289,7 @@ APART = [
 ]
 
 
-def test_letting_go_frees_the_retained_bytes(ask, changing):
+def test_releasing_a_variable_frees_its_retained_bytes(ask, changing):
     answer = ask(changing)
     changing.release()
     for variable in APART:
@@ -317,7 +317,7 @@ def test_released_memory_is_shown_by_a_comparison(run_gpumem, ask, changing, tmp
     assert "global 'leak': 20 items['output'] (gone)" in text
 
 
-# Of each pair the first frees its own only; what they shared is the second's then.
+# Deleting the first of each pair frees only its own bytes; then the shared bytes belong to the second.
 PAIRS = [
     ("global 'two_lists_a'", "global 'two_lists_b'"),
     ("global 'left'", "global 'right'"),
@@ -326,7 +326,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("pair", [*(pytest.param(pair, marks=pytest.mark.long) for pair in PAIRS[:2]), PAIRS[2]])
-def test_what_two_shared_is_freed_with_the_second(ask, changing, pair):
+def test_shared_bytes_are_freed_with_the_second_variable(ask, changing, pair):
     loss = root(ask(changing), "global 'loss'")["bytes"]
     assert changing.release("loss") >= loss  # its graph has the model's parameters too
     before = ask(changing)
@@ -339,7 +339,7 @@ def test_what_two_shared_is_freed_with_the_second(ask, changing, pair):
     assert changing.release(pair[1].split("'")[1]) == root(after, pair[1])["bytes"]
 
 
-def test_letting_go_of_all_names_frees_the_object(ask, changing):
+def test_releasing_all_names_frees_the_object(ask, changing):
     changing.release()
     kept = root(ask(changing), "global 'same'")["bytes"]
     assert changing.release("also_same") == 0
@@ -353,7 +353,7 @@ def test_leaving_autocast_frees_its_cache(ask, changing):
     assert changing.release("autocast") == kept > 0
 
 
-def test_whatever_went_workspaces_are_named_and_the_sum_is_the_allocators(ask, changing):
+def test_after_all_releases_workspaces_are_named_and_the_sum_is_the_allocators(ask, changing):
     changing.release("loss")
     answer = ask(changing)
     assert answer["allocated"] == changing.allocated

@@ -192,7 +192,7 @@ QUESTIONS = [
 ]
 
 
-def test_of_recordings(comparison, recordings):
+def test_answers_about_recordings_do_not_depend_on_wording(comparison, recordings):
     for recording in sorted(recordings.iterdir()):
         for question, *options in QUESTIONS:
             comparison.ask(question, recording, *options)
@@ -213,7 +213,7 @@ def test_of_recordings(comparison, recordings):
     }
 
 
-def test_of_messages(comparison, tmp_path):
+def test_answers_about_messages_do_not_depend_on_wording(comparison, tmp_path):
     from test_oom_text import MESSAGES
 
     text = tmp_path / "messages"
@@ -244,12 +244,12 @@ def ask_of_target(comparison, *target):
     }
 
 
-def test_of_a_process(comparison, held):
+def test_answers_about_a_process_do_not_depend_on_wording(comparison, held):
     ask_of_target(comparison, "--pid", held.pid)
 
 
 @pytest.mark.long  # the same sentences as of a process
-def test_of_a_core(comparison, core):
+def test_answers_about_a_core_do_not_depend_on_wording(comparison, core):
     ask_of_target(comparison, "--core", core)
 
 

@@ -42,7 +42,7 @@ def test_a_run_is_recorded_and_the_last_lines_say_where_and_what_next(run_gpumem
 
 
 @pytest.mark.parametrize("how", ["option", "variable"])
-def test_nothing_is_recorded_where_that_is_not_wanted(run_gpumem, records, tmp_path, how):
+def test_no_record_records_nothing(run_gpumem, records, tmp_path, how):
     words = ["--no-record"] if how == "option" else []
     environment = records if how == "option" else {**records, "GPUMEM_NO_RECORD": "1"}
     program = "import ctypes, os; print(os.getppid())"

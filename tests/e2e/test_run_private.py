@@ -11,7 +11,7 @@ BLOCK = "import torch; kept = torch.zeros(1 << 20, device='cuda')"
 
 
 @pytest.mark.parametrize("packed", [True, False], ids=["packed", "with a limit"])
-def test_a_recording_is_its_users_alone(run_gpumem, tmp_path, packed):
+def test_only_its_user_can_read_a_recording(run_gpumem, tmp_path, packed):
     """Command line, paths and names are in it, whatever the umask."""
     log = tmp_path / "run.gpumem"
     words = [] if packed else ["--max-size", "64MiB"]
@@ -19,7 +19,7 @@ def test_a_recording_is_its_users_alone(run_gpumem, tmp_path, packed):
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
-def test_no_setting_comes_in_by_the_folder_for_temporary_files(run_gpumem, tmp_path):
+def test_no_setting_is_read_from_the_folder_for_temporary_files(run_gpumem, tmp_path):
     folder = tmp_path / f"a;devices=cpu;on_oom=stop;out={tmp_path}"
     folder.mkdir(parents=True)
     log = tmp_path / "run.gpumem"

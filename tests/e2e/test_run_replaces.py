@@ -1,4 +1,4 @@
-"""What becomes of a recording whose name `gpumem run -o` is given once more: it stays until the new one has begun."""
+"""`gpumem run -o` with the name of an existing recording: the old recording stays until the new one has begun."""
 
 import os
 import shutil
@@ -34,7 +34,7 @@ def allocations(run_gpumem, file):
 
 
 @pytest.mark.parametrize("why", ["no such program", "no event", "a wrong option"])
-def test_the_old_recording_stays_where_no_new_one_begins(run_gpumem, old, why):
+def test_the_old_recording_stays_if_no_new_one_begins(run_gpumem, old, why):
     whole = old.read_bytes()
     words = {
         "no such program": ["--", "/no/such/program"],
@@ -46,12 +46,12 @@ def test_the_old_recording_stays_where_no_new_one_begins(run_gpumem, old, why):
     assert old.read_bytes() == whole and os.listdir(old.parent) == [old.name]
 
 
-def test_the_new_one_takes_its_place(run_gpumem, old):
+def test_the_new_recording_replaces_the_old_one(run_gpumem, old):
     run_gpumem("run", "--sim", "-o", old, "--", PYTHON, "-c", BLOCKS.format(9)).check()
     assert allocations(run_gpumem, old) == 9 and os.listdir(old.parent) == [old.name]
 
 
-def test_of_several_processes_one_takes_its_place_and_none_another_ones(run_gpumem, old, tmp_path):
+def test_of_several_processes_one_replaces_the_old_recording_and_none_anothers(run_gpumem, old, tmp_path):
     program = tmp_path / "two.py"
     program.write_text(TWO)
     run_gpumem("run", "--sim", "-o", old, "--", PYTHON, program).check()

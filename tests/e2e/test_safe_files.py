@@ -22,7 +22,7 @@ def test_an_export_into_a_fifo_or_a_device_does_not_replace_it(run_gpumem, recor
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     done = run_gpumem("export", recording, "--to", form, "-o", fifo)
-    if form == "sqlite":  # it takes a file that can be read again
+    if form == "sqlite":  # SQLite needs a file that can be read again
         done.check(4)
     else:
         done.check()
@@ -50,7 +50,7 @@ def test_an_export_as_root_leaves_a_device_node_as_it_is(run_gpumem, recording, 
 
 
 def of_others(folder, names):
-    """A file of the user's and a link to it under each of the names that temporary files might have."""
+    """A file of the user, and a link to it under each name that a temporary file could have."""
     victim = folder / "victim"
     victim.write_text("precious")
     for name in names:

@@ -82,7 +82,7 @@ def test_a_python_is_named_from_the_folder_in_which_it_is_asked(run_gpumem, pyth
 
 
 @pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
-def test_root_keeps_and_believes_no_layouts_in_another_users_folder(run_gpumem, spawn, python, hostile, variable):
+def test_root_saves_and_loads_no_layouts_in_another_users_folder(run_gpumem, spawn, python, hostile, variable):
     """`sudo` may leave HOME as it is; a link in it would decide where root makes folders and files."""
     if os.geteuid() != 0:
         pytest.skip("needs a folder of another user: run the tests as root")
@@ -113,7 +113,7 @@ sys.stdin.read()
 """
 
 
-def test_root_learns_by_no_link_of_another_users(hostile, run_gpumem, spawn, sim_env, tmp_path):
+def test_root_follows_no_link_of_another_user_when_it_learns(hostile, run_gpumem, spawn, sim_env, tmp_path):
     """The name that a program was called by is its caller's word: here a link whose owner may lead it elsewhere, or put a
     virtual environment beside it."""
     if os.geteuid() != 0:

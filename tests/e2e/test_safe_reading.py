@@ -59,7 +59,7 @@ def test_a_fifo_in_the_place_of_the_list_of_recordings_is_not_waited_for(run_gpu
     ids=" ".join,
 )
 @pytest.mark.parametrize("what", ["fifo", "device"])
-def test_what_is_no_file_is_refused_on_the_command_line_where_one_is_to_be_read(run_gpumem, tmp_path, what, words):
+def test_an_argument_that_is_not_a_regular_file_is_refused(run_gpumem, tmp_path, what, words):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     named = fifo if what == "fifo" else "/dev/zero"

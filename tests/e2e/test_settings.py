@@ -39,7 +39,7 @@ def test_a_wrong_value_is_refused_and_words_are_completed(run_gdb):
     assert "Example: set gpumem devices cuda,cpu" in gdb["help set gpumem devices"]
 
 
-def test_functions_say_what_the_questions_say(run_gdb, program):
+def test_functions_have_the_values_of_the_questions(run_gdb, program):
     ask = ["print $gpumem_allocated()", "print $gpumem_reserved(0)", "print $gpumem_events()", "print $gpumem_step()", "gpumem info --json"]
     address = "python gdb.set_convenience_variable('kept', int(re.search('0x[0-9a-f]+', gdb.execute('gpumem blocks', False, True))[0], 16))"
     gdb = run_gdb(
@@ -57,13 +57,13 @@ def test_functions_say_what_the_questions_say(run_gdb, program):
     assert "device 7: nothing was allocated on it: name one of 0" in gdb["print $gpumem_allocated(7)"]
 
 
-def test_a_function_without_anything_to_ask_says_what_to_do(run_gdb):
+def test_a_function_without_a_recording_says_what_to_do(run_gdb):
     gdb = run_gdb(["print $gpumem_allocated()", "print $gpumem_holder(1)", "help function gpumem_holder", "print $gpumem_step(1)"], "/bin/true", sim=False)
     assert "gpumem record" in gdb[0] and "gpumem: " in gdb[1] and "Traceback" not in gdb.out
     assert "Example" in gdb[2] and "$gpumem_step: 1 arguments: see `help function gpumem_step`" in gdb[3]
 
 
-def test_a_breakpoint_may_ask(run_gdb, program):
+def test_a_breakpoints_condition_may_call_the_functions(run_gdb, program):
     gdb = run_gdb(
         ["gpumem record", "tbreak Py_RunMain", "run", "gpumem next-event", "break mmap if $gpumem_events() > 3", "continue",
          "print $gpumem_events() > 3"],

@@ -72,7 +72,7 @@ def test_failed_install_says_what_to_do_in_one_line_and_the_next_run_tries_again
     assert calls(clone) == 2
 
 
-def test_half_made_environment_is_not_taken_for_whole(clone):
+def test_an_incomplete_environment_is_not_used(clone):
     setup(clone).check()
     (venv,) = (clone.parent / "cache").glob("venv-????????????????")
     (venv / "gpumem-requirements.txt").unlink()
@@ -105,14 +105,14 @@ def test_two_clones_at_once_install_once(clone):
     assert os.readlink(clone / ".venv") == os.readlink(other / ".venv")
 
 
-def test_a_moved_clone_is_built_afresh(clone):
+def test_a_moved_clone_is_built_again(clone):
     setup(clone).check()
     moved = clone.parent / "moved"
     clone.rename(moved)
     setup(moved).check()
 
 
-def test_folder_named_venv_of_somebody_else_is_left_alone(clone):
+def test_a_folder_named_venv_that_setup_did_not_make_is_not_changed(clone):
     (clone / ".venv").mkdir()
     run = setup(clone).check(1)
     assert "was not made by set-up" in run.err

@@ -52,7 +52,7 @@ def facts(run_gpumem):
         ("not_in_cores", [True, True]),  # its bytes, and the marks of what was written
     ],
 )
-def test_a_program_sees(facts, fact, expected):
+def test_a_program_sees_the_simulated_device(facts, fact, expected):
     assert facts[fact] == expected
 
 
@@ -198,7 +198,7 @@ def test_a_wrong_profile_is_a_usage_error_naming_the_profiles(run_gpumem):
     assert finished.err.startswith("gpumem: simulated device 'h1000': no such profile: use one of h100-80gb, h200-141gb")
 
 
-def test_no_such_program_is_said(run_gpumem):
+def test_a_missing_program_is_reported(run_gpumem):
     finished = run_gpumem("run", "--sim", "--", "no-such-program")
     assert finished.status == 4
     assert finished.err == "gpumem: no-such-program: no such program: check the name, or give its path\n"

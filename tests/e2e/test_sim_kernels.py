@@ -73,7 +73,7 @@ def test_a_scaler_checks_lists_of_any_length(run_gpumem):
     assert run_gpumem("run", "--sim", "--", PYTHON, "-c", LISTS).check().out == "all\n"
 
 
-def test_nothing_is_computed_below_0_bytes_and_that_is_flagged(run_gpumem, tmp_path):
+def test_with_compute_below_0_nothing_is_computed_and_that_is_flagged(run_gpumem, tmp_path):
     account = tmp_path / "account.json"
     program = "import torch; print(torch.full((3,), 7, device='cuda').sum().item())"
     words = ["--", PYTHON, "-c", program]
@@ -85,7 +85,7 @@ def test_nothing_is_computed_below_0_bytes_and_that_is_flagged(run_gpumem, tmp_p
     assert counted["computed"] == {} and counted["launches"] == counted["kernels_not_computed"] == 2
 
 
-def test_what_rests_on_values_never_computed_is_flagged(run_gpumem):
+def test_results_that_depend_on_values_never_computed_are_flagged(run_gpumem):
     # A matrix product is not computed; the comparison of its elements is.
     program = "import torch; a = torch.ones(4, 4, device='cuda'); print(((a @ a) > 3).any().item())"
     finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()

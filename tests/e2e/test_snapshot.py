@@ -1,4 +1,4 @@
-"""PyTorch's snapshots are read as logs are: totals are torch's own, and no input does harm."""
+"""PyTorch's snapshots are read like recordings: totals equal PyTorch's own, and no input does harm."""
 
 import gzip
 import io
@@ -50,7 +50,7 @@ def of_device(run_gpumem, path, index=0):
 
 
 def replayed_peak(trace):
-    """The greatest sum of requested bytes, of blocks whose free is not completed."""
+    """The maximum of the requested bytes in blocks whose free is not completed."""
     live, now, peak = {}, 0, 0
     for entry in trace:
         if entry["action"] == "alloc":
@@ -230,7 +230,7 @@ def test_unknown_device_and_shared_traces_are_refused(run_gpumem, tmp_path):
 
 
 def test_billion_laughs_cost_nothing(run_gpumem, tmp_path):
-    """Gone through one by one they would not end: there are 10 to the power of 200."""
+    """A reader that visits each element would not end: there are 10 to the power of 200."""
     laughs = []
     for _ in range(200):
         laughs = [laughs] * 10

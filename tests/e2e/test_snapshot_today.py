@@ -122,7 +122,7 @@ def test_pinned_host_memory_is_a_device_of_its_own(write, run_gpumem):
 
 
 @pytest.mark.parametrize("wrong", [[[entry("alloc", 1, 2, 3)]], [1], [{"addr": 1}], "text", [None]])
-def test_host_traces_of_another_form_are_left_out_and_said(wrong, write, run_gpumem):
+def test_host_traces_of_another_form_are_left_out_and_reported(wrong, write, run_gpumem):
     path = write(snapshot(LABELS, host_traces=wrong))
     info = run_gpumem("info", path, "--json").check().json()
     assert [one["device_type"] for one in info["devices"]] == ["cuda"]
@@ -231,7 +231,7 @@ STEPS = {"all": 3, "python": 3, "annotations": 3, "no free_completed": 3, "no fr
 
 
 @pytest.mark.parametrize("setting", STEPS)
-def test_what_this_pytorchs_recorder_writes(setting, real, run_gpumem):
+def test_snapshots_of_the_installed_pytorch_have_its_figures(setting, real, run_gpumem):
     path = real / f"{setting}.pickle"
     if not path.exists():
         pytest.skip(f"this PyTorch's recorder has no such setting: {setting}")

@@ -54,14 +54,14 @@ def compare_with_operators(run_gpumem, log, made):
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
-def test_what_operators_make_is_reported_with_dtype_shape_and_strides(run_gpumem, tmp_path, seed):
+def test_results_of_operators_are_reported_with_dtype_shape_and_strides(run_gpumem, tmp_path, seed):
     log, made = tmp_path / "run.gpumem", tmp_path / "made.json"
     run_gpumem("run", "--sim", "-o", log, "--", PYTHON, PROGRAMS / "tensor_shapes.py", str(seed), made).check()
     compare_with_operators(run_gpumem, log, made)
 
 
 @pytest.mark.parametrize("device", ["cuda", pytest.param("cpu", marks=pytest.mark.long)])
-def test_breakpoints_record_it_too(run_gdb, run_gpumem, tmp_path, device):
+def test_breakpoints_record_tensors_too(run_gdb, run_gpumem, tmp_path, device):
     log, made = tmp_path / "run.gpumem", tmp_path / "made.json"
     commands = [f"gpumem record --devices {device}", "run", f"gpumem record save {log}"]
     run_gdb(commands, PROGRAMS / "tensor_shapes.py", ["3", made, device])
@@ -179,7 +179,7 @@ def test_groups_of_shapes_and_dtypes_add_up(run_gpumem, shapes, by):
     assert len(groups) > 4
 
 
-def test_a_recording_without_shapes_says_how_to_have_them(run_gpumem, tmp_path):
+def test_a_recording_without_shapes_says_how_to_record_them(run_gpumem, tmp_path):
     snapshot = tmp_path / "snapshot.pickle"
     program = tmp_path / "program.py"
     program.write_text(

@@ -39,7 +39,7 @@ def test_a_long_answer_goes_through_the_pager(gpumem, recording, run_gpumem):
         (["events"], {"GPUMEM_PAGER": "/no/such/pager"}),
     ],
 )
-def test_what_is_not_paged(gpumem, recording, words, variables):
+def test_an_answer_is_not_paged_where_it_should_not_be(gpumem, recording, words, variables):
     terminal = Terminal([gpumem, *words, recording], **{"PAGER": "sed s/^/paged:/", **variables})
     assert terminal.finish() == 0
     assert "segment_alloc" in terminal.shown and "paged:" not in terminal.shown
@@ -81,7 +81,7 @@ def test_json_is_not_wrapped(gpumem, recording, run_gpumem):
     assert terminal.shown.replace("\r", "") == run_gpumem("info", "--json", recording).check().out
 
 
-def test_a_pager_that_is_left_early_ends_the_command(gpumem, recording):
+def test_quitting_the_pager_early_ends_the_command(gpumem, recording):
     terminal = Terminal([gpumem, "events", "--stacks", recording], PAGER="head -n 2")
     assert terminal.finish() == 0
     assert len(terminal.shown.splitlines()) == 2

@@ -55,7 +55,7 @@ def test_pytorchs_own_trace_is_read(start, run_gpumem):
     assert why["block"]["address"] == hex(said["z"]) and why["allocated"]["python"]
 
 
-def test_without_a_trace_it_is_said_what_to_do(start, run_gpumem):
+def test_without_a_trace_the_error_says_what_to_do(start, run_gpumem):
     pid = str(start()["pid"])
     for words in (["events"], ["steps"], ["why", "0x7f0000000000"]):
         run = run_gpumem(words[0], "--pid", pid, *words[1:]).check(4)

@@ -119,7 +119,7 @@ def test_every_variable_that_keeps_a_tensor_is_listed_and_no_other(python, seed)
         check(asked, made.graphs, seed, STILL)
 
 
-def test_a_core_tells_the_same(python, run_gpumem, tmp_path):
+def test_a_core_gives_the_same_answer(python, run_gpumem, tmp_path):
     with Graphs(python, 3, 100) as made:
         run_gpumem("core", made.pid, "-o", tmp_path / "core").check()
     with Asked(core=tmp_path / "core") as asked:

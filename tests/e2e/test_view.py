@@ -17,7 +17,7 @@ from view_page import opened, page, recording  # noqa: E402, F401
 # --- the command ----------------------------------------------------------------------------------------
 
 
-def test_the_page_lies_beside_the_recording_and_its_path_is_said(recording, page, run_gpumem, tmp_path):
+def test_the_page_is_written_next_to_the_recording_and_its_path_is_printed(recording, page, run_gpumem, tmp_path):
     said = run_gpumem("view", recording).check()
     assert said.out.startswith(f"{page}: ") and page.exists()
     told = run_gpumem("view", recording, "-o", tmp_path / "page.html", "--json").check().json()
@@ -28,13 +28,13 @@ def test_the_page_lies_beside_the_recording_and_its_path_is_said(recording, page
     assert told["blocks"] == len(allocs)
 
 
-def test_a_recording_is_not_written_over(recording, run_gpumem):
+def test_a_recording_is_not_overwritten(recording, run_gpumem):
     before = recording.read_bytes()
     assert "this is the recording itself" in run_gpumem("view", recording, "-o", recording).check(2).err
     assert recording.read_bytes() == before
 
 
-def test_a_page_that_cannot_be_written_is_said(recording, run_gpumem, tmp_path):
+def test_a_page_that_cannot_be_written_is_reported(recording, run_gpumem, tmp_path):
     assert "page.html" in run_gpumem("view", recording, "-o", tmp_path / "no" / "page.html").check(4).err
     assert "not a regular file" in run_gpumem("view", recording, "-o", tmp_path).check(4).err
     (tmp_path / "other").write_text("no recording")
@@ -61,7 +61,7 @@ def test_sums_of_the_columns_are_those_of_blocks(recording, page, run_gpumem):
         assert {name: sum for name, sum in sums.items() if sum} == {name: sum for name, sum in told["by_category"].items() if sum}
 
 
-def test_levels_are_the_greatest_moment_of_each_64_events(page, recording, run_gpumem):
+def test_levels_are_the_maxima_of_each_64_events(page, recording, run_gpumem):
     columns = columns_of(page)
     levels = {name.split(".level.")[1]: values for name, values in columns.items() if name.startswith("d0.level.")}
     at = levels.pop("at")
@@ -149,7 +149,7 @@ def test_a_click_on_the_plot_chooses_the_block_there(opened, recording, run_gpum
     opened.wait("text => location.hash.includes(text)", f"block={largest['allocated']}")
 
 
-def test_an_address_with_a_moment_opens_there(chromium, page):
+def test_an_address_with_an_event_opens_at_that_event(chromium, page):
     with Opened(chromium, page, "#event=40&from=20&to=60&block=39") as shown:
         assert shown.evaluate("[gpumem.view.moment, gpumem.view.from, gpumem.view.to]") == [40, 20, 60]
         assert shown.locator("#moment-title").inner_text().startswith("After event #40,")
@@ -233,7 +233,7 @@ def test_a_name_is_text_and_nothing_else(chromium, run_gpumem, tmp_path):
         assert shown.locator("#card img, #card script, #sites img, #sites script").count() == 0
 
 
-def test_the_command_of_a_card_can_be_typed_as_it_stands(chromium, run_gpumem, tmp_path):
+def test_the_command_of_a_card_can_be_typed_unchanged(chromium, run_gpumem, tmp_path):
     path = snapshot(tmp_path / "a b'$(touch done);.pickle", [entry("alloc", 4096, 512)])
     with Opened(chromium, view(run_gpumem, path)) as shown:
         shown.evaluate("() => gpumem.view.setBlock(0)")
@@ -279,7 +279,7 @@ def test_each_of_several_devices_can_be_chosen(chromium, run_gpumem, tmp_path):
         assert shown.said == []
 
 
-def test_what_is_out_of_memory_is_marked_and_told_as_oom_tells_it(chromium, run_gpumem, tmp_path):
+def test_an_out_of_memory_error_is_marked_and_explained_as_by_oom(chromium, run_gpumem, tmp_path):
     oom = {"action": "oom", "size": 1 << 30, "stream": 0, "device_free": 0, "frames": []}
     path = snapshot(tmp_path / "oom.pickle", [entry("alloc", 4096, 512), oom])
     made = view(run_gpumem, path)

@@ -105,7 +105,7 @@ def test_steps_and_phases_stand_over_one_another(shown, recording, longer, run_g
         assert shown.evaluate("event => gpumem.recording.other.alignment.otherAt(event)", here) == there, key
 
 
-def test_steps_that_a_does_not_have_are_not_drawn_and_said(shown, longer, run_gpumem):
+def test_steps_that_a_does_not_have_are_reported_and_not_drawn(shown, longer, run_gpumem):
     assert "2 steps of B are not in A and not drawn." in shown.locator("#compare-words").inner_text()
     steps = run_gpumem("steps", longer, "--json").check().json()["steps"]
     most = max(step["peak"] for step in steps if step.get("step") and step["step"] <= 3)
@@ -130,7 +130,7 @@ def test_the_line_is_in_the_legend_and_in_the_place_under_the_pointer(shown):
     assert re.search(r" reserved, B [\d.]+ [KMG]?i?B", shown.locator("#readout").inner_text())
 
 
-def test_a_recording_beside_itself(chromium, recording, run_gpumem, tmp_path):
+def test_a_recording_compared_with_itself_is_the_same(chromium, recording, run_gpumem, tmp_path):
     page = tmp_path / "same.html"
     said = run_gpumem("view", recording, recording, "-o", page, "--json").check().json()
     assert said["compared"] == str(recording)
@@ -166,7 +166,7 @@ def test_a_long_recording_keeps_its_peaks(chromium, run_gpumem, tmp_path):
         assert opened.said == []
 
 
-def test_recordings_without_events_and_names_that_would_act(chromium, recording, run_gpumem, tmp_path):
+def test_recordings_without_events_and_with_hostile_names_are_compared(chromium, recording, run_gpumem, tmp_path):
     none = snapshot(tmp_path / "none.pickle", [])
     frames = [(f"/{hostile('file')}.py", 7, hostile("name"))]
     evil = snapshot(tmp_path / "evil.pickle", [entry("alloc", 4096, 1 << 20, *frames), entry("alloc", 1 << 30, 512, *frames)])
@@ -181,7 +181,7 @@ def test_recordings_without_events_and_names_that_would_act(chromium, recording,
             assert opened.said == [], (a.name, b.name)
 
 
-def test_what_cannot_be_compared_is_said(recording, longer, run_gpumem, tmp_path):
+def test_recordings_that_cannot_be_compared_are_refused(recording, longer, run_gpumem, tmp_path):
     assert "one recording" in run_gpumem("view", recording, longer, "--svg", tmp_path / "a.svg").check(2).err
     assert "--loop" in run_gpumem("view", recording, longer, "--loop", "a.py:1").check(2).err
     assert "which would be lost" in run_gpumem("view", recording, longer, "-o", longer).check(2).err

@@ -13,7 +13,7 @@ from view_page import recording  # noqa: E402, F401
 
 
 @pytest.mark.parametrize("kind", ["a file", "its text", "its text, which may only run scripts"])
-def test_the_page_within_another_one(kind, chromium, made, tmp_path):  # noqa: F811
+def test_the_page_works_within_another_page(kind, chromium, made, tmp_path):  # noqa: F811
     (tmp_path / "page.html").write_bytes(made.read_bytes())
     text = html.escape((tmp_path / "page.html").read_text(), quote=True)
     frame = {

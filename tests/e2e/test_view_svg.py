@@ -90,7 +90,7 @@ def test_the_command_says_what_it_wrote(recording, run_gpumem, tmp_path):
     assert not recording.with_name("mlp.gpumem.html").exists()
 
 
-def test_the_peak_is_where_and_what_peak_says(picture, recording, run_gpumem):
+def test_the_peak_has_the_place_and_bytes_that_peak_shows(picture, recording, run_gpumem):
     device = device_of(run_gpumem, recording)
     mark = next(picture.find("peak").iter(f"{SVG}circle"))
     assert (int(mark.get("data-event")), int(mark.get("data-bytes"))) == (device["peak_event"], device["peak_allocated"])
@@ -139,7 +139,7 @@ def test_colours_are_those_of_the_page(picture):
         assert f"--category-{name.lower().replace('_', '-')}: {colour};" in style
 
 
-def test_nothing_is_asked_of_the_network_and_nothing_runs(picture):
+def test_the_picture_loads_nothing_and_runs_nothing(picture):
     kinds = {one.tag.removeprefix(SVG) for one in picture.root.iter()}
     assert kinds <= {"svg", "g", "rect", "line", "path", "circle", "text", "title"}
     names = {name for one in picture.root.iter() for name in one.attrib}
@@ -238,7 +238,7 @@ def test_a_long_name_ends_within_the_picture(length, run_gpumem, tmp_path):
 # --- what is refused ------------------------------------------------------------------------------------
 
 
-def test_what_is_refused_is_said(recording, run_gpumem, tmp_path):
+def test_wrong_uses_of_svg_are_refused(recording, run_gpumem, tmp_path):
     before = recording.read_bytes()
     assert "one file is written at a time" in run_gpumem("view", recording, "--svg", tmp_path / "a", "-o", tmp_path / "b").check(2).err
     assert "only with --svg" in run_gpumem("view", recording, "--device=0").check(2).err

@@ -1,4 +1,4 @@
-"""Walking by conditions: gdb stops exactly at the events that a whole recording shows to meet them."""
+"""Walking by conditions: gdb stops exactly at the events for which they hold in a complete recording."""
 
 import operator
 import os
@@ -50,7 +50,7 @@ print("done")
 CONTINUE = "python exec(\"while gdb.selected_inferior() and gdb.selected_inferior().pid: gdb.execute('continue')\")"
 
 
-# --- what a condition is of an event, worked out anew from its JSON: True, False, or None where it is not known ------------
+# --- the value of a condition for an event, computed again from its JSON: True, False, or None if it is not known ----------
 
 COMPARES = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
@@ -68,7 +68,7 @@ def fact(event, name):
 
 
 def with_tensors(events):
-    """A free tells of its block what the allocation told."""
+    """A free has the properties that the allocation of its block has."""
     allocated = {event["n"]: event for event in events if event["action"] == "alloc"}
     for event in events:
         of = allocated.get(event["block"], {})
@@ -183,7 +183,7 @@ def random_condition(chance, events, depth=2, with_steps=True):
 
 
 def random_conditions(chance, events, most, with_steps):
-    """40 that hold at some events, and at fewer than `most`."""
+    """40 conditions that hold at some events, but at fewer than `most`."""
     conditions = []
     while len(conditions) < 40:
         condition = random_condition(chance, events, with_steps=with_steps)
@@ -226,7 +226,7 @@ def test_the_program_stops_where_a_recording_says_that_conditions_hold(run_gdb, 
     check_stops(gdb, events, conditions)
 
 
-def test_watch_until_and_their_list(run_gdb, program):
+def test_watch_and_until_stop_and_watch_lists_its_conditions(run_gdb, program):
     gdb = run_gdb(
         ["gpumem record", "gpumem watch action=alloc and function=batch", "gpumem watch --once size>100GiB", "gpumem watch", "run",
          "gpumem until phase=backward", "gpumem watch delete 1", "gpumem until step=3 and line=program.py:8", "gpumem next-event",
@@ -249,7 +249,7 @@ def test_watch_until_and_their_list(run_gdb, program):
     assert "no conditions" in lists[2]
 
 
-def test_conditions_are_kept_over_runs_and_once_is_once(run_gdb, program):
+def test_conditions_are_kept_over_runs_and_once_stops_once(run_gdb, program):
     walk = ["gpumem watch --once function=batch", "gpumem watch size>100GiB", "run", CONTINUE, "run", "gpumem watch"]
     gdb = run_gdb(["gpumem record", *walk], program)
     runs = [gdb.sections[index] for index, command in enumerate(gdb.commands) if command == "run"]
@@ -291,7 +291,7 @@ def test_where_shows_python_with_source_lines_then_native_frames(run_gdb, progra
 
 
 def test_a_recording_may_name_any_file_as_a_source(run_gpumem, python, tmp_path):
-    """What is no regular file, or has no such line, is left out; nothing waits for a FIFO."""
+    """A path that is not a regular file, or a file without that line, is left out; gpumem does not wait for a FIFO."""
     program = tmp_path / "odd.py"
     fifo, short = tmp_path / "fifo.py", tmp_path / "short.py"
     os.mkfifo(fifo)
@@ -326,7 +326,7 @@ WRONG = [
 ]
 
 
-def test_what_is_wrong_with_a_condition_is_said_at_its_token(run_gdb, program):
+def test_an_error_in_a_condition_is_shown_at_its_token(run_gdb, program):
     later = ["gpumem until step=2", "gpumem until step=1 and size>3", "gpumem until event<3", "continue"]
     gdb = run_gdb(["gpumem record", *(command for command, _ in WRONG), *later], program)
     for command, line in WRONG:
@@ -387,7 +387,7 @@ print("done")
 
 
 def of_blocks(events):
-    """The agent's releases do not repeat what the block was allocated for."""
+    """The agent's events of releases do not repeat the properties of the allocation."""
     for event in events:
         if event["action"].startswith("free") and event["block"] is not None:
             event.update({name: events[event["block"]].get(name) for name in ("dtype", "shape")})
@@ -398,7 +398,7 @@ def of_blocks(events):
     "code", [pytest.param(PROGRAM, id="training", marks=pytest.mark.long), pytest.param(SCALED, id="scaled", marks=pytest.mark.long), pytest.param(THREADS, id="threads", marks=pytest.mark.long)]
 )
 def test_a_program_that_the_agent_records_stops_where_its_recording_says(run_gdb, tmp_path, code):
-    """With several threads at once events have other numbers in each run: what is compared is of one run."""
+    """With several threads, events have different numbers in each run, so everything compared comes from one run."""
     program = tmp_path / "program.py"
     program.write_text(code)
     record = "gpumem record --engine agent"

@@ -99,7 +99,7 @@ def test_every_holder_is_named_and_nothing_else(asked, way):
     assert not wrong, "\n".join(wrong)
 
 
-def test_words_in_memory_that_was_given_back_or_is_not_in_use_hold_nothing(python, sim_env, tmp_path):
+def test_words_in_released_or_unused_memory_hold_nothing(python, sim_env, tmp_path):
     (way,) = table.rows(["old_words"])
     held = Held(python, ["old_words"], {**sim_env(), "WAYS_ONLY": way.name}, tmp_path)
     asked = Asked(held.facts, pid=held.facts["pid"])
@@ -140,7 +140,7 @@ def ask_among_old_words(python, env, folder, modules, seed):
 
 
 @pytest.mark.long
-def test_old_words_anywhere_are_no_proven_holders(python, sim_env, tmp_path):
+def test_stale_words_anywhere_are_not_proven_holders(python, sim_env, tmp_path):
     count, false, short = ask_among_old_words(python, sim_env(), tmp_path, ["native"], 1)
     # which words lie where differs from run to run
     assert len(false) <= 1, false
@@ -149,7 +149,7 @@ def test_old_words_anywhere_are_no_proven_holders(python, sim_env, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_old_words_among_all_ways_are_no_proven_holders(python, sim_env, tmp_path):
+def test_stale_words_among_all_ways_are_not_proven_holders(python, sim_env, tmp_path):
     asked = [ask_among_old_words(python, sim_env(), tmp_path, table.MODULES, seed) for seed in range(10)]
     count = sum(one[0] for one in asked)
     false = [one[1] for one in asked if one[1]]

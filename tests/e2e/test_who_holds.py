@@ -216,7 +216,7 @@ def test_the_block_shows_its_size_shape_and_dtype(target, ask):
     assert block["tensor"] == "float32 [300, 300]"
 
 
-def test_any_address_within_the_block_will_do(target, ask):
+def test_any_address_within_the_block_selects_it(target, ask):
     inside = hex(target.facts["where"]["global"] + 4097)
     answer = ask(inside, "--json").check().json()
     assert answer["block"]["address"] == target.address("global")
@@ -257,7 +257,7 @@ def test_memory_that_was_released_has_no_holder(target, ask):
         ("#3", 4, "no CUDA memory: "),  # an event of PyTorch's own trace
     ],
 )
-def test_what_names_no_block_is_refused_with_a_reason(ask, block, status, message):
+def test_a_word_that_names_no_block_is_refused_with_a_reason(ask, block, status, message):
     run = ask(block).check(status)
     assert run.out == ""
     assert f"gpumem: {message}" in run.err
@@ -604,7 +604,7 @@ model(torch.ones(2, 300), mode="train", count=1)
 """
 
 
-def test_what_c_code_under_way_holds_leaves_an_answer_complete(spawn, python, run_gpumem, tmp_path):
+def test_references_of_running_c_code_leave_an_answer_complete(spawn, python, run_gpumem, tmp_path):
     program = tmp_path / "forward.py"
     program.write_text(FORWARD)
     process = spawn([python, "-W", "ignore", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -631,7 +631,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("way", ["hidden", pytest.param("plain", marks=pytest.mark.long)])
-def test_a_guess_does_not_stand_for_a_reference_that_is_missing(spawn, python, run_gpumem, tmp_path, way):
+def test_a_guess_does_not_replace_a_missing_reference(spawn, python, run_gpumem, tmp_path, way):
     program = tmp_path / "guessed.py"
     program.write_text(GUESSED)
     process = spawn([python, program, way], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -668,7 +668,7 @@ def test_in_the_middle_of_a_call_named_roots_come_first_and_each_line_once(run_g
     assert not [h for h in unheld if h["path"][0].get("address") in guessed], held
 
 
-def test_gdb_refuses_what_is_no_tensor_with_a_line(stopped_in_gdb):
+def test_gdb_refuses_an_expression_that_is_not_a_tensor_in_one_line(stopped_in_gdb):
     assert "gpumem: 'layer': a Linear, not a tensor: " in stopped_in_gdb[4]
     assert "gpumem: nothing_so_named: " in stopped_in_gdb[5]
     assert "Traceback" not in stopped_in_gdb.out

@@ -375,7 +375,7 @@ def test_each_byte_of_fsdp1s_random_models_is_the_ideal_and_what_is_named(run_gp
     assert not wrong, wrong
 
 
-def test_a_core_and_gdb_tell_what_the_process_does(run_gpumem, run_gdb, shared_ranks, tmp_path):
+def test_a_core_and_gdb_give_the_answer_of_the_process(run_gpumem, run_gdb, shared_ranks, tmp_path):
     truth = shared_ranks(3, 0, 8, PROGRAM)[1]
     live = run_gpumem("zero", f"--pid={truth['pid']}", "--json").check().json()
     core = tmp_path / "core"
@@ -516,7 +516,7 @@ def wrong_in_ranks(truths, answer):
 
 
 @pytest.mark.parametrize("program", [pytest.param(PROGRAM, id=PROGRAM.stem), pytest.param(FSDP1, id=FSDP1.stem, marks=pytest.mark.long)])
-def test_ranks_side_by_side_differ_in_what_each_tells(run_gpumem, shared_ranks, program, tmp_path):
+def test_ranks_side_by_side_show_how_they_differ(run_gpumem, shared_ranks, program, tmp_path):
     truths = shared_ranks(3, 0, 8, program)
     pids = [f"--pid={truth['pid']}" for truth in truths]
     answer = run_gpumem("zero", *pids, "--json").check().json()
@@ -535,7 +535,7 @@ def test_ranks_side_by_side_differ_in_what_each_tells(run_gpumem, shared_ranks, 
     assert "some ranks are missing" in run_gpumem("zero", "--core", cores[0], "--core", cores[1]).check().out
 
 
-def test_what_cannot_be_side_by_side_is_refused(run_gpumem, run_gdb, nothing_sharded):
+def test_processes_that_cannot_be_side_by_side_are_refused(run_gpumem, run_gdb, nothing_sharded):
     pid = nothing_sharded
     assert run_gpumem("zero", pid, pid).check(2).err == f"gpumem: zero: process {pid.removeprefix('--pid=')} is named twice\n"
     assert "core '/nowhere' is named twice" in run_gpumem("zero", "/nowhere", "/nowhere").check(2).err

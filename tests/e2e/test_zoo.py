@@ -22,7 +22,7 @@ def visit_all(gpumem, programs, seed, count, **keys):
     return {str(animal): visit.result() for animal, visit in zip(animals, visits)}
 
 
-def test_a_hundred_awkward_programs_are_as_they_were(gpumem, programs):
+def test_a_hundred_unusual_programs_run_as_without_gpumem(gpumem, programs):
     said = visit_all(gpumem, programs, 1, 100, seconds=2)
     assert None in said.values(), said  # nothing would be shown by refusals alone
     assert "no C library" in said["bare"]
@@ -31,7 +31,7 @@ def test_a_hundred_awkward_programs_are_as_they_were(gpumem, programs):
 @pytest.mark.long
 @pytest.mark.timeout(14400)
 @pytest.mark.parametrize("seed", range(2, 22))
-def test_two_thousand_awkward_programs_are_as_they_were(gpumem, programs, seed):
+def test_two_thousand_unusual_programs_run_as_without_gpumem(gpumem, programs, seed):
     visit_all(gpumem, programs, seed, 100)
 
 
@@ -45,7 +45,7 @@ def test_two_thousand_awkward_programs_are_as_they_were(gpumem, programs, seed):
     ],
     ids=str,
 )
-def test_what_would_hurt_is_refused_by_its_name(gpumem, programs, animal, reason):
+def test_a_target_that_attaching_would_harm_is_refused_by_name(gpumem, programs, animal, reason):
     why_not = zoo.not_possible(animal)
     if why_not:
         pytest.skip(why_not)

@@ -1,5 +1,5 @@
-/* A copy of a stopped process: what is read from it is of the moment when it was made, whatever the
- * process does then. */
+/* A copy of a stopped process: reads of it show the moment at which it was made, whatever the
+ * process does later. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ enum { PAGE = 4096, PAGES = 300 };
 static uint64_t *memory, *of_file;
 static void *goes_away;
 
-/* On SIGUSR1 the child changes all that it has. */
+/* On SIGUSR1 the child changes all of its memory. */
 static void change(int signal)
 {
 	for (size_t page = 0; page < PAGES; page++)
@@ -87,7 +87,7 @@ static int open_and_capture_to_a_buffer(void **state)
 	return buffer ? capture(fixture, buffer) : -1;
 }
 
-/* The buffer is made before the child changes what it has, and takes one mapping away. */
+/* The buffer is made before the child changes its memory and removes one mapping. */
 static int capture_later(void **state)
 {
 	struct fixture *fixture = *state = calloc(1, sizeof(*fixture));
@@ -119,7 +119,7 @@ static uint64_t read_word(struct gm_image *image, uint64_t address)
 	return word;
 }
 
-/* As the process has it now, past the image. */
+/* As the process has it now, without the image. */
 static uint64_t word_now(const struct fixture *fixture, uint64_t address)
 {
 	struct gm_image *image;
@@ -151,7 +151,7 @@ static void check_moment(struct fixture *fixture)
 	assert_string_equal(text, "of the file");
 }
 
-static void what_is_read_is_of_the_moment(void **state)
+static void reads_are_of_the_moment_of_the_capture(void **state)
 {
 	struct fixture *fixture = *state;
 	assert_true(fixture->bytes >= PAGES / 2 * PAGE);
@@ -163,7 +163,7 @@ static void what_is_read_is_of_the_moment(void **state)
 	check_moment(fixture);
 }
 
-static void lent_bytes_are_those(void **state)
+static void borrowed_bytes_are_of_the_moment_of_the_capture(void **state)
 {
 	struct fixture *fixture = *state;
 	const uint64_t *words = fixture->child.words;
@@ -178,7 +178,7 @@ static void lent_bytes_are_those(void **state)
 	gm_image_borrow_end(fixture->image);
 }
 
-static void touched_are_the_pages_that_were(void **state)
+static void touched_pages_are_those_at_the_capture(void **state)
 {
 	struct fixture *fixture = *state;
 	struct gm_range ranges[PAGES];
@@ -188,7 +188,7 @@ static void touched_are_the_pages_that_were(void **state)
 	uint64_t bytes = 0;
 	for (size_t i = 0; i < count; i++)
 		bytes += ranges[i].end - ranges[i].start;
-	/* the kernel may give a huge page where a small one was asked for */
+	/* the kernel may use a huge page instead of a small one */
 	assert_true(bytes == PAGES / 2 * PAGE || bytes > PAGES / 2 * PAGE);
 	assert_int_equal(ranges[0].start, start);
 }
@@ -208,8 +208,8 @@ static void threads_and_registers_are_kept(void **state)
 	free(threads);
 }
 
-/* Pages and mappings that came or went since the buffer was made. */
-static void a_buffer_is_a_hint_only(void **state)
+/* Pages and mappings that appeared or disappeared after the buffer was made. */
+static void pages_and_mappings_changed_after_the_buffer_was_made_are_read_correctly(void **state)
 {
 	struct fixture *fixture = *state;
 	const uint64_t *words = fixture->child.words;
@@ -237,19 +237,22 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test_setup_teardown(
-	                what_is_read_is_of_the_moment, open_and_capture, end),
-	        cmocka_unit_test_setup_teardown(lent_bytes_are_those, open_and_capture, end),
+	                reads_are_of_the_moment_of_the_capture, open_and_capture, end),
 	        cmocka_unit_test_setup_teardown(
-	                touched_are_the_pages_that_were, open_and_capture, end),
+	                borrowed_bytes_are_of_the_moment_of_the_capture, open_and_capture, end),
+	        cmocka_unit_test_setup_teardown(
+	                touched_pages_are_those_at_the_capture, open_and_capture, end),
 	        cmocka_unit_test_setup_teardown(
 	                threads_and_registers_are_kept, open_and_capture, end),
 	        cmocka_unit_test_setup_teardown(
 	                afterwards_the_process_is_read_again, open_and_capture, end),
 	        cmocka_unit_test_setup_teardown(
-	                what_is_read_is_of_the_moment, open_and_capture_to_a_buffer, end),
+	                reads_are_of_the_moment_of_the_capture, open_and_capture_to_a_buffer, end),
 	        cmocka_unit_test_setup_teardown(
-	                touched_are_the_pages_that_were, open_and_capture_to_a_buffer, end),
-	        cmocka_unit_test_setup_teardown(a_buffer_is_a_hint_only, capture_later, end),
+	                touched_pages_are_those_at_the_capture, open_and_capture_to_a_buffer, end),
+	        cmocka_unit_test_setup_teardown(
+	                pages_and_mappings_changed_after_the_buffer_was_made_are_read_correctly,
+	                capture_later, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

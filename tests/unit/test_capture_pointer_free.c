@@ -114,7 +114,7 @@ static void change_child(const struct fixture *fixture, int signal)
 	gm_image_close(image);
 }
 
-static void touched_are_the_pages_beside_it(void **state)
+static void pointer_free_pages_are_not_touched_pages(void **state)
 {
 	struct fixture *fixture = *state;
 	struct gm_range ranges[SIZE / PAGE];
@@ -136,7 +136,7 @@ static void touched_are_the_pages_beside_it(void **state)
 	assert_word(fixture, AT, fixture->start);
 }
 
-static void who_reads_it_gets_what_was_there(void **state)
+static void pointer_free_memory_reads_as_at_the_capture(void **state)
 {
 	struct fixture *fixture = *state;
 	make_buffer(fixture, false);
@@ -153,7 +153,7 @@ static void who_reads_it_gets_what_was_there(void **state)
 	assert_false(gm_image_capture_lost(fixture->image));
 }
 
-static void what_has_changed_is_lost(void **state)
+static void pointer_free_memory_that_has_changed_is_reported_as_lost(void **state)
 {
 	struct fixture *fixture = *state;
 	uint64_t word;
@@ -169,7 +169,7 @@ static void what_has_changed_is_lost(void **state)
 	        fixture->image, fixture->start + SIZE / 4, buffer, sizeof(buffer)));
 }
 
-static void a_whole_copy_has_it(void **state)
+static void a_complete_copy_has_pointer_free_memory_too(void **state)
 {
 	struct fixture *fixture = *state;
 	make_buffer(fixture, true);
@@ -200,10 +200,10 @@ static void pages_that_went_away_are_zero(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        WITH_CHILD(touched_are_the_pages_beside_it),
-	        WITH_CHILD(who_reads_it_gets_what_was_there),
-	        WITH_CHILD(what_has_changed_is_lost),
-	        WITH_CHILD(a_whole_copy_has_it),
+	        WITH_CHILD(pointer_free_pages_are_not_touched_pages),
+	        WITH_CHILD(pointer_free_memory_reads_as_at_the_capture),
+	        WITH_CHILD(pointer_free_memory_that_has_changed_is_reported_as_lost),
+	        WITH_CHILD(a_complete_copy_has_pointer_free_memory_too),
 	        WITH_CHILD(pages_that_went_away_are_zero),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

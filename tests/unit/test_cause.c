@@ -1,4 +1,4 @@
-/* The causes that the evidence of a free settles, and those that it does not. */
+/* Causes that follow from the evidence of a free, and evidence that leaves the cause unknown. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 #define TORCH "/venv/lib/python3.11/site-packages/torch/"
 
-/* The native frames of a tensor variable's own end, and of one that a graph had saved. */
+/* The native frames where a variable's tensor is destroyed, and where one saved by a graph is. */
 static const char *const own_frames[] = {"c10::reportMemoryUsageToProfiler(void*, long)",
         "c10::TensorImpl::~TensorImpl()", "THPVariable_clear(THPVariable*)",
         "THPVariable_dealloc(_object*)", "_PyEval_EvalFrameDefault", "Py_RunMain", NULL};
@@ -143,7 +143,7 @@ static void frees_within_the_collector_are_cycles(void **state)
 	        NULL);
 }
 
-static void what_the_line_itself_made_and_dropped_is_a_temporary(void **state)
+static void a_block_that_the_line_allocated_and_released_is_a_temporary(void **state)
 {
 	ask(&(struct scene){own_frames, GM_OP_OTHER, NULL, "train.py", .same_statement = true},
 	        GM_CAUSE_TEMPORARY, NULL);
@@ -217,7 +217,7 @@ static void a_tensor_saved_by_the_graph_is_released_by_its_replacement(void **st
 	gm_context_deinit(&context);
 }
 
-static void a_block_that_lives_on_is_said_to(void **state)
+static void a_live_block_is_reported_as_live(void **state)
 {
 	struct synthetic log;
 	struct gm_context context;
@@ -245,14 +245,14 @@ int main(void)
 	        cmocka_unit_test(without_native_frames_a_store_claims_only_what_its_line_made),
 	        cmocka_unit_test(a_dying_frame_is_a_function_that_returned),
 	        cmocka_unit_test(frees_within_the_collector_are_cycles),
-	        cmocka_unit_test(what_the_line_itself_made_and_dropped_is_a_temporary),
+	        cmocka_unit_test(a_block_that_the_line_allocated_and_released_is_a_temporary),
 	        cmocka_unit_test(a_dropped_result_that_another_line_made_is_unknown),
 	        cmocka_unit_test(the_optimizer_is_recognized_by_its_frames),
 	        cmocka_unit_test(frees_without_python_are_recognized_by_native_frames_alone),
 	        cmocka_unit_test(
 	                on_the_autograd_thread_the_waiting_callers_instruction_is_no_cause),
 	        cmocka_unit_test(a_tensor_saved_by_the_graph_is_released_by_its_replacement),
-	        cmocka_unit_test(a_block_that_lives_on_is_said_to),
+	        cmocka_unit_test(a_live_block_is_reported_as_live),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 #include "render/chain.h"
 #include "render/native_owner.h"
 
-/* A step owns its strings; these are never freed. */
+/* A step owns its strings; the test never frees these. */
 #define TEXT(literal) ((char *)(uintptr_t)(literal))
 
 /* Root first, as an answer has them. */
@@ -191,7 +191,7 @@ static void json_that_is_no_native_owner_is_refused(void **state)
 	}
 }
 
-/* A form that no sentence is made of would leave a hole in the answer. */
+/* A form without a sentence would leave a gap in the answer. */
 static void every_form_has_a_sentence_with_and_without_its_operands(void **state)
 {
 	struct gm_native_part part = {.form = GM_NATIVE_ARGUMENT};

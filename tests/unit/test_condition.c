@@ -1,4 +1,5 @@
-/* Conditions: what they select, what they refuse and where, and shapes beside a plain matcher. */
+/* Conditions: what they select, which errors they report and where; shapes are compared with a
+ * simple matcher. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,7 +14,7 @@
 #include "base/error.h"
 #include "model/native_names.h"
 
-/* A subject with a size and a step; all else is not known of it. */
+/* A subject with a size and a step; all other properties are unknown. */
 struct subject {
 	uint64_t size, step;
 };
@@ -61,7 +62,7 @@ static void and_binds_more_tightly_than_or(void **state)
 	assert_int_equal(holds("not not step=1", 0, 1), GM_TRUE);
 }
 
-/* Kleene's tables, written out: false, true, unknown of either side. */
+/* Kleene's tables: false, true and unknown on either side. */
 static void what_is_unknown_decides_nothing(void **state)
 {
 	static const char *const clause[] = {"step=2", "step=1", "label=x"};
@@ -90,7 +91,7 @@ static void what_is_unknown_decides_nothing(void **state)
 	assert_int_equal(holds("dtype!=float16", 0, 1), GM_UNKNOWN);
 }
 
-static void what_cannot_be_read_is_refused_at_its_column(void **state)
+static void a_malformed_condition_is_refused_at_its_column(void **state)
 {
 	static const struct {
 		const char *text, *message;
@@ -274,7 +275,7 @@ static void nesting_and_length_are_bounded(void **state)
 	assert_int_equal(holds(text, 0, 1), GM_TRUE);
 }
 
-/* A plain matcher: by trying all. */
+/* A simple matcher: it tries everything. */
 static bool plain(const int64_t *sizes, size_t count, const int64_t *pattern, size_t length)
 {
 	if (length == 0)
@@ -338,7 +339,7 @@ static struct gm_condition *parse_of_events(const char *text)
 	return condition;
 }
 
-static void of_events_and_of_blocks_there_are_other_facts(void **state)
+static void events_and_blocks_have_different_properties(void **state)
 {
 	static const char *const of_events[] = {"event=3", "block=7", "device=0", "allocated>20GiB",
 	        "reserved<1MiB", "action=free_requested"};
@@ -389,7 +390,7 @@ static bool is_hopeless(const char *text, uint64_t step, uint64_t event)
 	return hopeless;
 }
 
-static void what_can_never_hold_is_known(void **state)
+static void conditions_that_can_never_hold_are_recognized(void **state)
 {
 	assert_true(is_hopeless("size<0", 0, 0));
 	assert_true(is_hopeless("size>2 and size<3", 0, 0));
@@ -415,8 +416,8 @@ static enum gm_truth judge_three(const void *context, const struct gm_clause *cl
 	        clause);
 }
 
-/* Beside all events that could come, of small numbers. */
-static void what_is_said_to_be_hopeless_holds_of_no_event(void **state)
+/* Compared with all possible events of small numbers. */
+static void a_condition_called_hopeless_holds_for_no_event(void **state)
 {
 	static const char *const facts[] = {"size", "step", "event"};
 	static const char *const compares[] = {"=", "!=", "<", "<=", ">", ">="};
@@ -458,7 +459,7 @@ static void what_is_said_to_be_hopeless_holds_of_no_event(void **state)
 	assert_in_range(exact, 200, 3800);
 }
 
-static void files_are_meant_by_their_ends(void **state)
+static void a_file_matches_by_the_end_of_its_path(void **state)
 {
 	assert_true(gm_is_file("/a/b/train.py", "train.py"));
 	assert_true(gm_is_file("/a/b/train.py", "b/train.py"));
@@ -473,16 +474,16 @@ int main(void)
 	        cmocka_unit_test(numbers_compare_with_units),
 	        cmocka_unit_test(and_binds_more_tightly_than_or),
 	        cmocka_unit_test(what_is_unknown_decides_nothing),
-	        cmocka_unit_test(what_cannot_be_read_is_refused_at_its_column),
+	        cmocka_unit_test(a_malformed_condition_is_refused_at_its_column),
 	        cmocka_unit_test(a_fact_that_is_not_known_there_is_refused_with_the_reason),
 	        cmocka_unit_test(stacks_show_modules_operators_and_collectives),
 	        cmocka_unit_test(native_names_are_cut_and_never_overrun),
 	        cmocka_unit_test(nesting_and_length_are_bounded),
 	        cmocka_unit_test(shapes_match_as_a_plain_matcher_says),
-	        cmocka_unit_test(of_events_and_of_blocks_there_are_other_facts),
-	        cmocka_unit_test(what_can_never_hold_is_known),
-	        cmocka_unit_test(what_is_said_to_be_hopeless_holds_of_no_event),
-	        cmocka_unit_test(files_are_meant_by_their_ends),
+	        cmocka_unit_test(events_and_blocks_have_different_properties),
+	        cmocka_unit_test(conditions_that_can_never_hold_are_recognized),
+	        cmocka_unit_test(a_condition_called_hopeless_holds_for_no_event),
+	        cmocka_unit_test(a_file_matches_by_the_end_of_its_path),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

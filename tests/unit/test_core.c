@@ -257,7 +257,7 @@ static void unmapped_not_saved_and_cut_short_are_three_answers(void **state)
 	gm_image_close(image);
 }
 
-static void what_is_no_core_is_refused_with_its_reason(void **state)
+static void a_file_that_is_not_a_core_is_refused_with_the_reason(void **state)
 {
 	struct small_core core;
 	struct gm_image *image = NULL;
@@ -294,7 +294,7 @@ static void what_is_no_core_is_refused_with_its_reason(void **state)
 
 /* Up to the last header it is refused, with the file and the place; from there on memory is
  * missing, which is told. */
-static void cut_at_every_byte_of_its_headers_it_is_refused_as_cut(void **state)
+static void a_core_cut_at_any_byte_of_its_headers_is_refused_as_cut(void **state)
 {
 	struct small_core core;
 	make_small(&core);
@@ -536,8 +536,8 @@ int main(void)
 	        cmocka_unit_test(memory_and_threads_of_a_real_core_are_the_process_own),
 	        cmocka_unit_test(a_real_core_unwinds_to_start_with_names),
 	        cmocka_unit_test(unmapped_not_saved_and_cut_short_are_three_answers),
-	        cmocka_unit_test(what_is_no_core_is_refused_with_its_reason),
-	        cmocka_unit_test(cut_at_every_byte_of_its_headers_it_is_refused_as_cut),
+	        cmocka_unit_test(a_file_that_is_not_a_core_is_refused_with_the_reason),
+	        cmocka_unit_test(a_core_cut_at_any_byte_of_its_headers_is_refused_as_cut),
 	        cmocka_unit_test(what_the_core_left_out_is_read_from_the_same_build_on_disk),
 	        cmocka_unit_test(another_build_is_not_read_and_both_build_ids_are_reported),
 	        cmocka_unit_test(a_missing_library_is_recognized_by_name_with_what_to_do),

@@ -228,7 +228,7 @@ static void random_bytes_behind_the_magic_are_refused(void **state)
 	}
 }
 
-static void cut_anywhere_it_is_refused_as_cut(void **state)
+static void a_compressed_core_cut_anywhere_is_refused_as_cut(void **state)
 {
 	_cleanup_free_ uint8_t *room = malloc(SIZE);
 	for (size_t i = 0; i < PACKERS; i++) {
@@ -263,7 +263,7 @@ static void damage_is_refused_with_its_place_or_gives_a_core(void **state)
 }
 
 /* 1 GiB of zeros in some KB, and others. */
-static void what_does_not_begin_as_a_core_is_not_decompressed(void **state)
+static void data_that_does_not_begin_as_a_core_is_not_decompressed(void **state)
 {
 	enum { PIECES = 1024 };
 	_cleanup_free_ char *room = malloc(SIZE + (1 << 20)), *zeros = calloc(1, 1 << 20);
@@ -287,7 +287,7 @@ static void what_does_not_begin_as_a_core_is_not_decompressed(void **state)
 	}
 }
 
-static void where_the_disk_is_too_small_that_is_reported(void **state)
+static void a_disk_that_is_too_small_is_reported(void **state)
 {
 	_cleanup_free_ uint8_t *room = malloc(SIZE);
 	const char *path = write_file(room, zstd_of(core, SIZE, room));
@@ -366,10 +366,10 @@ int main(void)
 	        cmocka_unit_test(an_xz_core_that_needs_too_much_memory_is_refused),
 	        cmocka_unit_test(random_bytes_behind_the_magic_are_refused),
 	        cmocka_unit_test(frames_one_after_another_are_one_core),
-	        cmocka_unit_test(cut_anywhere_it_is_refused_as_cut),
+	        cmocka_unit_test(a_compressed_core_cut_anywhere_is_refused_as_cut),
 	        cmocka_unit_test(damage_is_refused_with_its_place_or_gives_a_core),
-	        cmocka_unit_test(what_does_not_begin_as_a_core_is_not_decompressed),
-	        cmocka_unit_test(where_the_disk_is_too_small_that_is_reported),
+	        cmocka_unit_test(data_that_does_not_begin_as_a_core_is_not_decompressed),
+	        cmocka_unit_test(a_disk_that_is_too_small_is_reported),
 	        cmocka_unit_test(the_last_64_mib_of_a_disk_are_left_to_others),
 	        cmocka_unit_test(progress_is_reported_up_to_the_end),
 	};

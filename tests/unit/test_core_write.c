@@ -1,6 +1,6 @@
 /*
- * Cores that we write ourselves: of a child whose memory is of each kind there is, read back by our
- * own reader and compared with what the child has.
+ * Cores that gpumem writes, of a child that has memory of each kind. gpumem's reader reads them,
+ * and the test compares them with the child's memory.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -26,7 +26,7 @@ enum {
 	PAGES = SMALL / PAGE,
 };
 
-/* What the child says; each is an address. */
+/* What the child reports; each is an address. */
 enum { TOUCHED, SPARSE, UNTOUCHED, SHARED, HIDDEN, DEVICE, WORDS };
 
 static char folder[64];
@@ -153,7 +153,7 @@ static void assert_refused(struct gm_image *image, uint64_t address, const char 
 
 /* --- what is in it ---------------------------------------------------------------------------- */
 
-static void memory_that_was_touched_is_in_it_and_the_rest_reads_as_zero(void **state)
+static void a_core_has_touched_memory_and_the_rest_reads_as_zero(void **state)
 {
 	struct gm_image *image = written_image();
 	_cleanup_free_ uint64_t *words = malloc(SMALL);
@@ -173,7 +173,7 @@ static void memory_that_was_touched_is_in_it_and_the_rest_reads_as_zero(void **s
 	gm_image_close(image);
 }
 
-static void shared_memory_is_in_it_as_far_as_the_process_looked_at_it(void **state)
+static void a_core_has_the_shared_memory_that_the_process_touched(void **state)
 {
 	struct gm_image *image = written_image();
 	uint8_t byte;
@@ -196,7 +196,7 @@ static void device_memory_and_what_the_program_hides_is_not_saved(void **state)
 	gm_image_close(image);
 }
 
-static void threads_and_registers_are_in_it_the_chosen_one_first(void **state)
+static void a_core_has_threads_and_registers_the_chosen_one_first(void **state)
 {
 	struct gm_image *live = NULL, *image = NULL;
 	assert_null(gm_image_open_pid(child.pid, &live));
@@ -222,7 +222,7 @@ static void threads_and_registers_are_in_it_the_chosen_one_first(void **state)
 	unlink(path);
 }
 
-static void it_takes_no_more_of_the_disk_than_was_touched(void **state)
+static void a_core_takes_no_more_disk_than_was_touched(void **state)
 {
 	const char *path = file_in_folder("sparse");
 	struct gm_core_written written = write_it(path, (struct gm_core_options){0});
@@ -262,12 +262,12 @@ static void the_process_does_not_grow(void **state)
 	assert_int_equal(field("status", "VmPTE:"), tables);
 }
 
-static void the_process_goes_on_untraced(void **state)
+static void the_process_continues_untraced(void **state)
 {
 	write_it(file_in_folder("core"), (struct gm_core_options){0});
 	assert_int_equal(field("status", "TracerPid:"), 0);
 	struct child other =
-	        child_start(prepare); /* one that can be told apart from a stopped one: it ends */
+	        child_start(prepare); /* a running child ends at SIGTERM, a stopped one does not */
 	struct gm_image *image = NULL;
 	assert_null(gm_image_open_pid(other.pid, &image));
 	struct gm_core_written written;
@@ -292,7 +292,7 @@ static void a_stopped_process_stays_stopped(void **state)
 	assert_null(gm_image_open_pid(other.pid, &image));
 	assert_null(gm_core_write(image, file_in_folder("core"), &options, &written));
 	gm_image_close(image);
-	kill(other.pid, SIGTERM); /* a stopped one keeps it until it goes on */
+	kill(other.pid, SIGTERM); /* a stopped process handles it only when it continues */
 	usleep(20000);
 	assert_int_equal(waitpid(other.pid, &status, WNOHANG), 0);
 	kill(other.pid, SIGCONT);
@@ -320,7 +320,7 @@ static void a_process_that_we_trace_already_is_used_unchanged(void **state)
 	child_end(&other);
 }
 
-static void one_that_another_traces_is_refused_with_its_number(void **state)
+static void a_process_traced_by_another_is_refused_with_the_tracers_number(void **state)
 {
 	struct child other = child_start(prepare);
 	int ends[2];
@@ -366,7 +366,7 @@ static void touch_much(uint64_t *words)
 	memset((void *)(uintptr_t)words[SPARSE], 7, LARGE);
 }
 
-static void given_up_in_the_middle_it_leaves_nothing_and_an_older_file_as_it_was(void **state)
+static void a_core_that_is_given_up_leaves_no_file_and_the_older_one_unchanged(void **state)
 {
 	struct child other = child_start(touch_much);
 	const char *path = file_in_folder("older");
@@ -394,7 +394,7 @@ static void given_up_in_the_middle_it_leaves_nothing_and_an_older_file_as_it_was
 	assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGTERM);
 }
 
-static void killed_in_the_middle_it_lets_the_process_go_on(void **state)
+static void a_killed_writer_lets_the_process_continue(void **state)
 {
 	struct child other = child_start(touch_much);
 	int ends[2];
@@ -422,7 +422,7 @@ static void killed_in_the_middle_it_lets_the_process_go_on(void **state)
 	assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGTERM);
 }
 
-static void where_it_cannot_be_written_the_reason_is_reported(void **state)
+static void if_a_core_cannot_be_written_the_reason_is_reported(void **state)
 {
 	struct gm_image *image = NULL;
 	struct gm_core_written written;
@@ -444,21 +444,21 @@ static void where_it_cannot_be_written_the_reason_is_reported(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(memory_that_was_touched_is_in_it_and_the_rest_reads_as_zero),
-	        cmocka_unit_test(shared_memory_is_in_it_as_far_as_the_process_looked_at_it),
+	        cmocka_unit_test(a_core_has_touched_memory_and_the_rest_reads_as_zero),
+	        cmocka_unit_test(a_core_has_the_shared_memory_that_the_process_touched),
 	        cmocka_unit_test(device_memory_and_what_the_program_hides_is_not_saved),
-	        cmocka_unit_test(threads_and_registers_are_in_it_the_chosen_one_first),
-	        cmocka_unit_test(it_takes_no_more_of_the_disk_than_was_touched),
+	        cmocka_unit_test(a_core_has_threads_and_registers_the_chosen_one_first),
+	        cmocka_unit_test(a_core_takes_no_more_disk_than_was_touched),
 	        cmocka_unit_test(a_compressed_one_is_the_same_core),
 	        cmocka_unit_test(the_process_does_not_grow),
-	        cmocka_unit_test(the_process_goes_on_untraced),
+	        cmocka_unit_test(the_process_continues_untraced),
 	        cmocka_unit_test(a_stopped_process_stays_stopped),
 	        cmocka_unit_test(a_process_that_we_trace_already_is_used_unchanged),
-	        cmocka_unit_test(one_that_another_traces_is_refused_with_its_number),
+	        cmocka_unit_test(a_process_traced_by_another_is_refused_with_the_tracers_number),
 	        cmocka_unit_test(
-	                given_up_in_the_middle_it_leaves_nothing_and_an_older_file_as_it_was),
-	        cmocka_unit_test(killed_in_the_middle_it_lets_the_process_go_on),
-	        cmocka_unit_test(where_it_cannot_be_written_the_reason_is_reported),
+	                a_core_that_is_given_up_leaves_no_file_and_the_older_one_unchanged),
+	        cmocka_unit_test(a_killed_writer_lets_the_process_continue),
+	        cmocka_unit_test(if_a_core_cannot_be_written_the_reason_is_reported),
 	};
 	return cmocka_run_group_tests(tests, begin, end);
 }

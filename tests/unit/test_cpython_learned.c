@@ -1,4 +1,4 @@
-/* A row that was learned of a CPython: what is taken of its lines, and what is refused. */
+/* A row that was learned from a CPython: which lines are accepted, and which are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static const char *say(const char *format, ...)
 	return gm_python_learned_line(&learned, line);
 }
 
-/* A shipped row, as a probe would tell it, but for one of its fields. */
+/* A shipped row as a probe would write it, without one of its fields. */
 static void tell(const struct gm_python_tables *tables, const char *skip)
 {
 	struct gm_python_layout layout = *tables->layout;

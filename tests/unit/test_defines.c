@@ -145,7 +145,7 @@ static void functions_are_found_by_each_of_their_names(void **state)
 	}
 }
 
-static void what_is_no_name_or_no_library_is_not_found(void **state)
+static void unknown_names_and_libraries_are_not_found(void **state)
 {
 	char longest[4000];
 	memset(longest, 'a', sizeof(longest));
@@ -165,7 +165,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(functions_are_found_by_each_of_their_names),
-	        cmocka_unit_test(what_is_no_name_or_no_library_is_not_found),
+	        cmocka_unit_test(unknown_names_and_libraries_are_not_found),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

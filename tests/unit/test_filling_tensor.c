@@ -1,4 +1,5 @@
-/* The tensor that fills a storage, over memory made by hand with the layout of each version. */
+/* The tensor that fills a storage, in memory that the test builds with the layout of each version.
+ */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -94,7 +95,7 @@ static bool try_locals(void *context, uint32_t depth, struct gm_filled *filled)
 	return true;
 }
 
-/* How often Python's frames were asked for. */
+/* How often the search asked for Python's frames. */
 static uint32_t search_all(struct gm_filled *filled, const uint64_t *registers, uint32_t frames)
 {
 	struct locals locals = {.count = frames};
@@ -104,7 +105,7 @@ static uint32_t search_all(struct gm_filled *filled, const uint64_t *registers, 
 
 static const int64_t sizes[] = {3, 5}, strides[] = {5, 1};
 
-static void test_it_is_found_by_each_way_and_layout(void **state)
+static void test_a_tensor_is_found_in_each_place_and_layout(void **state)
 {
 	const struct gm_torch_layout *layout;
 	for (size_t i = 0; (layout = gm_torch_layout_at(i)); i++) {
@@ -123,7 +124,7 @@ static void test_it_is_found_by_each_way_and_layout(void **state)
 	}
 }
 
-static void test_one_that_lacks_a_part_does_not_fill_it(void **state)
+static void test_a_tensor_that_lacks_a_part_does_not_fill_the_storage(void **state)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_at(0);
 	const struct {
@@ -155,7 +156,7 @@ static void test_one_that_lacks_a_part_does_not_fill_it(void **state)
 	assert_int_equal(filled.count, 0);
 }
 
-static void test_an_object_that_its_tensor_does_not_know_is_none(void **state)
+static void test_an_object_that_its_tensor_does_not_refer_to_is_rejected(void **state)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_at(0);
 	memset(memory, 0, sizeof(memory));
@@ -166,7 +167,7 @@ static void test_an_object_that_its_tensor_does_not_know_is_none(void **state)
 	assert_int_equal(filled.count, 0);
 }
 
-static void test_two_that_differ_give_no_value(void **state)
+static void test_two_different_tensors_give_no_value(void **state)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_at(0);
 	const int64_t flat[] = {15}, one[] = {1};
@@ -183,7 +184,7 @@ static void test_two_that_differ_give_no_value(void **state)
 	assert_int_equal(filled.found.bytes, 0);
 }
 
-static void test_the_stack_is_looked_at_where_registers_and_locals_have_none(void **state)
+static void test_the_stack_is_searched_if_registers_and_locals_have_no_tensor(void **state)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_at(0);
 	const int64_t flat[] = {15}, one[] = {1};
@@ -204,8 +205,8 @@ static void test_the_stack_is_looked_at_where_registers_and_locals_have_none(voi
 	assert_found(&filled);
 }
 
-/* The fields alone, whatever storage it lies in. */
-static void test_a_tensors_fields_are_believed_where_they_agree(void **state)
+/* Only the fields, without a search for the storage. */
+static void test_a_tensors_fields_are_used_if_they_agree(void **state)
 {
 	const struct gm_torch_layout *layout;
 	struct gm_tensor_fields fields;
@@ -242,7 +243,7 @@ static void test_many_dimensions_are_in_an_array(void **state)
 	assert_int_equal(filled.count, 0);
 }
 
-static void test_any_memory_can_be_asked_about(void **state)
+static void test_any_memory_can_be_searched(void **state)
 {
 	enum { WORDS = MEMORY / 8 };
 	for (uint64_t round = 0; round < random_rounds(20); round++) {
@@ -269,14 +270,14 @@ static void test_any_memory_can_be_asked_about(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(test_it_is_found_by_each_way_and_layout),
-	        cmocka_unit_test(test_one_that_lacks_a_part_does_not_fill_it),
-	        cmocka_unit_test(test_an_object_that_its_tensor_does_not_know_is_none),
-	        cmocka_unit_test(test_two_that_differ_give_no_value),
-	        cmocka_unit_test(test_the_stack_is_looked_at_where_registers_and_locals_have_none),
-	        cmocka_unit_test(test_a_tensors_fields_are_believed_where_they_agree),
+	        cmocka_unit_test(test_a_tensor_is_found_in_each_place_and_layout),
+	        cmocka_unit_test(test_a_tensor_that_lacks_a_part_does_not_fill_the_storage),
+	        cmocka_unit_test(test_an_object_that_its_tensor_does_not_refer_to_is_rejected),
+	        cmocka_unit_test(test_two_different_tensors_give_no_value),
+	        cmocka_unit_test(test_the_stack_is_searched_if_registers_and_locals_have_no_tensor),
+	        cmocka_unit_test(test_a_tensors_fields_are_used_if_they_agree),
 	        cmocka_unit_test(test_many_dimensions_are_in_an_array),
-	        cmocka_unit_test(test_any_memory_can_be_asked_about),
+	        cmocka_unit_test(test_any_memory_can_be_searched),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /*
- * Who holds a block, of thousands of random graphs: marks, distances, nearest roots, chains, ways
- * and the listed holders are those of a search that looks at every edge until nothing changes.
+ * Who holds a block, in thousands of random graphs: marks, distances, nearest roots, chains, ways
+ * and the listed holders equal those of a search that examines every edge until nothing changes.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -35,7 +35,7 @@ static bool is_root(const struct plain *plain, uint32_t vertex)
 	       at->kind == GM_VERTEX_NATIVE || (at->flags & GM_VERTEX_ROOT_MODULE);
 }
 
-/* How far a user sees each kind of reference. */
+/* The length of each kind of reference, as a user sees it. */
 static uint32_t length_of(const struct gm_edge *edge)
 {
 	if (edge->kind == GM_REF_PYTHON && (edge->extra & GM_LINK_IS_DICT))
@@ -50,7 +50,7 @@ static uint32_t length_of(const struct gm_edge *edge)
 	                                                                        : 2;
 }
 
-/* Does the edge lead on? Nothing is followed to what holds a root. */
+/* Does the search follow the edge? It does not go beyond a root. */
 static bool leads_on(const struct plain *plain, const struct gm_edge *edge)
 {
 	return plain->marked[edge->from] && plain->marked[edge->to] && !is_root(plain, edge->to);
@@ -377,7 +377,7 @@ static uint32_t top_of(const struct plain *plain, uint32_t top)
 	}
 }
 
-/* Where several hold an object on the way, each of these gives a chain. */
+/* If several objects hold one on the way, each of them gives a chain. */
 static size_t check_branches(uint64_t round, const struct plain *plain, struct gm_finding *finding)
 {
 	const struct gm_holders *graph = plain->graph;
@@ -460,7 +460,7 @@ static void each_root_and_each_direct_reference_has_a_chain(void **state)
 		process_end(&process);
 	}
 	assert_true(chains > 4000 && further_chains > 100 &&
-	            branches > 1000); /* the graphs were worth a search */
+	            branches > 1000); /* the graphs were complex enough */
 }
 
 /* --- the answer ------------------------------------------------------------------------------- */

@@ -165,7 +165,7 @@ static void a_followed_file_gives_the_same_as_a_complete_one(void **state)
 	}
 }
 
-static void a_refresh_of_top_costs_only_the_new_events_however_long_the_run_is(void **state)
+static void a_refresh_of_top_reads_only_the_new_events(void **state)
 {
 	struct script script;
 	struct gm_context context;
@@ -247,8 +247,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(a_followed_file_gives_the_same_as_a_complete_one),
-	        cmocka_unit_test(
-	                a_refresh_of_top_costs_only_the_new_events_however_long_the_run_is),
+	        cmocka_unit_test(a_refresh_of_top_reads_only_the_new_events),
 	        cmocka_unit_test(lines_that_grow_are_seen_while_they_do),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,7 +40,7 @@ static bool is_advised(const uint8_t *memory)
 	return advised;
 }
 
-static void no_more_than_are_free(void **unused)
+static void huge_pages_are_advised_only_as_far_as_memory_is_free(void **unused)
 {
 	uint8_t *memory = reserve(MORE_THAN_ANY);
 	gm_huge_pages_advise(memory, MORE_THAN_ANY);
@@ -57,7 +57,7 @@ static void no_more_than_are_free(void **unused)
 	munmap(memory, MORE_THAN_ANY);
 }
 
-static void less_than_one_is_left_alone(void **unused)
+static void memory_below_one_huge_page_is_not_advised(void **unused)
 {
 	uint8_t *memory = reserve(2 * HUGE_PAGE);
 	gm_huge_pages_advise(memory + 4096, HUGE_PAGE - 4096);
@@ -68,8 +68,8 @@ static void less_than_one_is_left_alone(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(no_more_than_are_free),
-	        cmocka_unit_test(less_than_one_is_left_alone),
+	        cmocka_unit_test(huge_pages_are_advised_only_as_far_as_memory_is_free),
+	        cmocka_unit_test(memory_below_one_huge_page_is_not_advised),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

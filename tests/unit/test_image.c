@@ -240,7 +240,7 @@ static void a_process_that_was_killed_has_ended(void **state)
 	assert_true(read.failed);
 }
 
-static void a_zombie_is_said_to_have_ended(void **state)
+static void a_zombie_is_reported_as_ended(void **state)
 {
 	struct child child = child_start(known_memory);
 	kill(child.pid, SIGKILL);
@@ -252,7 +252,7 @@ static void a_zombie_is_said_to_have_ended(void **state)
 	child_end(&child);
 }
 
-static void a_process_that_never_was_is_named(void **state)
+static void a_process_that_does_not_exist_is_named(void **state)
 {
 	struct gm_image *image = NULL;
 	assert_message(gm_image_open_pid(0x3fffffff, &image), GM_TARGET,
@@ -262,7 +262,7 @@ static void a_process_that_never_was_is_named(void **state)
 	assert_null(image);
 }
 
-/* As another user: done in a child that gives its rights up, which tells by its exit status. */
+/* Runs as another user, in a child that drops its privileges; its exit status is the result. */
 static void a_process_of_another_user_is_refused(void **state)
 {
 	struct fixture *fixture = *state;
@@ -350,7 +350,7 @@ static bool forbid_process_vm_readv(void)
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/* Tells by its exit status: 2 is "no filters here". */
+/* The exit status is the result; 2 means that this kernel has no filters. */
 static int read_under_filter(const struct fixture *fixture)
 {
 	if (!forbid_process_vm_readv())
@@ -370,7 +370,7 @@ static int read_under_filter(const struct fixture *fixture)
 	if (!error || !strstr(error->message, "not mapped"))
 		return 5;
 	kill(fixture->child.pid, SIGKILL);
-	do { /* until it is gone; what was read while it was there is not to answer */
+	do { /* until the process has ended; cached memory must not answer for it */
 		usleep(1000);
 		gm_image_invalidate(image);
 		error = gm_image_read(image, fixture->pages + PAGE, words, 8);
@@ -463,8 +463,8 @@ int main(void)
 	        WITH_CHILD(mappings_are_sorted_and_found_by_address),
 	        WITH_CHILD(simulated_device_memory_is_marked),
 	        WITH_CHILD(a_process_that_was_killed_has_ended),
-	        cmocka_unit_test(a_zombie_is_said_to_have_ended),
-	        cmocka_unit_test(a_process_that_never_was_is_named),
+	        cmocka_unit_test(a_zombie_is_reported_as_ended),
+	        cmocka_unit_test(a_process_that_does_not_exist_is_named),
 	        WITH_CHILD(a_process_of_another_user_is_refused),
 	        cmocka_unit_test(threads_are_listed),
 	        WITH_CHILD(registers_are_read_by_the_tracer_only),

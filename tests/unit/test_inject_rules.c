@@ -1,7 +1,7 @@
 /*
- * What decides whether something is begun in a program: seccomp filters run for the agent's calls,
- * beside a plain run with numbers for all that is not known; which memory is plain; which system
- * calls begin again; whose process it is.
+ * The rules for running code in a program: what seccomp filters do to the agent's calls, compared
+ * with a simple interpreter that gets a number for each unknown; which memory is plain; which
+ * system calls are restarted; whether it is still the same process.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -33,7 +33,7 @@ static bool ends_or_traps(uint32_t action)
 	       kind == SECCOMP_RET_TRAP;
 }
 
-/* As the kernel runs it. */
+/* Runs a filter as the kernel does. */
 static uint32_t run_filter(const struct sock_filter *code, const struct seccomp_data *data)
 {
 	uint32_t a = 0, x = 0, memory[BPF_MEMWORDS] = {0};
@@ -98,7 +98,7 @@ static uint32_t run_filter(const struct sock_filter *code, const struct seccomp_
 	}
 }
 
-/* Does a filter hurt that does `action` at this one call and allows all others? */
+/* Does it hurt if a filter does `action` at this call and allows all others? */
 static bool hurts_at(uint32_t number, uint32_t action, bool has_rseq)
 {
 	const struct sock_filter code[] = {
@@ -126,7 +126,7 @@ static bool must_work(uint32_t number)
 	       number == SYS_exit;
 }
 
-static void a_filter_that_lets_a_call_fail_hurts_where_the_c_library_needs_it(void **state)
+static void a_filter_that_fails_a_call_hurts_if_the_c_library_needs_that_call(void **state)
 {
 	for (uint32_t number = 0; number < MOST_CALLS; number++) {
 		assert_int_equal(hurts_at(number, SECCOMP_RET_ERRNO | 1, false), must_work(number));
@@ -268,7 +268,7 @@ static void filters_are_run_as_the_kernel_runs_them(void **state)
 				hurts = ends_or_traps(action) || (must_work(numbers[i]) && !works);
 			}
 		bool said = gm_inject_filter_hurts(code, size, false, &call);
-		/* of what is not known it may say that it would hurt where no try did */
+		/* with unknowns it may report a harm that no trial found */
 		check_in_round(round, unknown ? said || !hurts : said == hurts);
 		check_in_round(round, said == (call != NULL));
 		hurt += hurts;
@@ -319,7 +319,7 @@ static void make_pages(struct random *random, uint8_t *start, struct page *pages
 	}
 }
 
-static void private_memory_of_no_file_is_plain_where_it_may_do_what_is_asked(void **state)
+static void private_anonymous_memory_with_the_requested_permissions_is_plain(void **state)
 {
 	char name[] = "/tmp/gpumem-inject-XXXXXX";
 	int file = mkstemp(name);
@@ -370,7 +370,7 @@ static void private_memory_of_no_file_is_plain_where_it_may_do_what_is_asked(voi
 	unlink(name);
 }
 
-/* --- calls that begin again ------------------------------------------------------------------- */
+/* --- calls that are restarted ----------------------------------------------------------------- */
 
 static void an_interrupted_call_begins_again_and_no_other_does(void **state)
 {
@@ -405,8 +405,8 @@ static pid_t ended_process(void)
 	return child;
 }
 
-/* What was not opened must not be closed: 0 is the standard input of whoever asked. */
-static void of_a_process_that_ended_no_other_descriptor_is_closed(void **state)
+/* A descriptor that was not opened must not be closed: 0 is the caller's standard input. */
+static void for_an_ended_process_no_other_descriptor_is_closed(void **state)
 {
 	struct gm_inject_identity identity;
 	struct gm_error *error = gm_inject_identity_init(&identity, ended_process());
@@ -455,11 +455,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(a_filter_that_ends_the_program_at_a_call_of_the_agent_is_seen),
 	        cmocka_unit_test(filters_are_run_as_the_kernel_runs_them),
-	        cmocka_unit_test(a_filter_that_lets_a_call_fail_hurts_where_the_c_library_needs_it),
+	        cmocka_unit_test(a_filter_that_fails_a_call_hurts_if_the_c_library_needs_that_call),
 	        cmocka_unit_test(a_shift_by_more_than_31_is_the_kernels),
-	        cmocka_unit_test(private_memory_of_no_file_is_plain_where_it_may_do_what_is_asked),
+	        cmocka_unit_test(private_anonymous_memory_with_the_requested_permissions_is_plain),
 	        cmocka_unit_test(an_interrupted_call_begins_again_and_no_other_does),
-	        cmocka_unit_test(of_a_process_that_ended_no_other_descriptor_is_closed),
+	        cmocka_unit_test(for_an_ended_process_no_other_descriptor_is_closed),
 	        cmocka_unit_test(a_process_that_ends_meanwhile_is_reported_and_not_written_to),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

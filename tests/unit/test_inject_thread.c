@@ -1,7 +1,7 @@
 /*
- * One thread of a child, stopped by gpumem: what is run in it, and that the thread then goes on as
- * if nothing had been. The child is a copy of this process, so its code and its C library lie where
- * ours do.
+ * One thread of a child, stopped by gpumem: code runs in it, and the thread then continues as if
+ * nothing had happened. The child is a copy of this process, so its code and its C library are at
+ * our addresses.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -78,7 +78,7 @@ static pid_t start(void (*body)(void))
 	return child;
 }
 
-/* The child ends by itself, and says that all was as it should be. */
+/* The child ends by itself, and its status says that nothing went wrong. */
 static void finish(pid_t child)
 {
 	int status;
@@ -100,7 +100,7 @@ static struct gm_inject_thread *stop(pid_t child)
 	return thread;
 }
 
-/* Waits until the child has come to `least`. It must not have ended. */
+/* Waits until the child has counted to `least`. It must not have ended. */
 static void wait_for(pid_t child, _Atomic unsigned *number, unsigned least)
 {
 	while (*number < least) {
@@ -117,7 +117,7 @@ static void release(struct gm_inject_thread *thread)
 	free(thread);
 }
 
-/* Sums that a register, a flag or a vector register that is not put back would make wrong. */
+/* Sums that would be wrong if a register, a flag or a vector register were not restored. */
 static void compute(void)
 {
 	double sum_before = 0;
@@ -145,7 +145,7 @@ static void turn(void)
 	}
 }
 
-/* Until all is well the kernel begins it again; EINTR would be seen by the program. */
+/* The kernel restarts the call until it succeeds; the program must not see EINTR. */
 static void wait_in_pipe(void)
 {
 	int ends[2];
@@ -172,7 +172,7 @@ static int64_t call(struct gm_inject_thread *thread, long number, uint64_t first
 	return value;
 }
 
-/* Is the stopped thread again as it was found? */
+/* Has the stopped thread its original state? */
 static void check_registers(const struct gm_inject_thread *thread)
 {
 	struct user_regs_struct now;
@@ -404,7 +404,7 @@ static void be_strict(void)
 	shared->rounds++;
 	while (!shared->end)
 		;
-	syscall(SYS_exit, GOOD); /* the one that it may */
+	syscall(SYS_exit, GOOD); /* the only call that strict mode allows for this */
 }
 
 /* Of a child's image: all functions of its C library, which are ours. */

@@ -149,7 +149,7 @@ static void note(int number)
 	siglongjmp(back, 1);
 }
 
-static void a_bus_error_of_others_goes_where_it_went_before(void **state)
+static void a_bus_error_of_other_code_gets_its_former_handler(void **state)
 {
 	char path[] = "/tmp/gpumem-kept-XXXXXX", other[] = "/tmp/gpumem-kept-XXXXXX";
 	write_core(path);
@@ -178,7 +178,7 @@ static void a_bus_error_of_others_goes_where_it_went_before(void **state)
 	unlink(other);
 }
 
-static void of_a_process_what_was_touched_is_copied_once(void **state)
+static void touched_memory_of_a_process_is_copied_once(void **state)
 {
 	enum { TOUCHED = 3 * GM_KEPT_CHUNK, ALL = 5 * GM_KEPT_CHUNK };
 	unsigned char *memory = mmap(NULL, ALL + GM_KEPT_CHUNK, PROT_READ | PROT_WRITE,
@@ -197,7 +197,7 @@ static void of_a_process_what_was_touched_is_copied_once(void **state)
 	assert_non_null(kept);
 	assert_int_equal(kept_word(kept, start + 4000), 7 + 500);
 	size_t used = kept->used;
-	words[500] = 1; /* what is kept is of its moment */
+	words[500] = 1; /* kept memory shows the moment at which it was read */
 	assert_int_equal(kept_word(kept, start + 4000), 7 + 500);
 	assert_int_equal(kept_word(kept, start + TOUCHED - 8), 7 + TOUCHED / 8 - 1);
 	assert_int_equal(kept->used, used + 1);
@@ -220,8 +220,8 @@ int main(void)
 	                borrowed_memory_of_a_core_equals_read_memory_and_ends_with_the_core),
 	        cmocka_unit_test(
 	                a_core_that_is_truncated_while_it_is_read_is_reported_and_kills_nothing),
-	        cmocka_unit_test(a_bus_error_of_others_goes_where_it_went_before),
-	        cmocka_unit_test(of_a_process_what_was_touched_is_copied_once),
+	        cmocka_unit_test(a_bus_error_of_other_code_gets_its_former_handler),
+	        cmocka_unit_test(touched_memory_of_a_process_is_copied_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,13 +49,13 @@ static void is_refused_with_users(uid_t real, uid_t effective, uid_t saved)
 	close(ready[1]);
 }
 
-static void nothing_is_started_of_another_users_process(void **state)
+static void no_python_of_another_users_process_is_started(void **state)
 {
 	is_refused_with_users(NOBODY, NOBODY, NOBODY);
 }
 
 /* As of a setuid program: its variables and arguments are those that its caller gave it. */
-static void nothing_is_started_of_a_process_that_another_user_has_started(void **state)
+static void no_python_of_a_process_that_another_user_started_is_started(void **state)
 {
 	is_refused_with_users(NOBODY, 0, 0);
 	is_refused_with_users(0, NOBODY, 0);
@@ -79,8 +79,8 @@ static void a_process_that_ended_is_named(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(nothing_is_started_of_another_users_process),
-	        cmocka_unit_test(nothing_is_started_of_a_process_that_another_user_has_started),
+	        cmocka_unit_test(no_python_of_another_users_process_is_started),
+	        cmocka_unit_test(no_python_of_a_process_that_another_user_started_is_started),
 	        cmocka_unit_test(a_program_that_is_no_python_is_not_started),
 	        cmocka_unit_test(a_process_that_ended_is_named),
 	};

@@ -21,8 +21,8 @@ static bool packed;
 static int make_path(void **state)
 {
 	packed = false;
-	/* in memory where that can be: it is written again thousands of times, and a disk would be
-	 * waited for each time */
+	/* in memory if possible: it is written thousands of times, and each time would wait for a
+	 * disk */
 	snprintf(path, sizeof(path), "%s/gpumem-test-log-XXXXXX",
 	        access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 	int fd = mkstemp(path);
@@ -78,7 +78,7 @@ static struct gm_event event_of(unsigned i)
 }
 
 /* A log with a bit of everything and `count` events. */
-/* Two equal calls are two. */
+/* Two equal calls are recorded as two. */
 static struct gm_log_collective collective_of(unsigned i)
 {
 	return (struct gm_log_collective){.time_ns = i ? 1700000000000000001u : 0,
@@ -379,8 +379,8 @@ static void a_flipped_bit_anywhere_is_refused_with_its_place(void **state)
 	free(bytes);
 }
 
-/* Damage behind right checksums: what a hostile file would hold. The reader must refuse or read it,
- * and everything it says must be readable. */
+/* Damage with correct checksums, as in a hostile file. The reader must refuse it or read it, and
+ * all that it returns must be readable. */
 static void hostile_content_never_crashes_the_reader(void **state)
 {
 	write_rich(60);
@@ -455,7 +455,7 @@ static void a_packed_log_is_smaller_and_is_all_of_it_packed_events(void **state)
 }
 
 /* One chunk of events, whose payload says that it unpacks to much more than its size allows. */
-static void what_unpacks_to_too_much_is_refused(void **state)
+static void data_that_unpacks_to_too_much_is_refused(void **state)
 {
 	enum { ROOM = 1 << 22 };
 	write_rich(60);
@@ -506,7 +506,7 @@ static void a_newer_format_is_refused_by_its_version(void **state)
 	gm_error_destroy(error);
 }
 
-static void what_is_no_log_is_refused_with_the_reason(void **state)
+static void a_file_that_is_not_a_log_is_refused_with_the_reason(void **state)
 {
 	spill((const uint8_t *)"hello", 5);
 	struct gm_log *log = NULL;
@@ -585,9 +585,9 @@ int main(void)
 	        PACKED(a_flipped_bit_anywhere_is_refused_with_its_place),
 	        PACKED(hostile_content_never_crashes_the_reader),
 	        PACKED(a_packed_log_is_smaller_and_is_all_of_it_packed_events),
-	        TEST(what_unpacks_to_too_much_is_refused),
+	        TEST(data_that_unpacks_to_too_much_is_refused),
 	        TEST(a_newer_format_is_refused_by_its_version),
-	        TEST(what_is_no_log_is_refused_with_the_reason),
+	        TEST(a_file_that_is_not_a_log_is_refused_with_the_reason),
 	        TEST(a_log_that_cannot_be_created_names_its_path),
 	        TEST(a_full_disk_is_reported_by_flush_and_close),
 	        cmocka_unit_test(varints_of_every_length_round_trip),

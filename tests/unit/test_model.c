@@ -19,7 +19,7 @@ static void the_peak_is_where_allocated_is_greatest_first(void **state)
 	synthetic_event(&log, GM_ALLOC, 0x1000, 1000, 0);
 	uint32_t peak = synthetic_event(&log, GM_ALLOC, 0x2000, 2000, 0);
 	synthetic_free(&log, 0x1000, 1000, 0);
-	synthetic_event(&log, GM_ALLOC, 0x1000, 1000, 0); /* as high again */
+	synthetic_event(&log, GM_ALLOC, 0x1000, 1000, 0); /* the same peak again */
 	synthetic_free(&log, 0x2000, 2000, 0);
 	struct gm_model *model = synthetic_model(&log, &context);
 	const struct gm_model_device *device = gm_model_device(model, 0);
@@ -31,7 +31,7 @@ static void the_peak_is_where_allocated_is_greatest_first(void **state)
 	gm_context_deinit(&context);
 }
 
-static void a_free_that_waits_is_active_but_not_allocated(void **state)
+static void a_pending_free_is_active_but_not_allocated(void **state)
 {
 	struct synthetic log;
 	struct gm_context context;
@@ -105,7 +105,7 @@ static void a_name_is_of_the_block_that_was_there_when_it_was_read(void **state)
 	uint32_t last = synthetic_event(&log, GM_ALLOC, 0x2000, 600, 0);
 	name(&log, last + 1, 0x1000, 0, 400, "a");
 	name(&log, last + 1, 0x1000, 400, 600, "b");
-	name(&log, last + 1, 0x1000, 400, 600, "b");      /* told twice */
+	name(&log, last + 1, 0x1000, 400, 600, "b");      /* named twice */
 	name(&log, last + 1, 0x2000, 100, 501, "longer"); /* than the block */
 	name(&log, last + 1, 0x3000, 0, 1, "nowhere");
 	name(&log, last + 1, 0x1008, 0, 1, "within");
@@ -258,7 +258,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(the_peak_is_where_allocated_is_greatest_first),
-	        cmocka_unit_test(a_free_that_waits_is_active_but_not_allocated),
+	        cmocka_unit_test(a_pending_free_is_active_but_not_allocated),
 	        cmocka_unit_test(an_address_that_is_used_again_has_two_lives),
 	        cmocka_unit_test(a_name_is_of_the_block_that_was_there_when_it_was_read),
 	        cmocka_unit_test(a_free_of_an_unknown_block_is_a_gap_and_not_negative_bytes),

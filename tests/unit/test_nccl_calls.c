@@ -52,7 +52,7 @@ static void a_root_that_broadcasts_to_another_buffer_fills_that(void **state)
 	assert_moves(GM_COLLECTIVE_BROADCAST, true, false, BYTES, BYTES);
 }
 
-static void what_is_out_of_bounds_overflows_nothing(void **state)
+static void values_out_of_bounds_overflow_nothing(void **state)
 {
 	const struct gm_collective_bytes most =
 	        gm_collective_bytes(GM_COLLECTIVE_ALL_TO_ALL, UINT64_MAX / 2, 3, false, false);
@@ -75,7 +75,7 @@ int main(void)
 	        cmocka_unit_test(calls_without_a_root_are_the_same_on_each_rank),
 	        cmocka_unit_test(the_root_alone_fills_or_reads_a_buffer_of_all_ranks),
 	        cmocka_unit_test(a_root_that_broadcasts_to_another_buffer_fills_that),
-	        cmocka_unit_test(what_is_out_of_bounds_overflows_nothing),
+	        cmocka_unit_test(values_out_of_bounds_overflow_nothing),
 	        cmocka_unit_test(each_kind_has_a_name),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

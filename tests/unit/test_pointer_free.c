@@ -37,7 +37,7 @@ static uint64_t word(uint64_t *state)
 	return random % 4 == 0 ? random : near[random % 5] + (random >> 40) % 3 - 1;
 }
 
-static void test_as_a_plain_look(void **unused)
+static void test_pointer_free_memory_is_what_a_plain_search_finds(void **unused)
 {
 	alignas(64) uint64_t words[WORDS];
 	struct gm_pointer_free_mark mark;
@@ -84,7 +84,7 @@ static void test_a_change_is_seen(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(test_as_a_plain_look),
+	        cmocka_unit_test(test_pointer_free_memory_is_what_a_plain_search_finds),
 	        cmocka_unit_test(test_a_change_is_seen),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,7 +122,7 @@ static void what_is_damaged_is_read_within_its_bounds(void **state)
 	assert_true(fits(&many));
 }
 
-static void of_a_script_its_interpreter_counts(void **state)
+static void for_a_script_its_interpreter_decides(void **state)
 {
 	struct gm_preload_program found;
 	static const char script[] = "#! /proc/self/exe -x\n";
@@ -204,7 +204,7 @@ static void an_environment_of_any_size_is_copied(void **state)
 	free(list);
 }
 
-static void what_cannot_be_opened_is_not_reached(void **state)
+static void a_preloaded_library_that_cannot_be_opened_is_not_reached(void **state)
 {
 	char reached[] = "LD_PRELOAD=/proc/self/libgpumem-agent.so",
 	     named[] = "LD_PRELOAD=libgpumem-agent.so",
@@ -221,10 +221,10 @@ int main(void)
 	        cmocka_unit_test(a_program_is_recognized_by_its_linker),
 	        cmocka_unit_test(a_program_of_another_processor_does_not_fit),
 	        cmocka_unit_test(what_is_damaged_is_read_within_its_bounds),
-	        cmocka_unit_test(of_a_script_its_interpreter_counts),
+	        cmocka_unit_test(for_a_script_its_interpreter_decides),
 	        cmocka_unit_test(an_environment_without_ours_has_all_else),
 	        cmocka_unit_test(an_environment_of_any_size_is_copied),
-	        cmocka_unit_test(what_cannot_be_opened_is_not_reached),
+	        cmocka_unit_test(a_preloaded_library_that_cannot_be_opened_is_not_reached),
 	};
 	return cmocka_run_group_tests(tests, make_file, remove_file);
 }

@@ -1,6 +1,6 @@
 /*
- * Which words become references: of thousands of random sets of words, those that a plain reading
- * of the rule takes, and no others.
+ * Which words become references, in thousands of random sets of words: those that a literal
+ * implementation of the rule takes, and no others.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -125,7 +125,7 @@ static int chosen_set(const struct words *words, uint32_t target)
 	return -1;
 }
 
-/* Edges of C++ to the target that tell this word. */
+/* Edges from C++ to the target that have this word. */
 static size_t edges_of(
         const struct gm_holders *graph, uint32_t target, const struct gm_unattributed *unattributed)
 {

@@ -114,7 +114,7 @@ static void tell(struct fixture *fixture, char command)
 	usleep(50000);
 }
 
-static void test_who_waits_has_not_run(void **state)
+static void test_a_waiting_thread_has_not_run(void **state)
 {
 	struct fixture *fixture = *state;
 	for (int i = 0; i < 3; i++) {
@@ -123,7 +123,7 @@ static void test_who_waits_has_not_run(void **state)
 	}
 }
 
-static void test_who_was_woken_has_run(void **state)
+static void test_a_woken_thread_has_run(void **state)
 {
 	struct fixture *fixture = *state;
 	stop_and_note(fixture);
@@ -135,7 +135,7 @@ static void test_who_was_woken_has_run(void **state)
 	assert_false(has_run_at_last(fixture));
 }
 
-static void test_a_thread_that_came_has_run(void **state)
+static void test_a_new_thread_has_run(void **state)
 {
 	struct fixture *fixture = *state;
 	stop_and_note(fixture);
@@ -144,7 +144,7 @@ static void test_a_thread_that_came_has_run(void **state)
 	assert_true(gm_ran_since(&fixture->ran));
 }
 
-static void test_who_runs_has_run(void **state)
+static void test_a_running_thread_has_run(void **state)
 {
 	struct fixture *fixture = *state;
 	tell(fixture, 'r');
@@ -153,7 +153,7 @@ static void test_who_runs_has_run(void **state)
 	assert_true(gm_ran_since(&fixture->ran));
 }
 
-static void test_who_has_ended_has_run(void **state)
+static void test_an_ended_thread_has_run(void **state)
 {
 	struct fixture *fixture = *state;
 	struct gm_ran none = {0};
@@ -168,11 +168,11 @@ static void test_who_has_ended_has_run(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        WITH_CHILD(test_who_waits_has_not_run),
-	        WITH_CHILD(test_who_was_woken_has_run),
-	        WITH_CHILD(test_a_thread_that_came_has_run),
-	        WITH_CHILD(test_who_runs_has_run),
-	        WITH_CHILD(test_who_has_ended_has_run),
+	        WITH_CHILD(test_a_waiting_thread_has_not_run),
+	        WITH_CHILD(test_a_woken_thread_has_run),
+	        WITH_CHILD(test_a_new_thread_has_run),
+	        WITH_CHILD(test_a_running_thread_has_run),
+	        WITH_CHILD(test_an_ended_thread_has_run),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

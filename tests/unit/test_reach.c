@@ -1,6 +1,6 @@
 /*
- * What reaches blocks, of thousands of random processes: blocks, objects, variables and their
- * names, what was not found, garbage, distances and completeness are those of a plain search.
+ * What reaches blocks, in thousands of random processes: blocks, objects, variables and their
+ * names, missing references, garbage, distances and completeness equal those of a simple search.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -364,7 +364,7 @@ static void check_complete(uint64_t round, const struct plain *plain)
 	check_in_round(round, plain->reach->storages_complete == complete);
 }
 
-static void all_that_reaches_a_block_is_that_of_a_plain_search(void **state)
+static void what_reaches_a_block_is_what_a_plain_search_finds(void **state)
 {
 	static struct plain plain;
 	size_t garbage = 0, missing = 0, named = 0;
@@ -568,7 +568,7 @@ static void a_variable_that_functions_share_is_what_holds_the_cells_content(void
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(all_that_reaches_a_block_is_that_of_a_plain_search),
+	        cmocka_unit_test(what_reaches_a_block_is_what_a_plain_search_finds),
 	        cmocka_unit_test(the_best_name_of_an_object_is_a_global_then_an_outer_functions),
 	        cmocka_unit_test(a_modules_dicts_are_parts_by_what_they_are_for),
 	        cmocka_unit_test(a_variable_that_functions_share_is_what_holds_the_cells_content),

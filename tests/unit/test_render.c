@@ -222,7 +222,7 @@ static void who_holds_json_is_the_answer(void **state)
 	assert_true(holders > 1000 && notes > 50);
 }
 
-static void of_a_long_graph_not_all_nodes_are_listed(void **state)
+static void not_all_nodes_of_a_long_graph_are_listed(void **state)
 {
 	enum { NODES = 24 };
 	struct process process;
@@ -255,7 +255,7 @@ static void of_a_long_graph_not_all_nodes_are_listed(void **state)
 	process_end(&process);
 }
 
-static void what_is_not_listed_is_counted_on_a_line_of_its_own(void **state)
+static void unlisted_holders_are_counted_on_a_separate_line(void **state)
 {
 	const struct {
 		size_t omitted, roots;
@@ -558,7 +558,7 @@ static void retained_json_is_the_answer_and_is_read_back(void **state)
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static void an_events_json_has_all_of_it_and_null_for_what_is_not_known(void **state)
+static void an_events_json_has_all_fields_and_null_if_unknown(void **state)
 {
 	struct synthetic log;
 	struct gm_context context;
@@ -630,12 +630,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(who_holds_json_is_the_answer),
-	        cmocka_unit_test(of_a_long_graph_not_all_nodes_are_listed),
-	        cmocka_unit_test(what_is_not_listed_is_counted_on_a_line_of_its_own),
+	        cmocka_unit_test(not_all_nodes_of_a_long_graph_are_listed),
+	        cmocka_unit_test(unlisted_holders_are_counted_on_a_separate_line),
 	        cmocka_unit_test(
 	                paths_from_frames_of_libraries_are_counted_where_the_program_leads_there_too),
 	        cmocka_unit_test(retained_json_is_the_answer_and_is_read_back),
-	        cmocka_unit_test(an_events_json_has_all_of_it_and_null_for_what_is_not_known),
+	        cmocka_unit_test(an_events_json_has_all_fields_and_null_if_unknown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /*
- * Retained bytes of thousands of random processes: which variable alone keeps how much, and who
- * shares what, by taking each variable away and looking what is still reached. Each byte is counted
- * once.
+ * Retained bytes of thousands of random processes: how much each variable alone keeps, and which
+ * variables share the rest. The test removes each variable and searches for what is still reached.
+ * Each byte is counted once.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -150,8 +150,8 @@ static void check_groups(
 	check_in_round(round, device->shared == shared && device->unknown == unknown);
 }
 
-/* With a graph of autograd: who holds a thing by it alone is no sharer where others hold it by
- * themselves. */
+/* A variable that holds a block only through an autograd graph does not share it if others hold it
+ * directly. */
 static void check_variables(
         uint64_t round, const struct plain *plain, const struct gm_retained_device *device)
 {
@@ -199,7 +199,7 @@ static void check_device(uint64_t round, const struct process *process, const st
 		check_groups(round, plain, device);
 }
 
-static void each_byte_is_of_those_who_reach_it(void **state)
+static void each_byte_belongs_to_the_variables_that_reach_it(void **state)
 {
 	static struct plain plain;
 	size_t shared = 0, alone = 0, unknown = 0, garbage = 0, inner = 0;
@@ -350,7 +350,7 @@ static void an_optimizers_state_is_recognized_by_name_and_then_by_parameter(void
 	                      "    weight 2/1\n");
 }
 
-static void items_are_counted_and_what_a_list_shares_with_none_is_its_own(void **state)
+static void items_are_counted_and_a_list_owns_what_it_does_not_share(void **state)
 {
 	struct process process;
 	process_begin(&process);
@@ -422,8 +422,8 @@ static void an_item_with_several_blocks_is_counted_once_on_each_device(void **st
 	                      "local 'v0' of f0(): 2 items['odd'] 400/4\n");
 }
 
-/* Of a graph of autograd: what its nodes saved, and a parameter that it uses is not its own. */
-static void what_a_graph_saved_is_the_variables_that_leads_to_it(void **state)
+/* A graph of autograd owns what its nodes saved, but not a parameter that it uses. */
+static void saved_tensors_of_a_graph_belong_to_the_variable_that_leads_to_it(void **state)
 {
 	struct process process;
 	uint32_t parameter_tensor, loss_tensor, saved_tensor;
@@ -573,13 +573,13 @@ static void a_graph_is_found_below_the_steps_that_are_shown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(each_byte_is_of_those_who_reach_it),
+	        cmocka_unit_test(each_byte_belongs_to_the_variables_that_reach_it),
 	        cmocka_unit_test(a_models_tree_has_parameters_gradients_and_buffers),
 	        cmocka_unit_test(an_optimizers_state_is_recognized_by_name_and_then_by_parameter),
-	        cmocka_unit_test(items_are_counted_and_what_a_list_shares_with_none_is_its_own),
+	        cmocka_unit_test(items_are_counted_and_a_list_owns_what_it_does_not_share),
 	        cmocka_unit_test(parts_of_one_variable_share_within_it),
 	        cmocka_unit_test(an_item_with_several_blocks_is_counted_once_on_each_device),
-	        cmocka_unit_test(what_a_graph_saved_is_the_variables_that_leads_to_it),
+	        cmocka_unit_test(saved_tensors_of_a_graph_belong_to_the_variable_that_leads_to_it),
 	        cmocka_unit_test(ways_are_those_of_a_walk_down_the_tree),
 	        cmocka_unit_test(a_graph_is_found_below_the_steps_that_are_shown),
 	};

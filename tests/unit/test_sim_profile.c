@@ -91,7 +91,7 @@ static void what_programs_divide_by_is_never_zero(void **state)
 }
 
 /* They are searched by halves. */
-static void attributes_stand_in_the_order_of_their_numbers(void **state)
+static void attributes_are_in_the_order_of_their_numbers(void **state)
 {
 	int before = 0, id, known;
 	for (size_t n = 0; gm_sim_profile_attribute_name(n, &id); n++) {
@@ -123,7 +123,7 @@ static void settings_preload_the_libraries_and_keep_what_was_preloaded(void **st
 	gm_sim_settings_free(settings);
 }
 
-static void a_library_that_is_not_there_is_said(void **state)
+static void a_missing_library_is_reported(void **state)
 {
 	char **settings;
 	setenv("GPUMEM_SIM_LIBRARY", "/nowhere/libgpumem-sim.so", 1);
@@ -142,9 +142,9 @@ int main(void)
 	        cmocka_unit_test(a_wrong_spec_is_a_usage_error_that_names_the_profiles),
 	        cmocka_unit_test(a_small_device_keeps_most_of_its_memory),
 	        cmocka_unit_test(what_programs_divide_by_is_never_zero),
-	        cmocka_unit_test(attributes_stand_in_the_order_of_their_numbers),
+	        cmocka_unit_test(attributes_are_in_the_order_of_their_numbers),
 	        cmocka_unit_test(settings_preload_the_libraries_and_keep_what_was_preloaded),
-	        cmocka_unit_test(a_library_that_is_not_there_is_said),
+	        cmocka_unit_test(a_missing_library_is_reported),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

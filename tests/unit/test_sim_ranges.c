@@ -31,7 +31,7 @@ static void lowest_gap_that_fits_is_taken(void **state)
 	gm_sim_ranges_deinit(&ranges);
 }
 
-static void a_full_span_hands_out_nothing(void **state)
+static void a_full_span_gives_no_range(void **state)
 {
 	struct gm_sim_ranges ranges;
 	gm_sim_ranges_init(&ranges);
@@ -94,7 +94,7 @@ static void only_a_range_s_own_start_removes_it(void **state)
 }
 
 /* Random takes and removals against a map of pages, one byte each. */
-static void random_use_never_hands_out_a_page_twice(void **state)
+static void random_use_never_gives_a_page_twice(void **state)
 {
 	enum { PAGES = 512, ROUNDS = 20000 };
 	static unsigned char taken[PAGES];
@@ -131,12 +131,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(lowest_gap_that_fits_is_taken),
-	        cmocka_unit_test(a_full_span_hands_out_nothing),
+	        cmocka_unit_test(a_full_span_gives_no_range),
 	        cmocka_unit_test(an_unaligned_span_gives_aligned_addresses),
 	        cmocka_unit_test(every_address_inside_finds_its_range_and_none_outside),
 	        cmocka_unit_test(an_overlapping_range_is_refused),
 	        cmocka_unit_test(only_a_range_s_own_start_removes_it),
-	        cmocka_unit_test(random_use_never_hands_out_a_page_twice),
+	        cmocka_unit_test(random_use_never_gives_a_page_twice),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -212,7 +212,7 @@ static void compare_and_set_changes_what_is_as_expected(void **state)
 	}
 }
 
-static void appended_values_stand_behind_each_other(void **state)
+static void appended_values_follow_each_other(void **state)
 {
 	struct peer *peer = *state;
 	for (int i = 0; i < 3; i++) {
@@ -323,7 +323,7 @@ static void refused(struct peer *peer)
 	peer->client.in.size = 0;
 }
 
-static void what_is_no_request_closes_the_connection(void **state)
+static void a_malformed_request_closes_the_connection(void **state)
 {
 	struct peer *peer = *state;
 	command(peer, 200);
@@ -355,12 +355,12 @@ int main(void)
 	        TEST(a_count_goes_up_as_if_every_rank_had_counted),
 	        TEST(a_request_may_come_in_any_parts),
 	        TEST(compare_and_set_changes_what_is_as_expected),
-	        TEST(appended_values_stand_behind_each_other),
+	        TEST(appended_values_follow_each_other),
 	        TEST(another_rank_s_key_is_answered_with_this_rank_s),
 	        TEST(a_communicator_s_id_and_barriers_are_there),
 	        TEST(a_key_that_nobody_knows_is_waited_for_until_it_is_set),
 	        TEST(a_queue_gives_in_order_and_makes_the_next_wait),
-	        TEST(what_is_no_request_closes_the_connection),
+	        TEST(a_malformed_request_closes_the_connection),
 	};
 	setenv("GPUMEM_SIM_QUIET", "1", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);

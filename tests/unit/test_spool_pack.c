@@ -1,5 +1,5 @@
-/* Packing in the agent's file: what is read stays the same, whenever who packs is killed and
- * whoever reads meanwhile. */
+/* Packing in the agent's file: readers see the same events, whenever the packer is killed and while
+ * it packs. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static uint8_t *put_event(uint8_t *at, struct file *file, uint64_t *last)
 	return at;
 }
 
-/* What takes most of an extent's room and costs a reader nothing. */
+/* Fills most of an extent at no cost for a reader. */
 static uint8_t *put_filler(uint8_t *at, struct file *file)
 {
 	enum { TEXT = 900 };
@@ -158,7 +158,7 @@ static uint64_t pack_all(const struct file *file)
 	uint64_t extents, bytes;
 	assert_null(gm_spool_packer_open(file->path, &packer));
 	if (!packer)
-		skip(); /* a file system that cannot give back pages */
+		skip(); /* the file system cannot release pages of a file */
 	assert_true(gm_spool_packer_step(packer));
 	gm_spool_packer_count(packer, &extents, &bytes);
 	gm_spool_packer_close(packer);
@@ -172,7 +172,7 @@ static int64_t disk_size(const struct file *file)
 	return status.st_blocks * INT64_C(512);
 }
 
-static void what_is_packed_reads_the_same_and_is_smaller(void **state)
+static void a_packed_file_reads_the_same_and_is_smaller(void **state)
 {
 	struct file file;
 	begin(&file, EXTENTS);
@@ -190,8 +190,8 @@ static void what_is_packed_reads_the_same_and_is_smaller(void **state)
 	end(&file);
 }
 
-/* Packs the file in a process that is killed as it makes its `calls`-th system call. False: it had
- * come to its end. */
+/* Packs the file in a process that is killed at its `calls`-th system call. False: it had finished
+ * before. */
 static bool packs_until(const struct file *file, unsigned calls)
 {
 	pid_t child = fork();
@@ -220,14 +220,14 @@ static bool packs_until(const struct file *file, unsigned calls)
 	return true;
 }
 
-static void who_packs_may_be_killed_at_any_moment(void **state)
+static void a_packer_may_be_killed_at_any_moment(void **state)
 {
 	struct file file;
 	unsigned kills = 0;
 	begin(&file, EXTENTS);
 	uint64_t before = read_all(&file);
-	/* What one has done the next need not do: ever more calls pass, so that each of
-	 * them is the last one. */
+	/* A packer continues where the last one was killed. The number of calls grows, so
+	 * that each call is once the last one. */
 	for (unsigned calls = 1; packs_until(&file, calls); calls += 1 + calls / 8) {
 		kills++;
 		assert_int_equal(read_all(&file), before);
@@ -240,7 +240,7 @@ static void who_packs_may_be_killed_at_any_moment(void **state)
 	end(&file);
 }
 
-static void who_reads_while_it_is_packed_reads_the_same(void **state)
+static void a_reader_during_packing_reads_the_same(void **state)
 {
 	struct file file;
 	begin(&file, EXTENTS);
@@ -263,7 +263,7 @@ static void who_reads_while_it_is_packed_reads_the_same(void **state)
 	end(&file);
 }
 
-static void a_file_that_grows_is_read_on_while_it_is_packed(void **state)
+static void a_growing_file_is_followed_while_it_is_packed(void **state)
 {
 	struct file file;
 	struct gm_spool_live *live;
@@ -289,7 +289,7 @@ static void a_file_that_grows_is_read_on_while_it_is_packed(void **state)
 	end(&file);
 }
 
-static void two_do_not_pack_one_file(void **state)
+static void two_processes_do_not_pack_one_file(void **state)
 {
 	struct file file;
 	struct gm_spool_packer *one, *other;
@@ -323,8 +323,8 @@ static void become_log(const struct file *file)
 	assert_int_equal(rename(made, file->path), 0);
 }
 
-/* Reads the file as every question does, in a process that stands at its `calls`-th system call
- * while the file becomes a log. False: it had come to its end before. */
+/* Reads the file as every question does, in a process that is stopped at its `calls`-th system call
+ * while the file becomes a log. False: it had finished before. */
 static bool reads_on_until(const struct file *file, unsigned calls)
 {
 	pid_t child = fork();
@@ -419,11 +419,11 @@ static void packed_records_that_are_damaged_are_reported(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(what_is_packed_reads_the_same_and_is_smaller),
-	        cmocka_unit_test(who_packs_may_be_killed_at_any_moment),
-	        cmocka_unit_test(who_reads_while_it_is_packed_reads_the_same),
-	        cmocka_unit_test(a_file_that_grows_is_read_on_while_it_is_packed),
-	        cmocka_unit_test(two_do_not_pack_one_file),
+	        cmocka_unit_test(a_packed_file_reads_the_same_and_is_smaller),
+	        cmocka_unit_test(a_packer_may_be_killed_at_any_moment),
+	        cmocka_unit_test(a_reader_during_packing_reads_the_same),
+	        cmocka_unit_test(a_growing_file_is_followed_while_it_is_packed),
+	        cmocka_unit_test(two_processes_do_not_pack_one_file),
 	        cmocka_unit_test(a_recording_may_become_a_log_at_any_moment_of_a_reading),
 	        cmocka_unit_test(packed_records_that_are_damaged_are_reported),
 	};

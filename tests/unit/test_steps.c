@@ -29,7 +29,7 @@ static void expect_steps(struct synthetic *log, const uint32_t *steps, size_t co
 	gm_context_deinit(&context);
 }
 
-static void each_time_control_goes_up_a_step_begins(void **state)
+static void a_step_begins_each_time_control_moves_to_an_earlier_line(void **state)
 {
 	struct synthetic log;
 	synthetic_begin(&log);
@@ -105,13 +105,13 @@ static void equal_layers_of_one_line_make_one_step_where_the_iterator_is_known(v
 		tell(&log, 1 + 2 * pass, code, pass + 1);
 		alloc(&log, call), alloc(&log, call);
 	}
-	/* a generator instead of the range: the allocation coming again tells */
+	/* a generator instead of the range: the repeated allocation shows the iteration */
 	tell(&log, 7, code, GM_LOG_NO_POSITION);
 	alloc(&log, call), alloc(&log, call);
 	expect_steps(&log, (const uint32_t[]){0, 1, 1, 2, 2, 3, 3, 4, 5}, 9);
 }
 
-static void an_iteration_shown_by_the_iterator_counts_although_control_goes_up_twice(void **state)
+static void an_iteration_of_the_iterator_is_one_step_although_control_moves_up_twice(void **state)
 {
 	struct synthetic log;
 	synthetic_begin(&log);
@@ -216,13 +216,13 @@ static void phases_follow_the_frames(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(each_time_control_goes_up_a_step_begins),
+	        cmocka_unit_test(a_step_begins_each_time_control_moves_to_an_earlier_line),
 	        cmocka_unit_test(an_inner_loop_makes_no_steps_of_the_outer),
 	        cmocka_unit_test(a_loop_of_one_line_is_recognized_by_its_allocation_coming_again),
 	        cmocka_unit_test(
 	                equal_layers_of_one_line_make_one_step_where_the_iterator_is_known),
 	        cmocka_unit_test(
-	                an_iteration_shown_by_the_iterator_counts_although_control_goes_up_twice),
+	                an_iteration_of_the_iterator_is_one_step_although_control_moves_up_twice),
 	        cmocka_unit_test(the_loop_with_backward_and_optimizer_is_the_training_loop),
 	        cmocka_unit_test(a_loop_in_a_constructor_is_no_training_loop),
 	        cmocka_unit_test(phases_follow_the_frames),

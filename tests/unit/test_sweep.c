@@ -1,6 +1,6 @@
 /*
- * Objects in pools of CPython's allocator, made by hand in this process's own memory: a sweep finds
- * those that are in the collector's lists, and no others, or says that it does not know.
+ * Objects in pools of CPython's allocator, which the test builds in its own memory: a sweep finds
+ * those that are in the collector's lists and no others, or reports that it cannot know.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static struct {
 static struct gm_python *python;
 static uint8_t *chunk;
 static struct gm_kept_chunk shown;
-static uint64_t last; /* what the next object of the list comes behind */
+static uint64_t last; /* the last object of the list */
 
 static uint64_t at(const void *pointer)
 {
@@ -59,7 +59,7 @@ static void put_type(uint64_t *type, const char *name, uint64_t flags)
 	put(type, l->type_flags, flags | GM_TYPE_FLAG_READY);
 }
 
-/* All blocks were handed out. */
+/* All blocks are allocated. */
 static void put_pool(uint8_t *head)
 {
 	put_u32(head, 0, PER_POOL);
@@ -153,8 +153,8 @@ static struct gm_sweep *swept(struct gm_address_set *objects, bool *ret_whole)
 	return sweep;
 }
 
-/* Every other block is an object, each third of those lies elsewhere: what the lists have is
- * found. */
+/* Every second block is an object, and every third of those is outside the pools: the sweep finds
+ * what the lists have. */
 static void what_is_in_the_lists_is_found_in_pools_and_outside(void **state)
 {
 	struct gm_address_set objects = {0};
@@ -176,9 +176,9 @@ static void what_is_in_the_lists_is_found_in_pools_and_outside(void **state)
 	tear_down();
 }
 
-/* Bytes that look like an object that is tracked, with links to one that is, and a block that was
- * given back. */
-static void what_only_looks_like_an_object_is_left_out(void **state)
+/* Bytes that look like a tracked object, with links to a real one, and a block that was released.
+ */
+static void bytes_that_only_look_like_an_object_are_left_out(void **state)
 {
 	struct gm_address_set objects = {0};
 	bool whole;
@@ -189,7 +189,8 @@ static void what_only_looks_like_an_object_is_left_out(void **state)
 	}
 	uint64_t fake = put_tuple(block(1), 0), other = put_tuple(block(3), 0);
 	memcpy(block(1), block(10), LINKS);
-	put(block(3), python->layout.gc_head_next, at(it.tuple_type)); /* to what is no object */
+	put(block(3), python->layout.gc_head_next,
+	        at(it.tuple_type)); /* to something that is not an object */
 	put(block(3), python->layout.gc_head_previous, at(block(12)));
 	uint64_t given_back = put_tuple(block(5), 0);
 	memcpy(block(5), block(14), LINKS);
@@ -207,8 +208,8 @@ static void what_only_looks_like_an_object_is_left_out(void **state)
 	tear_down();
 }
 
-/* Objects that look tracked in another circle than the lists', as while a collection is under way:
- * not known. */
+/* Objects that look tracked in a circle outside the lists, as during a collection: the sweep cannot
+ * know. */
 static void objects_that_link_to_a_non_object_are_not_taken_for_all(void **state)
 {
 	struct gm_address_set objects = {0};
@@ -297,7 +298,7 @@ static void references_are_found_by_number_and_strings_are_left_out(void **state
 
 /* As the one that socket's capsule leads to, of a Python at low addresses: its first word might be
  * a count. Which chunks are at hand together is a matter of chance. */
-static void a_table_is_no_object_whether_it_is_at_hand_or_not(void **state)
+static void a_table_of_pointers_is_not_an_object(void **state)
 {
 	for (size_t at_once = 1; at_once <= 2; at_once++) {
 		struct gm_address_set objects = {0};
@@ -351,7 +352,7 @@ static void a_pool_where_none_was_expected_is_noticed(void **state)
 	tear_down();
 }
 
-/* Pools of damaged memory: whatever their words are, it ends within the chunk. */
+/* Damaged pools: whatever their words are, the sweep ends within the chunk. */
 static void damaged_pools_end(void **state)
 {
 	uint64_t seed = 88172645463325252u;
@@ -390,10 +391,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(what_is_in_the_lists_is_found_in_pools_and_outside),
-	        cmocka_unit_test(what_only_looks_like_an_object_is_left_out),
+	        cmocka_unit_test(bytes_that_only_look_like_an_object_are_left_out),
 	        cmocka_unit_test(objects_that_link_to_a_non_object_are_not_taken_for_all),
 	        cmocka_unit_test(references_are_found_by_number_and_strings_are_left_out),
-	        cmocka_unit_test(a_table_is_no_object_whether_it_is_at_hand_or_not),
+	        cmocka_unit_test(a_table_of_pointers_is_not_an_object),
 	        cmocka_unit_test(a_pool_where_none_was_expected_is_noticed),
 	        cmocka_unit_test(damaged_pools_end),
 	};

@@ -166,7 +166,7 @@ static void looked_up_addresses_are_those_of_dlsym(void **state)
 	close_view(&view);
 }
 
-/* Each library's own way to a function of another one: called there, it is that function. */
+/* The address through which a library calls a function of another one is that function's. */
 static void imports_are_called_where_they_are_found(void **state)
 {
 	struct view view;
@@ -465,7 +465,7 @@ static void cpp_names_are_demangled_and_others_left(void **state)
 		_cleanup_free_ char *name = gm_demangle(pairs[i][0]);
 		assert_string_equal(name, pairs[i][1]);
 	}
-	/* Nested without end: must come back, with whatever it makes of it. */
+	/* Nested without end: it must return, with any result. */
 	_cleanup_free_ char *deep = malloc(200001);
 	memset(deep, 'P', 200000);
 	memcpy(deep, "_Z1f", 4);
@@ -500,7 +500,7 @@ static void a_files_addresses_are_named_without_a_process(void **state)
 	gm_elf_close(file);
 }
 
-static void what_is_no_elf_file_is_refused(void **state)
+static void a_file_that_is_not_elf_is_refused(void **state)
 {
 	struct {
 		const char *path;
@@ -559,7 +559,7 @@ static void use_open_file(struct gm_elf *file)
 	gm_rows_deinit(&rows);
 }
 
-/* Everything that reads a file, on a damaged one; nothing is expected but to come back. */
+/* Calls every reader on a damaged file; the test only expects them to return. */
 static void use_file(const char *path)
 {
 	struct gm_elf *file = NULL;
@@ -614,8 +614,8 @@ static void files_cut_short_or_damaged_do_no_harm(void **state)
 	}
 }
 
-/* Its owner may cut it or write other bytes into it at any moment, also between a check and the use
- * of what was checked. */
+/* The owner of a file may cut or change it at any moment, also between a check and the use of what
+ * was checked. */
 static void a_file_that_is_cut_or_changed_while_it_is_open_does_no_harm(void **state)
 {
 	_cleanup_free_ char *path = build("g++", "-g", "libcut.so");
@@ -669,7 +669,7 @@ int main(void)
 	        cmocka_unit_test(a_library_replaced_on_disk_is_not_named_wrongly),
 	        cmocka_unit_test(cpp_names_are_demangled_and_others_left),
 	        cmocka_unit_test(a_files_addresses_are_named_without_a_process),
-	        cmocka_unit_test(what_is_no_elf_file_is_refused),
+	        cmocka_unit_test(a_file_that_is_not_elf_is_refused),
 	        cmocka_unit_test(files_cut_short_or_damaged_do_no_harm),
 	        cmocka_unit_test(a_file_that_is_cut_or_changed_while_it_is_open_does_no_harm),
 	};

@@ -22,7 +22,7 @@ enum { DEPTH = 64 };
 #define OWN_FRAME __attribute__((noipa))
 #endif
 
-/* What the child's own unwinder (libgcc, by backtrace()) says, for comparison. */
+/* The result of the child's own unwinder (libgcc, by backtrace()), for comparison. */
 struct report {
 	uint64_t count;
 	uint64_t addresses[DEPTH];
@@ -131,7 +131,7 @@ static void *thread_body(void *argument)
 	return NULL;
 }
 
-/* Calls `body` in a child; the child stands still in wait_here() with its own backtrace told. */
+/* Calls `body` in a child; the child reports its own backtrace and waits in wait_here(). */
 struct stopped {
 	pid_t pid, thread;
 	struct gm_image *image;
@@ -177,7 +177,7 @@ static void stop_in(void (*body)(void), bool in_thread, struct stopped *stopped)
 	close(ends[0]);
 	assert_null(gm_image_open_pid(stopped->pid, &stopped->image));
 	stopped->thread = in_thread ? other_thread(stopped->image, stopped->pid) : stopped->pid;
-	child_sleeps(stopped->pid, stopped->thread); /* from telling to waiting */
+	child_sleeps(stopped->pid, stopped->thread); /* from its report to its wait */
 	child_stop(stopped->thread);
 	assert_null(gm_image_registers(stopped->image, stopped->thread, &stopped->registers));
 	assert_null(gm_symbols_create(stopped->image, &stopped->symbols));
@@ -224,7 +224,7 @@ static void assert_named(struct stopped *stopped, const char *function)
 	fail_msg("no frame of %s", function);
 }
 
-/* From caller to caller one at a time, as a debugger goes. */
+/* Goes from caller to caller, one at a time, as a debugger does. */
 static void assert_same_by_steps(const struct stopped *stopped)
 {
 	struct gm_registers now = stopped->registers;

@@ -21,7 +21,7 @@ static void assert_shown(const char *text, const char *shown)
 	free(put);
 }
 
-static void what_acts_is_shown_as_an_escape(void **state)
+static void control_characters_are_shown_as_escapes(void **state)
 {
 	assert_shown("a\nb\tc\rd", "a\\nb\\tc\\rd");
 	assert_shown("\033]0;x\007\033[2J\x7f", "\\x1b]0;x\\x07\\x1b[2J\\x7f");
@@ -34,7 +34,7 @@ static void what_acts_is_shown_as_an_escape(void **state)
 	        "\\xff\\xc0\\xaf\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80 \\xe2\\x82");
 }
 
-static void names_of_all_languages_stand_as_they_are(void **state)
+static void names_in_any_language_are_unchanged(void **state)
 {
 	assert_shown("größe.py 模型 שלום مرحبا 🙂 ← · \\x1b",
 	        "größe.py 模型 שלום مرحبا 🙂 ← · \\x1b");
@@ -82,7 +82,8 @@ static void no_character_is_cut(void **state)
 		free(put_);                              \
 	} while (0)
 
-/* Each conversion twice: as the C library prints all of it, and beside a text that acts. */
+/* Each conversion twice: alone, as the C library prints it, and next to a text with control
+ * characters. */
 static void other_conversions_are_printfs(void **state)
 {
 	char plain[400];
@@ -128,8 +129,8 @@ static void a_text_that_is_cut_by_precision_need_not_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(what_acts_is_shown_as_an_escape),
-	        cmocka_unit_test(names_of_all_languages_stand_as_they_are),
+	        cmocka_unit_test(control_characters_are_shown_as_escapes),
+	        cmocka_unit_test(names_in_any_language_are_unchanged),
 	        cmocka_unit_test(the_middle_of_a_long_text_is_left_out),
 	        cmocka_unit_test(no_character_is_cut),
 	        cmocka_unit_test(other_conversions_are_printfs),

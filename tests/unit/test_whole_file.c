@@ -1,4 +1,4 @@
-/* Files that take their name when they are whole. */
+/* Files that get their name when they are complete. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -158,7 +158,7 @@ static void own_links_are_followed(void **state)
 static void links_of_others_are_refused(void **state)
 {
 	if (geteuid() != 0)
-		skip(); /* only root makes a link another user's */
+		skip(); /* only root can give a link to another user */
 	put("target", "old");
 	assert_int_equal(symlink("target", in_folder("link")), 0);
 	assert_int_equal(lchown(in_folder("link"), 65534, 65534), 0);
@@ -176,7 +176,7 @@ static void a_folder_and_a_link_that_leads_nowhere_are_refused(void **state)
 	refuse("folder/", "not a regular file");
 }
 
-static void what_becomes_another_thing_meanwhile_is_not_replaced(void **state)
+static void a_path_that_changes_meanwhile_is_not_replaced(void **state)
 {
 	struct gm_whole_file file = begin("a", GM_WHOLE_FILE_ANY);
 	assert_int_equal(mkfifo(in_folder("a"), 0600), 0);
@@ -189,7 +189,7 @@ static void what_becomes_another_thing_meanwhile_is_not_replaced(void **state)
 	assert_int_equal(count_entries(), 1);
 }
 
-static void what_a_killed_one_left_is_removed_by_the_next(void **state)
+static void a_killed_writers_file_is_removed_by_the_next_writer(void **state)
 {
 	pid_t child = fork();
 	if (child == 0) {
@@ -202,7 +202,7 @@ static void what_a_killed_one_left_is_removed_by_the_next(void **state)
 	struct gm_whole_file other = begin("b", GM_WHOLE_FILE_NAMED),
 	                     first = begin("a", GM_WHOLE_FILE_NAMED);
 	assert_int_equal(count_entries(), 2);
-	/* those that are being written are not left over */
+	/* files that are being written are not leftovers */
 	struct gm_whole_file second = begin("a", GM_WHOLE_FILE_ANY);
 	assert_int_equal(count_entries(), 2);
 	assert_null(gm_whole_file_finish(&second));
@@ -223,8 +223,8 @@ int main(void)
 	        IN_FOLDER(own_links_are_followed),
 	        IN_FOLDER(links_of_others_are_refused),
 	        IN_FOLDER(a_folder_and_a_link_that_leads_nowhere_are_refused),
-	        IN_FOLDER(what_becomes_another_thing_meanwhile_is_not_replaced),
-	        IN_FOLDER(what_a_killed_one_left_is_removed_by_the_next),
+	        IN_FOLDER(a_path_that_changes_meanwhile_is_not_replaced),
+	        IN_FOLDER(a_killed_writers_file_is_removed_by_the_next_writer),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
