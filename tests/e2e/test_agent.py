@@ -1,4 +1,4 @@
-"""The agent: what it records of a run is what PyTorch itself recorded of that run, whatever the run does."""
+"""The agent records the same events of a run as PyTorch itself, whatever the program does."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def read(run_gpumem):
 
 
 def device_events(events, device=0):
-    """(action, address, requested size, stream), as PyTorch tells them."""
+    """(action, address, requested size, stream) of PyTorch's own trace."""
     return [
         (e["action"], int(e["address"], 16), e["requested"] or e["size"], e["stream"])
         for e in events
@@ -84,7 +84,7 @@ def test_events_are_pytorchs_own_in_order_size_and_stream(record, read, tmp_path
     info = read("info", log)
     assert [gap for gap in info["gaps"] if "several threads wait" not in gap] == []
     assert info["complete"] is True or kind == "waiting"
-    (device,) = [one for one in info["devices"] if one["device_type"] == "cuda"]  # pinned memory is told beside it
+    (device,) = [one for one in info["devices"] if one["device_type"] == "cuda"]  # pinned memory is a second entry
     assert device["peak_allocated"] == truth["stats"]["allocated_bytes.all.peak"]
     assert device["peak_requested"] == truth["stats"]["requested_bytes.all.peak"]
     assert device["peak_reserved"] == truth["stats"]["reserved_bytes.all.peak"]
@@ -160,7 +160,7 @@ def test_events_are_those_of_the_breakpoints_with_the_same_stacks(linear_loop, r
     assert [list(map(place, e["python"])) for e in ours] == [list(map(place, e["python"])) for e in theirs]
     for mine, other in zip(ours, theirs):
         if mine["action"] in ("alloc", "free_requested"):
-            # a breakpoint stands in the reporting function, the agent sees it from its caller on
+            # a breakpoint is in the reporting function; the agent's stack begins at its caller
             names = [frame["function"] for frame in mine["native"]]
             assert names and names == [frame["function"] for frame in other["native"]][1:]
 
@@ -176,7 +176,7 @@ def test_events_of_a_training_are_those_of_the_breakpoints(record, read, run_gdb
     keys = ("size", "requested", "stream", "phase", "step", "borrowed")
 
     def told(events):
-        """What each statement got, then what it freed: autocast frees its weights in the order of a hash table of pointers."""
+        """What each statement allocated, then what it freed: autocast frees its weights in the order of a hash table of pointers."""
         rows, at = [], None
         for e in events:
             where = list(map(place, e["python"])), e["action"].startswith("free")

@@ -1,4 +1,4 @@
-"""What a program says of itself (NVTX, gpumem.step(), gpumem.range(), gpumem.record()) is in the agent's recording."""
+"""Marks that a program sets (NVTX, gpumem.step(), gpumem.range(), gpumem.record()) are in the agent's recording."""
 
 import json
 import os
@@ -15,7 +15,7 @@ model = torch.nn.Linear(1000, 1000, device="cuda")
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
 
-def once(i):  # no loop of the source makes the steps
+def once(i):  # the steps do not come from a loop in the source
     gpumem.step()
     with gpumem.range("fetch"):
         x = torch.randn(100 + i, 1000, device="cuda")
@@ -86,7 +86,7 @@ def test_steps_and_ranges_are_those_that_the_program_marks(build_dir, tmp_path):
             assert event["phase"] == "backward"
         if "optimizer" in event["marks"] and allocated:
             assert event["phase"] == "optimizer"
-    # the autograd engine's threads stand in the ranges of the one that waits, and have its stack
+    # the autograd engine's threads have the ranges and the stack of the thread that waits for them
     borrowed = [event for event in events if event["borrowed"]]
     assert borrowed
     assert all(event["marks"] == ["Backward pass"] for event in borrowed)
@@ -120,7 +120,7 @@ def test_a_block_is_recorded_without_gpumem_run(build_dir, tmp_path):
     made = [(event["size"], event["marks"]) for event in events if event["action"] == "alloc" and not event["preexisting"]]
     assert made == [(8 << 20, []), (16 << 20, ["again", "within"])]
     assert {event["python"][-1]["function"] for event in events if event["python"]} == {"<module>"}
-    # the allocator's own figures, which contain what there was before
+    # the allocator's own figures, which include earlier allocations
     for limit, status in ((28 << 20, 0), ((28 << 20) - 1, 1)):
         checked = run_process([gpumem, "assert", tmp_path / "block.gpumem", f"--peak={limit}", "--json"])
         assert checked.status == status and checked.json()["files"][0]["checks"][0]["actual"] == 28 << 20, checked.out

@@ -1,4 +1,4 @@
-"""A recording of limited size that keeps the newest: what it says of now is all true, whatever was dropped of before."""
+"""A recording of limited size that keeps the newest events: its present state is right, whatever earlier events were dropped."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def test_live_blocks_are_pytorchs_although_their_allocations_were_dropped(run_gp
     assert live_of(run_gpumem, log) == [tuple(block) for block in truth["live"]]
     events = run_gpumem("events", log, "--json").check().json_lines()
     assert 1000 < len(events) < truth["allocations"]
-    # the first blocks' lines are known still
+    # the lines of the first blocks are still known
     lines = [event["python"][0]["line"] for event in events if event["python"] and event["requested"] == 1 << 16]
     assert lines.count(15) == 50
 
@@ -68,7 +68,7 @@ def kill_and_compare(run_gpumem, environment, folder, count, wait_for):
             if size < 0:
                 del live[address]
         ours = dict(live_of(run_gpumem, log))
-        # The program notes what it has done: the log may have one event more.
+        # The program notes an action after it: the log may have one event more.
         assert len(ours.items() ^ live.items()) <= 1, (number, ours.items() ^ live.items())
         gaps = info_of(run_gpumem, log)["gaps"]
         assert not dropped_of[number] or any(DROPPED in gap for gap in gaps), gaps

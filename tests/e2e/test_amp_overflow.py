@@ -16,13 +16,13 @@ def record(gpumem, folder, *command, options=()):
 
 
 def overflows(gpumem, log):
-    """(step, call of scaler.step()) of those that found something."""
+    """(step, call of scaler.step()) of the calls that found a gradient that is not finite."""
     steps = run_process([gpumem, "amp", log, "--json"]).check().json()["steps"]
     return {step["step"]: call for step in steps for call in step["scaler_steps"] if call["found_inf"]}
 
 
 def layers(names):
-    """Weight and bias of a layer are of one node of the graph, which computes them in another order than it hands them on."""
+    """One node of the graph computes the gradients of a layer's weight and bias, and passes them on in a different order."""
     return list(dict.fromkeys(name.partition(".")[0] for name in names))
 
 
@@ -44,7 +44,7 @@ def wrong_in(truth, told):
             if (item["elements"], item["not_finite"], item["nan"]) != (elements, count, nan) or item["name"] not in (None, f"{name}.grad"):
                 wrong.append((number, item, name, elements, count, nan))
         names = [true[int(item["address"], 16)][0] for item in found["items"]]
-        # a weight that is used twice is made at the first use and added to at the second
+        # the gradient of a weight that is used twice is allocated at the first use and added to at the second
         if found["ordered"] and not truth["tied"] and layers(names) != layers(step["order"]):
             wrong.append((number, names, step["order"]))
         # by one pass, into gradients of its own, the order is known
@@ -59,7 +59,7 @@ def test_the_first_gradient_that_overflowed_is_the_one_that_a_hook_saw(gpumem, t
     truth, told = json.loads((tmp_path / "told.json").read_text()), overflows(gpumem, log)
     assert wrong_in(truth, told) == []
     assert set(told) == {2, 4, 6}
-    # names are read at the end of the second step that was taken: the places are known from then on
+    # names are read at the end of the second step that was not skipped: the places are known from then on
     assert all(item["name"] for call in told.values() for item in call["not_finite"]["items"])
 
 
@@ -86,7 +86,7 @@ for step in range(4):
 
 
 def test_a_gradient_that_two_optimizers_could_own_has_no_name(gpumem, tmp_path):
-    """Both have as many parameters of the same size: which one's the place was when names were read is not known."""
+    """Both have the same number of parameters of the same size, so it is unknown whose place it was when names were read."""
     (tmp_path / "two.py").write_text(TWO)
     call = overflows(gpumem, record(gpumem, tmp_path, tmp_path / "two.py", options=["--devices", "cpu", "--names"]))[3]
     assert call["not_finite"]["ordered"] and [item["index"] for item in call["not_finite"]["items"]] == [1, 0]
@@ -131,7 +131,7 @@ def test_values_that_the_simulated_device_computed_are_examined(gpumem, tmp_path
     assert "2 [0, 1, 2]" in printed
     told = overflows(gpumem, log)
     assert set(told) == {2} and told[2]["not_finite"]["read"] == 3
-    # backward makes the last one first
+    # backward computes the gradient of the last one first
     assert told[2]["not_finite"]["ordered"] and told[2]["not_finite"]["items"][0]["index"] == 2
 
 

@@ -1,4 +1,4 @@
-"""`gpumem assert`: limits on recordings whose figures are known, by PyTorch's own statistics and by how the programs are made."""
+"""`gpumem assert`: limits on recordings whose figures are known from PyTorch's own statistics and from the programs' source."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import random
 import pytest
 from conftest import PYTHON
 
-# (peaks in MiB, MiB that each step keeps) of loops, each in a process of its own: forked off one, as importing PyTorch is what takes long.
+# (peaks in MiB, MiB that each step keeps) of loops. Each runs in a fork of one process, because importing PyTorch takes long.
 # A step allocates its peak and releases it. The loop of KILLED is killed in its last step.
 STEPS = """
 import ctypes, json, os, sys, torch
@@ -46,7 +46,7 @@ LOOPS = [(EVEN, 0), (UNEVEN, 0), ([100, 64, 64, 64, 64], 0), ([64] * 8, 1), ([64
 
 @pytest.fixture(scope="module")
 def recorded(run_gpumem, tmp_path_factory):
-    """recorded(peaks, kept=0) -> (recording, peak allocated, peak reserved) as PyTorch counts them, of one of LOOPS."""
+    """recorded(peaks, kept=0) -> (recording, peak allocated, peak reserved) of one of LOOPS, with PyTorch's own figures."""
     folder = tmp_path_factory.mktemp("assert")
     (folder / "steps.py").write_text(STEPS)
     loops = json.dumps([(peaks, kept, peaks is KILLED) for peaks, kept in LOOPS])
@@ -120,7 +120,7 @@ def test_growth_is_measured_from_the_baseline(run_gpumem, recorded):
 
 @pytest.fixture(scope="module")
 def killed(recorded):
-    """Something may be missing at its end."""
+    """The recording may lack its last events."""
     return recorded(KILLED)[0]
 
 

@@ -1,4 +1,4 @@
-"""Collectives in a recording: each call of NCCL that a program makes, with its bytes, place and order, as the program tells it itself."""
+"""Collectives in a recording: each call of NCCL that a program makes, with its bytes, place and order, as the program logs it."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def wrong_in(recorded, told):
     for call, true in zip(recorded, told):
         if any(call[key] != true[key] for key in COMMON):
             wrong.append((call, true))
-        # one that the program has is where it says
+        # a buffer of the program is at the address that the program logs
         for side in ("send", "receive"):
             if true[side] and true[side + "_bytes"] and int(call[side], 16) != true[side]:
                 wrong.append((side, call, true))
@@ -151,7 +151,7 @@ engine.save(weight.detach())
 
 
 def test_what_deepspeeds_engine_moves_around_backward_and_step_belongs_to_them(tmp_path):
-    """A stand-in for it: DeepSpeed itself reduces in its backward(), after that of PyTorch, and gathers in its step()."""
+    """A stand-in for DeepSpeed, which reduces in its own backward(), after PyTorch's, and gathers in its step()."""
     runtime = tmp_path / "deepspeed" / "runtime"
     runtime.mkdir(parents=True)
     (runtime / "engine.py").write_text(ENGINE)

@@ -1,4 +1,4 @@
-"""Exports reopen in the tools they are for, with the totals of the recording."""
+"""Exports open in the tools that they are for, with the totals of the recording."""
 
 import csv
 import json
@@ -21,7 +21,7 @@ CASES = {
 
 @pytest.fixture(scope="module", params=[pytest.param(case, marks=[pytest.mark.long] * (case in ("python stacks", "a ring that lost its start"))) for case in CASES])
 def exported(request, sim_env, run, run_gpumem, tmp_path_factory):
-    """The snapshot, and a function that exports it and gives the file."""
+    """The snapshot, and a function that exports it and returns the file."""
     stacks, entries, settings = CASES[request.param]
     folder = tmp_path_factory.mktemp(request.param.replace(" ", "-"))
     snapshot = folder / "run.pickle"
@@ -73,7 +73,7 @@ def test_a_snapshot_comes_back_with_the_same_trace_and_segments(exported):
 
 
 def test_pytorchs_own_tools_open_the_snapshot_and_its_flamegraphs_add_up(exported, run):
-    # what draws flamegraphs (flamegraph.pl) PyTorch fetches from the network: its input is compared
+    # PyTorch fetches the script that draws flamegraphs (flamegraph.pl) from the network, so only its input is compared
     snapshot, to = exported
     program = (
         "import pickle, sys, torch.cuda._memory_viz as viz\n"
@@ -100,7 +100,7 @@ def test_pytorchs_command_line_says_the_same_of_the_export_as_of_the_snapshot(ex
     snapshot, to = exported
 
     def totals(path):
-        """What `stats` says, without the pictures of single segments, which name blocks by their frames."""
+        """The output of `stats`, without the pictures of single segments, which name blocks by their frames."""
         out = run([PYTHON, "-m", "torch.cuda._memory_viz", "stats", path]).check().out
         return [line for line in out.splitlines() if line.split(":")[0] in TOTALS]
 
@@ -151,7 +151,7 @@ def slices_of_blocks(trace):
 
 
 def check_rows(slices, processes):
-    """A row is of one process, and its slices do not overlap."""
+    """A row belongs to one process, and its slices do not overlap."""
     rows = {}
     for one in slices:
         rows.setdefault(one["tid"], []).append(one)

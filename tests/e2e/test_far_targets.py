@@ -29,7 +29,7 @@ def held(spawn, python):
 
 
 def plain_gdb(*commands, timeout=600, arguments=()):
-    """gdb with the plugin, as its user would load it; nothing is preset for our sake."""
+    """gdb with the plugin, as a user loads it; no setting is changed for the test."""
     line = ["gdb", "-nx", "-batch", "-ex", "set width 0", "-x", PLUGIN]
     for command in commands:
         line += ["-ex", command]
@@ -86,7 +86,7 @@ def test_who_holds_answers_through_gdbserver(held, gdbserver):
 
 
 def test_through_gdbserver_files_of_the_other_side_are_used(held, gdbserver, tmp_path):
-    """gdb's sysroot is an empty folder, so that a file can only be had from the other side or by its own path."""
+    """gdb's sysroot is an empty folder, so that a file can be read only through gdbserver or by its own path."""
     port = gdbserver(held.pid)
     run = plain_gdb(
         "set auto-solib-add off",
@@ -170,7 +170,7 @@ def unshare():
 
 
 def outer_pid(name, parent):
-    """The process of that name below `parent`, as this namespace numbers it."""
+    """The process id, in this namespace, of the process of that name below `parent`."""
     todo = [parent]
     while todo:
         pid = todo.pop()
@@ -204,7 +204,7 @@ def test_a_variable_in_another_pid_namespace_is_found_by_its_thread(in_namespace
 
 
 def test_libraries_that_only_the_targets_namespace_has_are_found(spawn, python, unshare, run_gpumem, tmp_path):
-    """The interpreter's folder is mounted somewhere in there only: outside, that path does not exist."""
+    """The interpreter's folder is mounted only inside the namespace: outside, that path does not exist."""
     inside = tmp_path / "inside"
     inside.mkdir()
     site = next(path for path in python.parent.parent.glob("lib/python3*/site-packages") if (path / "torch").is_dir())
@@ -236,7 +236,7 @@ exec chroot "$root" "$@"
 
 
 def test_a_process_that_changed_its_root_is_asked_and_attached_to(spawn, python, unshare, run_gpumem, tmp_path):
-    """Its files have names here that begin with the folder which is its root."""
+    """Outside, the paths of the process's files begin with the folder that is its root."""
     root = tmp_path / "root"
     root.mkdir()
     words = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "--mount", "--propagation", "private"]
@@ -299,7 +299,7 @@ def test_a_process_that_is_not_dumpable_is_reported_as_such_to_its_own_user(spaw
 
 @pytest.mark.parametrize("moment", [1, 10, *(pytest.param(moment, marks=pytest.mark.long) for moment in (3, 30))])
 def test_a_process_that_dies_while_it_is_read_is_reported_in_time(spawn, python, run_gpumem, build_dir, moment):
-    """Killed as its memory is read for the n-th time."""
+    """The process is killed when its memory is read for the n-th time."""
     process = start_held(spawn, python)
     threading.Thread(target=process.wait).start()  # so that it is gone when it is killed
     environment = {**os.environ, "LD_PRELOAD": str(build_dir / "tests" / "libkill_target.so"), "GPUMEM_TEST_KILL_AT": str(moment)}

@@ -29,7 +29,7 @@ RECORD = "gpumem record --devices cpu"
 
 @pytest.fixture(scope="module")
 def session(run_gdb, tmp_path_factory):
-    """One recording, of which several tests ask something; saved in its midst as session.saved. The keys are the commands' places."""
+    """One recording for the questions of several tests, saved while it records as session.saved. The keys are the commands' places."""
     folder = tmp_path_factory.mktemp("session")
     program, saved = folder / "cpu_loop.py", folder / "early.gpumem"
     program.write_text(CPU_LOOP)
@@ -64,7 +64,7 @@ def test_run_twice_makes_a_new_recording_each_time(session):
 
 @pytest.mark.every_debugger
 def test_symbols_of_libraries_behind_links_are_read(session):
-    """libz.so.1 is a link to libz.so.1.2.13: gdb knows the one name, the kernel the other."""
+    """libz.so.1 is a link to libz.so.1.2.13: gdb has one name, the kernel the other."""
     read = {path: state for state, path in re.findall(r"(Yes|No)[ (*)]*(/\S+)", session.said["libraries"])}
     links = {path: state for path, state in read.items() if os.path.islink(path) and "/torch/" not in path and "/nvidia/" not in path}
     assert len(links) > 2 and set(links.values()) == {"Yes"}, links
@@ -187,7 +187,7 @@ def test_completion_offers_words(run_gdb):
 
 
 def test_completion_offers_options_and_blocks(run_gdb):
-    """Each question's own options; and of blocks those that are allocated, by their numbers."""
+    """The options of each question; and for a block, the numbers of allocated blocks."""
     typed = ["complete gpumem events --", "complete gpumem blocks --w", "complete gpumem why #1"]
     gdb = run_gdb(["complete gpumem why #", "gpumem record --engine agent", "gpumem until step=2", *typed, "gpumem blocks"], EXAMPLES / "amp.py")
     assert gdb[0].strip() == ""
@@ -210,7 +210,7 @@ def test_step_and_until_start_the_program_where_none_runs(run_gdb, cpu_loop):
     assert re.search(r"^#2 ", gdb["gpumem step 3"], re.M), gdb.out
 
 
-@pytest.mark.long  # test_linear_loop.py and test_walk.py come to steps by `until` too
+@pytest.mark.long  # test_linear_loop.py and test_walk.py also use `until` with a step
 def test_until_stops_where_the_iteration_begins(run_gdb):
     gdb = run_gdb(
         ["gpumem record", "tbreak Py_RunMain", "run", "gpumem until step=2", "gpumem events --json", "gpumem until step=2",
@@ -309,7 +309,7 @@ def test_a_debugger_is_chosen_by_path_or_by_the_environment(run_gpumem, gdb_work
 @pytest.mark.every_debugger
 @pytest.mark.parametrize("home", [None, "/nowhere"])
 def test_the_program_has_the_python_settings_of_the_user_who_started_gdb(run_gdb, tmp_path, home):
-    """A gdb that comes as a Python package sets some for itself."""
+    """A gdb that is installed as a Python package sets some of these variables for itself."""
     shown = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "PYTHONPATH", "PYTHONNOUSERSITE")}
     if home:
         shown |= {"PYTHONPATH": f"{home}/a b:{home}"}

@@ -1,4 +1,4 @@
-"""`gpumem record --engine agent` in gdb: the agent records, gdb stops where its user wants, and questions read along."""
+"""`gpumem record --engine agent` in gdb: the agent records, gdb stops where its user wants, and questions read the recording."""
 
 import os
 import re
@@ -36,7 +36,7 @@ def can_call(run_gdb, debugger_calls):
 
 @pytest.fixture(scope="module")
 def stops(tmp_path_factory):
-    """It calls sigtimedwait() where gdb shall stop."""
+    """A program that calls sigtimedwait() at the place where gdb shall stop."""
     program = tmp_path_factory.mktemp("stops") / "stops.py"
     program.write_text(STOPS)
     return program
@@ -76,7 +76,7 @@ agent_run.one_rank(rank)
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["gpt", "trainer", "loader", "ddp"])
 def test_both_engines_see_the_same_of_one_run(run_gdb, run_gpumem, build_dir, sim_env, spawn, kind, tmp_path):
-    """At once in one process, as PyTorch's own order of frees is not the same in two runs (a cache keyed by addresses)."""
+    """Both engines at once in one process, because PyTorch's order of frees differs between runs (a cache keyed by addresses)."""
     agent, log = build_dir / "lib" / "libgpumem-agent.so", tmp_path / "agent.gpumem"
     environment = {**os.environ, "HISTORY": "0"}
     arguments = [PROGRAMS / "agent_run.py", kind, tmp_path / "out"]
@@ -175,7 +175,7 @@ def test_step_and_until_stop_at_the_same_events_as_breakpoints(run_gdb):
 
 
 def test_until_a_step_and_next_event_stop_as_conditions_do(run_gdb):
-    """No signal is told: gdb shows the event alone."""
+    """gdb shows only the event, no signal."""
     program = EXAMPLES / "amp.py"
     aims = ["gpumem until step=2", "gpumem until size>1MiB", "gpumem next-event 2"]
     gdb = run_gdb(["gpumem record --engine agent", *aims, "kill", "gpumem next-event 4"], program)

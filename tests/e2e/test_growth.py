@@ -1,4 +1,4 @@
-"""steps, phases and leaks, on snapshots of programs that do or do not pile something up."""
+"""steps, phases and leaks, on snapshots of programs that do or do not accumulate memory."""
 
 import subprocess
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_a_leak_is_joined_to_its_holder_in_the_process_and_its_core(gdb_works, s
             assert marked_holder(name) in site["holder"]["text"], (name, site)
             assert site["holder"]["class"] == "proven" and site["holder"]["complete"]
     assert marked_holder(name) in run_gpumem("leaks", "--pid", pid).check(1).out
-    # a core as FILE says the same
+    # a core as FILE gives the same answer
     core = tmp_path / "core"
     run_gpumem("core", pid, "-o", core).check()
     assert run_gpumem("leaks", core, "--json").check(1).json()["sites"] == found
@@ -68,7 +68,7 @@ def test_a_leak_is_joined_to_its_holder_in_gdb_and_in_a_core(run_gdb, run_gpumem
     assert len(sites) == 2 and all("local 'losses' of train()" in site["holder"]["text"] for site in sites)
     again = run_gpumem("leaks", log, "--core", core, "--json").check(1).json()["sites"]
     assert [site["holder"] for site in again] == [site["holder"] for site in sites]
-    # without either, the message says what to do
+    # without a process and a core, the message says what to do
     assert "--core CORE" in run_gpumem("leaks", log).check(1).out
 
 

@@ -18,7 +18,7 @@ WIDTHS = [0, 1, 255, 256, 65535, 65536, (1 << 31) - 1, 1 << 31, (1 << 32) + 5, (
 
 
 def entries(count, seed=1, first=1 << 46, **more):
-    """A trace of allocations and frees, whose frames lists are shared as PyTorch shares them."""
+    """A trace of allocations and frees, whose lists of frames are shared as in PyTorch's traces."""
     chance = random.Random(seed)
     trace, live = [], {}
     for number in range(count):
@@ -40,7 +40,7 @@ def entries(count, seed=1, first=1 << 46, **more):
 
 
 def as_told(trace, device=0):
-    """What the events of a trace must say."""
+    """The expected events of a trace."""
     known = [entry for entry in trace if entry["action"] in KNOWN]
     return [
         (entry["action"], 0 if entry["action"] == "oom" else entry["addr"], entry["size"], entry.get("stream", 0),
@@ -199,7 +199,7 @@ def test_a_memo_that_is_used_twice_is_followed(run_gpumem, tmp_path):
     trace = entries(60)
     data = bytearray(pickled(snapshot(trace), 2))
     assert as_read(run_gpumem, write(tmp_path, bytes(data))) == as_told(trace)
-    # a value that is thrown away, under the number of the first key
+    # a value that is discarded, under the number of the first key
     assert data[2:3] == b"}"
     again = data[:-1] + b"X\x01\x00\x00\x00zq\x01" + b"0."
     assert as_read(run_gpumem, write(tmp_path, bytes(again))) == as_told(trace)

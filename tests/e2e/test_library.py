@@ -23,7 +23,7 @@ def example(language):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Where gpumem was installed, and then moved to."""
+    """The folder to which an installed gpumem was moved."""
     first = tmp_path_factory.mktemp("library") / "first"
     run_process(["cmake", "--install", BUILD, "--prefix", first]).check()
     elsewhere = first.parent / "else where"
@@ -149,7 +149,7 @@ class Library:
     def __init__(self):
         self.lib = ctypes.CDLL(str(BUILD / "lib" / "libgpumem.so.0"))
         for name in declared():
-            getattr(self.lib, name)  # all are there
+            getattr(self.lib, name)  # every function exists
         for name in ("message", "path"):
             getattr(self.lib, f"gpumem_error_{name}").restype = ctypes.c_char_p
         self.lib.gpumem_session_notes.restype = ctypes.c_char_p

@@ -1,4 +1,4 @@
-"""info, blocks and segments of a process with nothing recorded, against what PyTorch says of itself there."""
+"""info, blocks and segments of a process without a recording, compared with PyTorch's own figures in that process."""
 
 import json
 import subprocess
@@ -81,7 +81,7 @@ def test_segments_of_a_process_are_pytorchs(pool, start, run_gpumem, settings):
     program = start("pool", env={"PYTORCH_CUDA_ALLOC_CONF": settings}) if settings else pool
     ours = run_gpumem("segments", "--pid", program.pid, "--json").check().json()
     theirs = program.said["segments"]
-    # PyTorch tells the mapped stretches of an expandable segment one by one, we the segment
+    # PyTorch lists each mapped range of an expandable segment, gpumem the segment
     assert sum(one["size"] for one in ours["segments"]) == sum(one["total_size"] for one in theirs)
     states = {"used": "active_allocated", "pending": "active_pending_free", "free": "inactive"}
     pieces = [

@@ -1,4 +1,4 @@
-"""`gpumem run --names`: what tensors are called, kept in the recording, against what the programs themselves know."""
+"""`gpumem run --names`: the names of tensors in the recording are those that the programs know."""
 
 import csv
 import json
@@ -169,7 +169,7 @@ HEADER, EXTENT, NAMES = 16384, 262144, 4
 
 
 def extents_of_names(log):
-    """Offsets of the extents with names that are whole."""
+    """Offsets of the complete extents with names."""
     data = log.read_bytes() if log.exists() else b""
     found = range(HEADER, len(data) - EXTENT + 1, EXTENT)
     return [at for at in found if data[at : at + 4] == b"GTEX" and struct.unpack_from("<I", data, at + 28)[0] == NAMES]
@@ -181,7 +181,7 @@ def start(gpumem, log, out, waits, steps=4):
 
 
 def finish_without_gpumem(process):
-    """gpumem is killed, and the program goes on: what it prints."""
+    """What the program prints after gpumem was killed."""
     assert process.stdout.readline() == "ready\n"
     process.kill()
     process.wait()
@@ -200,7 +200,7 @@ def test_a_program_whose_gpumem_was_killed_before_it_asks_goes_on(gpumem, run_gp
 
 @pytest.fixture(scope="module")
 def unpacked(gpumem, tmp_path_factory):
-    """(log, truth) of a program whose gpumem was killed behind the reading: the file is the agent's."""
+    """(log, truth) of a program whose gpumem was killed after it had read the names: the file is in the agent's format."""
     folder = tmp_path_factory.mktemp("agent")
     log, out = folder / "run.gpumem", folder / "truth.json"
     process = start(gpumem, log, out, 2)
@@ -286,7 +286,7 @@ def test_names_that_would_act_on_a_terminal_are_escaped(run_gpumem, tmp_path):
     log = tmp_path / "run.gpumem"
     record(run_gpumem, log, program)
     names = [name for kind, name, *_ in names_in(run_gpumem, log) if kind == "parameter"]
-    # what is too long is called by its place in the optimizer
+    # a tensor whose name is too long is named by its place in the optimizer
     assert sorted(names) == sorted(["good", bad, "SGD.param_groups[0]['params'][1]"])
     for command in (["blocks", log], ["why", log, "good.grad"], ["peak", log]):
         check_text(run_gpumem(*command).check().out.encode())

@@ -64,7 +64,7 @@ make.__code__ = make.__code__.replace(co_name=hostile, co_qualname=hostile) if s
     "alive": "print(sys.version_info[0])",
     "nothing": "%%gpumem\n1 + 1",
 }
-# Words that are refused with one line, and part of it.
+# Arguments that are refused with one line, and a part of that line.
 REFUSED = {
     "%gpumem": "no question",
     "%gpumem wat": "unknown command 'wat'",

@@ -1,4 +1,4 @@
-"""Recordings are packed beside the program that makes them, also one that was only attached to; nothing of them is lost."""
+"""Recordings are packed while their program runs, also after an attach; no event is lost."""
 
 import os
 import random
@@ -27,7 +27,7 @@ sys.stdin.readline()
 
 
 class Program:
-    """It allocates and frees, pass by pass, and says in a mapped file how many passes are done."""
+    """A program that allocates and frees in rounds, and writes the number of finished rounds into a mapped file."""
 
     def __init__(self, spawn, command, tmp_path, passes, **keys):
         self.told, program = tmp_path / "told", tmp_path / "many.py"
@@ -64,7 +64,7 @@ def allocations(run_gpumem, log):
 
 
 def check_packed(log):
-    """Most of a running recording is packed, as small as zstd makes the same bytes."""
+    """Most of a running recording is packed, as small as zstd compresses the same bytes."""
     extents = list(packed.packed_extents(log))
     assert len(extents) >= 10
     for _, size, frame in extents:
@@ -80,7 +80,7 @@ def check_packed_log(log):
 
 
 def packers(pid):
-    """The processes that pack for an attached one."""
+    """The processes that pack the recording of an attached process."""
     found = []
     for one in os.listdir("/proc"):
         try:
@@ -120,7 +120,7 @@ def test_a_packer_that_is_killed_leaves_the_recording_whole(spawn, run_gpumem, p
     (packer,) = packers(program.pid)
     program.go_on()
     wait_for(lambda: program.passes() > 1000)
-    time.sleep(random.random())  # any moment will do
+    time.sleep(random.random())  # at any moment
     os.kill(packer, signal.SIGKILL)
     time.sleep(random.random() / 4)
     program.kill()

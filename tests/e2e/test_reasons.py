@@ -1,4 +1,4 @@
-"""What the machine refuses is told by its true reason: the file or the limit, what it means, and what to do."""
+"""If the machine refuses something, the error has the true reason: the file or the limit, what it means, and what to do."""
 
 import os
 import resource
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-SMALL = 256 << 10  # bytes of a file system that is soon full
+SMALL = 256 << 10  # bytes of a file system that fills quickly
 ALLOCATES = "import torch\nfor _ in range(int(%d)):\n    a = torch.empty(1 << 20, dtype=torch.uint8, device='cuda')\n    del a\n"
 
 
@@ -87,7 +87,7 @@ def test_the_limit_of_files_is_the_programs_too_with_its_signal(run_gpumem, tmp_
 
 
 def test_a_program_without_disk_space_is_recorded_or_not_and_never_killed(run_gpumem, tmp_path):
-    """The list to which the agent adds itself is a file too."""
+    """The list to which the agent adds its recording is also a file."""
     told = run_gpumem("run", "-o", tmp_path / "run.gpumem", "--", "sh", "-c", "ulimit -f 0; sh -c 'sh -c exit; exit 7'")
     assert told.status == 7
 
@@ -257,7 +257,7 @@ int main(void)
 	puts("went on");
 }
 """
-# A clock that goes only where gpumem sleeps, and in the end says how long that was.
+# A clock that advances only while gpumem sleeps, and prints that time at the end.
 CLOCK = """
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-"""Recording at breakpoints: which events there are, and what each says."""
+"""Recording at breakpoints: the events and their contents."""
 
 import json
 import os
@@ -15,7 +15,7 @@ PROGRAMS = ROOT / "tests" / "e2e" / "programs"
 
 
 def against_pytorch(run_gdb, tmp_path, program, **keys):
-    """(PyTorch's trace, our events), of one run; as (action, address, requested size)."""
+    """(PyTorch's trace, gpumem's events) of one run; each as (action, address, requested size)."""
     out = tmp_path / "pytorch.json"
     gdb = run_gdb(
         ["gpumem record", "run", "gpumem events --json", "kill"], PROGRAMS / "with_snapshot.py", [program, out], **keys
@@ -103,7 +103,7 @@ while True:
 
 @pytest.fixture
 def attached(tmp_path, spawn, python, sim_env):
-    """A program that has torch and memory already: (process, allocated, reserved)."""
+    """A program that has already imported torch and allocated memory: (process, allocated, reserved)."""
     program = tmp_path / "attached.py"
     program.write_text(ATTACHED)
     process = spawn([python, program], env=sim_env(), stdout=subprocess.PIPE)
@@ -122,7 +122,7 @@ def test_a_log_that_begins_late_adds_up_and_reports_it(attached, run_gdb):
     )
     info = gdb["gpumem info --json"].json()
     (device,) = info["devices"]
-    # the loop's own block may be there, or not yet
+    # the loop's current block may exist or not
     assert device["allocated"] - allocated in (0, 2_000_384, 4_000_768), gdb.out
     assert device["reserved"] - reserved in (0, 20 << 20)
     assert any("began late" in gap for gap in info["gaps"])
@@ -166,7 +166,7 @@ def test_the_log_of_a_killed_program_is_readable(run_gdb, run_gpumem, tmp_path):
     assert "SIGKILL" in gdb["run"]
     info = run_gpumem("info", log, "--json").check().json()
     assert info["devices"][0]["events"] > 100
-    # the last look at the process was refused: names come from the files
+    # the last attempt to read the process was refused, so names come from the files
     events = run_gpumem("events", log, "--json").check().json_lines()
     assert events[-1]["native"][0]["function"].startswith("c10::reportMemoryUsageToProfiler(")
 
@@ -200,7 +200,7 @@ extern "C" void make_one(long count)
 
 @pytest.fixture(scope="module")
 def extension(tmp_path_factory, python):
-    """A C++ extension of a user's, built with -g. Of PyTorch's headers it takes c10's: those of ATen take the compiler long."""
+    """A user's C++ extension, built with -g. It includes only PyTorch's c10 headers, because those of ATen compile slowly."""
     if not shutil.which("g++"):
         pytest.skip("no C++ compiler on this machine")
     directory = tmp_path_factory.mktemp("extension")
@@ -249,7 +249,7 @@ def test_the_users_own_breakpoints_and_steps_work_while_recording(run_gdb, exten
 
 
 def test_the_users_steps_over_recorded_calls_stop_as_usual(run_gdb, extension):
-    """`next` over a recorded call: the instruction under our breakpoint is done by gpumem itself."""
+    """`next` over a recorded call: gpumem itself executes the instruction under its breakpoint."""
     program, source = extension
     gdb = run_gdb(
         ["gpumem record", "set breakpoint pending on", f"tbreak {source.name}:7", "run", "next", "next", "finish",

@@ -1,4 +1,4 @@
-"""The simulated CUDA device under the real PyTorch: what a program sees of it, and what it costs."""
+"""The simulated CUDA device under the real PyTorch: what a program sees, and what it costs."""
 
 import ast
 import json
@@ -49,7 +49,7 @@ def facts(run_gpumem):
         ("after_oom", True),
         ("threads", [True] * 4),
         ("parent_after_fork", True),
-        ("not_in_cores", [True, True]),  # its bytes, and the marks of what was written
+        ("not_in_cores", [True, True]),  # the device's bytes, and the marks of written pages
     ],
 )
 def test_a_program_sees_the_simulated_device(facts, fact, expected):
@@ -175,11 +175,11 @@ def test_a_core_leaves_the_device_memory_out(gpumem, tmp_path):
     assert finished.returncode == -signal.SIGABRT
     cores = list(tmp_path.glob("core*"))
     assert cores, "no core was written"
-    # 300 MiB stood on the device; torch's own writable data and heap are about 200 MiB.
+    # 300 MiB were on the device; torch's own writable data and heap are about 200 MiB.
     segments = subprocess.run(["readelf", "-lW", cores[0]], capture_output=True, text=True, check=True).stdout
     device = [line.split() for line in segments.splitlines() if "0x00006d" in line and "LOAD" in line]
     assert device and all(int(fields[4], 16) == 0 for fields in device)
-    # The note of files stands before the memory: readers of the core know what is missing by its name.
+    # The note of files comes before the memory, so readers of the core know what is missing by its name.
     with open(cores[0], "rb") as file:
         assert b"/memfd:gpumem-sim-device" in file.read(MIB)
 
@@ -286,7 +286,7 @@ def test_every_device_attribute_of_cuda_s_header_is_known():
 
 
 def test_no_cuda_toolkit_is_needed_to_build():
-    """The wheel's headers and our own are enough: the compiler's default folders, which may have a Toolkit, are out."""
+    """The headers of PyTorch's wheel and of gpumem are enough: the compiler's default folders, which may have a Toolkit, are excluded."""
     wheel = SITE / "nvidia/cu13/include"
     if not (wheel / "cuda_runtime_api.h").exists():
         pytest.skip("CUDA 13's headers are not installed with this torch")
@@ -365,7 +365,7 @@ def test_errors_have_cuda_s_own_texts():
     )
     unknown = real_texts[1099]
     assert texts[1099] == unknown and len(set(real_texts)) > 100
-    # A later CUDA knows more errors; those that this one knows read alike.
+    # A later CUDA has more errors; the texts of those that both have are the same.
     assert [text for text, known in zip(texts, real_texts) if known != unknown] == [t for t in real_texts if t != unknown]
 
 
@@ -382,7 +382,7 @@ def calls_a_thousand_times(tmp_path_factory):
 
 @pytest.mark.parametrize("call", [*HOT_CALLS, "nothing", "getppid"])
 def test_a_call_makes_no_system_call(run, calls_a_thousand_times, call):
-    """In a filter that kills the program at its first one. What a call costs is measured in scripts/bench."""
+    """A filter kills the program at its first system call. scripts/bench measures what a call costs."""
     environment = {**os.environ, "GPUMEM_SIM": "h100-80gb", "GPUMEM_SIM_QUIET": "1"}
     finished = run([calls_a_thousand_times, BUILD / "lib/libgpumem-sim.so", call], env=environment)
     assert finished.status == (-signal.SIGSYS if call == "getppid" else 0)

@@ -1,4 +1,4 @@
-"""Kernels that decide control flow are computed on the host: their results beside PyTorch's own on the CPU."""
+"""Kernels that decide control flow are computed on the host: their results equal PyTorch's own on the CPU."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Frames of native code in a snapshot are no sites, no loops and no steps, in whatever form PyTorch wrote them."""
+"""Native frames in a snapshot are not sites, loops or steps, in whatever form PyTorch wrote them."""
 
 import json
 import pickle
@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 HOME = "/opt/venv/lib/python3.11/site-packages/torch/lib"
-# What stands between the frames of Python, as PyTorch's symbolizers write it.
+# The native frames between Python's, as PyTorch's symbolizers write them.
 NATIVE = {
     "no symbols": [("??", f"{HOME}/libtorch_cuda.so", 68989582), ("??", "/opt/lib/libpython3.11.so.1.0", 1038786)],
     "symbols of a library": [("at::_ops::empty_strided::call(long)", f"{HOME}/libtorch_cpu.so", 44353657)],
@@ -23,7 +23,7 @@ NATIVE = {
     "a far offset": [("??", f"{HOME}/libtorch_cuda.so", (1 << 31) + 5), ("??", f"{HOME}/libtorch_cuda.so", (1 << 32) - 1)],
     "a frame without a file's name that Python could have": [("??", "/srv/generated", 3)],
 }  # fmt: skip
-# Files that look odd and are Python's all the same.
+# Unusual names of files that are Python code.
 PYTHON = [("<module>", "/usr/local/bin/torchrun", 8), ("main", "/usr/local/bin/torchrun", 5),
           ("f", "<string>", 3), ("g", "<frozen runpy>", 88), ("h", "/tmp/ipykernel_7/12.py", 1),
           ("k", "/srv/.so.d/train.py", 4), ("_start", "/srv/server.py", 9), ("cell", "/srv/notes.ipynb", 2)]  # fmt: skip
@@ -34,7 +34,7 @@ def frame(name, filename, line):
 
 
 def trace_of(native, steps=3):
-    """A loop of three passes, which allocates in two lines; native frames vary from event to event, up and down."""
+    """A loop of three iterations, which allocates in two lines; the native frames differ from event to event."""
     trace, address = [], 1 << 40
     for step in range(steps):
         for line in (11, 12):

@@ -33,7 +33,7 @@ def both(request, gpumem, tmp_path_factory):
 
 
 def events_of(run_gpumem, path):
-    """Those of the device while PyTorch recorded: it stopped where the snapshot was taken."""
+    """The device's events while PyTorch recorded, which ended with the snapshot."""
     events = run_gpumem("events", path, "--json").check().json_lines()
     return [one for one in events if one["device_type"] == "cuda" and one["action"] != "snapshot"]
 

@@ -1,4 +1,4 @@
-"""dtype, shape and strides of what is allocated, as recordings tell them, against what the program itself saw."""
+"""dtype, shape and strides of allocations in recordings are those that the program saw."""
 
 import bisect
 import collections
@@ -11,7 +11,7 @@ import pytest
 
 from conftest import PYTHON, events_of
 
-# They allocate in one shape and give back a view of another.
+# These allocate in one shape and return a view with another.
 VIEWED = {"aten.stack.default", "aten.native_layer_norm.default"}
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -25,12 +25,12 @@ def contiguous(shape):
 
 
 def same_places(shape, strides, others):
-    """Whether both reach the same elements: of a dimension with one element the stride is of no account."""
+    """Whether both reach the same elements: the stride of a dimension with one element does not matter."""
     return all(size == 1 or one == other for size, one, other in zip(shape, strides, others, strict=True))
 
 
 def compare_with_operators(run_gpumem, log, made):
-    """`made`: what the program wrote of each tensor."""
+    """`made`: what the program wrote about each tensor."""
     allocated = collections.defaultdict(list)
     for event in events_of(run_gpumem, log):
         if event["action"] == "alloc":
@@ -79,7 +79,7 @@ NUMBERS = {
 
 
 def random_clause(choose, blocks):
-    """(text, what it is of a block: True, False, None where it is not known)."""
+    """(text, its value for a block: True, False, or None if it is not known)."""
     block = choose.choice(blocks)
     fact = choose.choice(["size", "requested", "step", "category", "phase", "dtype", "shape"])
     if fact in ("size", "requested", "step"):
@@ -125,7 +125,7 @@ def random_condition(choose, blocks, depth=2):
 
 @pytest.fixture(scope="module")
 def shapes(run_gpumem, tmp_path_factory):
-    """A recording that only questions are asked of."""
+    """A recording that no test changes."""
     folder = tmp_path_factory.mktemp("shapes")
     run_gpumem("run", "--sim", "-o", folder / "run.gpumem", "--", PYTHON, PROGRAMS / "tensor_shapes.py", "5", folder / "made.json").check()
     return folder / "run.gpumem"

@@ -35,7 +35,7 @@ except torch.OutOfMemoryError:
 
 
 def screen(command, until, timeout=600):
-    """What a terminal of 100 columns got until `until` was in it; then q ends it."""
+    """The output in a terminal of 100 columns, up to the text `until`; then q ends the command."""
     child, terminal = pty.fork()
     if child == 0:
         os.execve(command[0], [str(word) for word in command], {**os.environ, "TERM": "xterm"})
@@ -48,7 +48,7 @@ def screen(command, until, timeout=600):
     try:
         while os.read(terminal, 65536):
             pass
-    except OSError:  # its end
+    except OSError:  # the terminal's end
         pass
     return got, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
@@ -73,7 +73,7 @@ def stopped(pid):
 
 
 def assert_told(told):
-    """The verdict of the moment itself, of whose request nothing but the agent tells yet."""
+    """The verdict at the moment of the error, when only the agent knows the request."""
     assert told["top"][0]["bytes"] == 8 * (100 << 20), told
     assert (told["verdict"], told["requested"], told["allocated"]) == ("capacity", 100 << 20, 8 * (100 << 20))
     assert told["total"] == 1 << 30 and told["python"][0]["line"] == 6
@@ -131,12 +131,12 @@ def test_on_oom_report_writes_to_stderr_and_to_a_file(run, gpumem, python, tmp_p
     text = path.read_text()
     assert path.name == "run.oom.txt" and path.stat().st_mode & 0o777 == 0o600
     assert "100.00 MiB (104,857,600 bytes) did not fit" in text and "verdict: capacity" in text and "global 'held'" in text
-    assert "next:" not in text  # the process is gone when it is read
+    assert "next:" not in text  # the process has ended when the report is read
     assert text in finished.err and f"this report is in {path}" in finished.err
 
 
 def test_a_report_never_suppresses_the_exception(run, gpumem, python, tmp_path):
-    """Its file cannot be made, or gpumem fails: one line, and the program goes on."""
+    """If the report's file cannot be made or gpumem fails, there is one line, and the program continues."""
     program, elsewhere = tmp_path / "full.py", tmp_path / "elsewhere"
     program.write_text(FULL)
     elsewhere.write_text("kept\n")
@@ -146,7 +146,7 @@ def test_a_report_never_suppresses_the_exception(run, gpumem, python, tmp_path):
     assert "caught after 8" in finished.out and elsewhere.read_text() == "kept\n"
     assert len([one for one in finished.err.splitlines() if "no report" in one]) == 1, finished.err
     (tmp_path / "run.oom.txt").unlink()
-    program.write_text("import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n" + FULL)  # nor can it be written to
+    program.write_text("import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n" + FULL)  # the file cannot be written either
 
 
 def test_each_process_has_its_own_report(run, gpumem, python, tmp_path):

@@ -26,7 +26,7 @@ STILL, CORE = "a stopped process", "a core"
 
 
 class Graphs:
-    """A process that holds them."""
+    """A process that holds the graphs."""
 
     def __init__(self, python, seed, count, *options):
         command = [python, "-W", "ignore", PROGRAM, str(seed), str(count), *options]
@@ -46,7 +46,7 @@ class Graphs:
 
 
 class Asked:
-    """One reading of a process or a core, for many questions."""
+    """Reads a process or a core once, for many questions."""
 
     def __init__(self, pid=0, core=None):
         self.session = library.Session()
@@ -66,7 +66,7 @@ class Asked:
 
 
 def root_of(holder):
-    """As the program names its roots."""
+    """The roots, by the names that the program gives them."""
     step = holder["path"][0]
     function = step.get("function", "").rpartition(".")[2]
     if step["kind"] == "global":
@@ -79,7 +79,7 @@ def root_of(holder):
 
 
 def wrong(answer, graph):
-    """What is wrong with an answer; empty: nothing."""
+    """The errors of an answer; empty if it is right."""
     found = []
     expected = collections.Counter(map(tuple, graph["roots"]))
     holders = [holder for holder in answer["holders"] if holder["root"]]
@@ -107,7 +107,7 @@ def check(asked, graphs, seed, source):
         if found:
             wrongs.append((found, graph["story"]))
     truth.note("who-holds", source, "graphs", len(graphs), len(graphs) - len(wrongs), seed, wrongs)
-    # a root that is none may be listed now and then, by an old word in a C++ object: docs/truth.md
+    # rarely, a variable that does not hold it is listed because of a stale word in a C++ object: docs/truth.md
     short = [one for one in wrongs if any(text.startswith(("not listed", "not complete")) for text in one[0])]
     assert not short, f"seed {seed}: {len(short)} of {len(graphs)} lack a root, the first: {short[0]}"
     assert len(wrongs) <= 0.02 * len(graphs), f"seed {seed}: {len(wrongs)} of {len(graphs)} wrong, the first: {wrongs[0]}"

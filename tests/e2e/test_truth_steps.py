@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "tests" / "tools"))
 import judge_step_loops  # noqa: E402
 
 PROGRAM = ROOT / "tests" / "e2e" / "programs" / "run_step_loops.py"
-# Nothing in a snapshot tells two threads or tasks in the same code apart.
+# A snapshot does not distinguish two threads or tasks in the same code.
 UNKNOWABLE = {(shape, question, "snapshot") for shape in ("two_threads", "tasks") for question in ("steps", "leaks")}
 
 
@@ -66,7 +66,7 @@ def test_of_a_hundred_programs_98_percent_are_right(gpumem, tmp_path, first):
     pytest.param("transformer(128, False, False, warm=1)", 1, marks=pytest.mark.long), ("transformer(128, True, False, warm=1)", 1), ("attention()", 1), ("linear_loop()", 3),
 ])  # fmt: skip
 def test_the_programs_of_public_snapshots_have_the_steps_that_they_have(run, sim_env, run_gpumem, tmp_path, call, steps):
-    """The 24 layers of a forward pass are none."""
+    """The 24 layers of a forward pass are not steps."""
     snapshot = tmp_path / "run.pickle"
     source = f"import torch, as_on_a_gpu as it; it.figures = lambda: torch.cuda.memory._dump_snapshot({str(snapshot)!r}); it.{call}"
     env = {**sim_env(), "PYTHONPATH": str(PROGRAM.parent)}

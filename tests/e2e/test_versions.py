@@ -13,7 +13,7 @@ import pytest
 from conftest import BUILD, PYTHON, ROOT
 
 TOOLS = ROOT / "tests" / "tools"
-# What tests/tools/torch_offsets.cpp calls a field, and what the table does.
+# A field's name in tests/tools/torch_offsets.cpp, and its name in the table.
 CLASSES = {
     "c10::StorageImpl": "storage",
     "c10::TensorImpl": "tensor",

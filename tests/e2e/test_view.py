@@ -1,4 +1,4 @@
-"""`gpumem view`: what the page shows is what the commands say; it asks nothing of the network, and no name acts in it."""
+"""`gpumem view`: the page shows the answers of the commands; it uses no network, and names in it are only text."""
 
 import re
 import shlex
@@ -74,7 +74,7 @@ def test_levels_are_the_maxima_of_each_64_events(page, recording, run_gpumem):
 
 
 def columns_walk(columns):
-    """What is allocated after each event, by the columns of blocks of device 0."""
+    """The bytes allocated after each event, from the columns of the blocks of device 0."""
     change = [0] * (columns["head"]["events"] + 1)
     for alloc, life, size in zip(*(columns[f"d0.block.{name}"] for name in ("alloc", "life", "size"))):
         change[alloc] += size
@@ -126,7 +126,7 @@ def test_a_click_on_the_plot_chooses_the_block_there(opened, recording, run_gpum
     opened.evaluate("event => gpumem.view.setRange(event - 3, event + 4)", peak)
     opened.wait("() => gpumem.plot.from === gpumem.view.from")
     largest = max(blocks_at(run_gpumem, recording, peak)["blocks"], key=lambda block: block["size"])
-    # where the page draws it, by the same sums from below
+    # where the page draws the block: above the sum of the blocks below it
     place = opened.evaluate(
         """number => {
             const { view, plot, recording: { device } } = gpumem, block = device.blockOf(number), moment = view.moment;
@@ -258,7 +258,7 @@ def test_a_cut_recording_says_so_in_a_banner(chromium, recording, run_gpumem, tm
     nothing.write_bytes(recording.read_bytes()[:200])
     assert "no allocation before" in run_gpumem("view", nothing).check(3).err
     whole = recording.read_bytes()
-    cut.write_bytes(whole[:-20])  # the recording's end is a chunk of its own
+    cut.write_bytes(whole[:-20])  # the recording's end is a separate chunk
     with Opened(chromium, view(run_gpumem, cut)) as shown:
         gaps = run_gpumem("info", cut, "--json").json()["gaps"]
         assert gaps and shown.locator("#banner").is_visible()

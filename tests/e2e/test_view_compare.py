@@ -19,7 +19,7 @@ CELLS = "caption => [...document.querySelectorAll('#compare table')].filter((one
 
 @pytest.fixture(scope="module")
 def longer(run_gpumem, tmp_path_factory):
-    """Another run of the same program: two steps more, a larger batch, and no optimizer state."""
+    """Another run of the same program, with two more steps, a larger batch, and no optimizer state."""
     folder = tmp_path_factory.mktemp("longer")
     program = folder / "train_mlp.py"
     text = (EXAMPLES / "train_mlp.py").read_text()
@@ -150,7 +150,7 @@ def test_a_page_of_one_recording_has_no_view_that_compares(chromium, recording, 
 
 
 def test_a_long_recording_keeps_its_peaks(chromium, run_gpumem, tmp_path):
-    """More events than the line has points: each point is the most of several events."""
+    """More events than the line has points: each point is the maximum of several events."""
     trace = []
     for number in range(40_000):
         size = 1 << 20 if number == 12_345 else 512 * (1 + number % 7)

@@ -24,7 +24,7 @@ WAYS = table.rows()
 
 
 class Held:
-    """A process that holds the ways."""
+    """A process that holds a tensor in each way."""
 
     def __init__(self, python, modules, env, cwd):
         command = [python, "-W", "ignore", table.HERE / "hold.py", *modules]
@@ -44,7 +44,7 @@ class Held:
 
 
 class Asked:
-    """What is asked about them: a live process, or a core of it."""
+    """The target of the questions: a live process, or a core of it."""
 
     def __init__(self, facts, pid=0, core=None):
         self.facts = facts
@@ -92,7 +92,7 @@ def test_every_holder_is_named_and_nothing_else(asked, way):
         pytest.skip(reason)
     answer = asked.ask(way.name)
     wrong = table.wrong(way, answer, asked.facts["python"])
-    if way.waits:  # an answer that is right now has to take its mark from the table
+    if way.waits:  # if the answer has become right, remove the way's mark from the table
         assert wrong, f"gpumem knows {way.name} now, and the table says that it does not: {way.waits}"
         assert not answer["complete"], "it is not known yet, and yet said to be complete: " + "; ".join(wrong)
         pytest.xfail(f"gpumem does not know yet: {way.waits}: " + "; ".join(wrong))
@@ -115,7 +115,7 @@ def test_words_in_released_or_unused_memory_hold_nothing(python, sim_env, tmp_pa
 
 
 def ask_among_old_words(python, env, folder, modules, seed):
-    """How many were asked, those whose answer says something that is wrong, and those that are only not complete."""
+    """The number of questions, the wrong answers, and the answers that are only incomplete."""
     held = Held(python, [*modules, "planted"], {**env, "WAYS_OLD_WORDS": str(seed), "WAYS_MODULES": ",".join(modules)}, folder)
     asked = Asked(held.facts, pid=held.facts["pid"])
     count, false, short = 0, {}, {}
@@ -142,7 +142,7 @@ def ask_among_old_words(python, env, folder, modules, seed):
 @pytest.mark.long
 def test_stale_words_anywhere_are_not_proven_holders(python, sim_env, tmp_path):
     count, false, short = ask_among_old_words(python, sim_env(), tmp_path, ["native"], 1)
-    # which words lie where differs from run to run
+    # the places of words differ from run to run
     assert len(false) <= 1, false
     assert count > 20 and len(false) + len(short) <= 0.2 * count, short
 

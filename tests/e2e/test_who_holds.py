@@ -99,7 +99,7 @@ WAYS = {
 
 
 def line_of(text):
-    """The one line of the program that has the text."""
+    """The only line of the program that contains the text."""
     lines = [n for n, line in enumerate(PROGRAM.read_text().splitlines(), 1) if text in line]
     assert len(lines) >= 1
     return lines
@@ -135,7 +135,7 @@ def target(python):
 
 @pytest.fixture(scope="module")
 def core(target, make_core, tmp_path_factory):
-    """A core of it: made once, as it has gigabytes, and not kept."""
+    """A core of the process: made once, because it has gigabytes, and removed at the end."""
     path = make_core(target.pid, tmp_path_factory.mktemp("core"))
     yield path
     path.unlink()
@@ -177,7 +177,7 @@ def check_holders(answer, way):
     assert [(s["found"], s["refcount"]) for s in answer["storages"]] == [(s["refcount"],) * 2 for s in answer["storages"]]
 
 
-# the others are asked in test_ways.py, which holds them all
+# test_ways.py asks about all the others
 @pytest.mark.parametrize("way", ["global", "list_item", "rebound"])
 def test_every_holder_is_named_and_nothing_else(target, ask, way):
     check_holders(ask(target.address(way), "--json").check().json(), way)
@@ -290,7 +290,7 @@ MORE_WAYS = """twice_in_list set slot traceback two_views context_saved buffer p
 
 @pytest.fixture(scope="module")
 def device_core(python, sim_env, make_core, tmp_path_factory):
-    """The same program on the simulated device: (its facts, its core); it has ended when it is asked about."""
+    """The same program on the simulated device: (its facts, its core); it has ended before the questions."""
     process = start(python, "cuda", env=sim_env())
     try:
         target = Target(process)
@@ -331,7 +331,7 @@ def test_doctor_shows_which_questions_a_core_can_answer(device_core, run_gpumem)
 
 @pytest.fixture(scope="module")
 def small_core(run, gdb_works, tmp_path_factory):
-    """Of a program without Python, by gcore itself."""
+    """A core of a program without Python, written by gcore."""
     if not shutil.which("gcore"):
         pytest.skip("no gcore on this machine")
     path = tmp_path_factory.mktemp("small") / "core"
@@ -516,7 +516,7 @@ box = [holder]
 many = torch.ones(300, 300)
 globals().update({name: [many] for name in names})
 for name in names:
-    globals()[name].append(globals()[name])  # a cycle is no further way
+    globals()[name].append(globals()[name])  # a cycle is not another way
 leaf = torch.ones(300, 300, requires_grad=True)
 first, second = (leaf * 2).sum(), (leaf * 3).sum()
 print(*(hex(one.data_ptr()) for one in (tensor, shared.weight, kept, many, leaf)), flush=True)
@@ -696,7 +696,7 @@ copies = [
     for address in (kept._cdata, kept.untyped_storage()._cdata, node)
     for size in (200, 256, 400, 470) * 20
 ]
-del copies[::3]  # what these left behind is there too
+del copies[::3]  # the released copies leave their bytes behind too
 print(json.dumps([os.getpid(), hex(kept.data_ptr())]), flush=True)
 signal.pause()
 """

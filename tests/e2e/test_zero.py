@@ -28,7 +28,7 @@ def needs_deepspeed():
 
 
 def start_ranks(spawn, sim_env, folder, world, first, count, program=PROGRAM):
-    """The truth of each rank, while all of them stand still."""
+    """The truth of each rank, while all ranks are stopped."""
     command = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(world), program, folder, str(first), str(count)]
     env = {**os.environ, **sim_env(f"h100-80gbx{world}"), "OMP_NUM_THREADS": "1"}
     process = spawn(list(map(str, command)), env=env)
@@ -50,7 +50,7 @@ def ranks(spawn, sim_env, tmp_path):
 
 @pytest.fixture(scope="module")
 def shared_ranks(sim_env, tmp_path_factory):
-    """As ranks, of tests that only look: the same ones stand still for all of them."""
+    """As ranks(), for tests that change nothing: all of them share the same stopped ranks."""
     known, folders = {}, []
     with spawning() as spawn:
 
@@ -145,7 +145,7 @@ def wrong_in_deepspeed(truth, told):
     for name, term in terms.items():
         compare(f"bytes of {name}", term["bytes"], truth["bytes"][name])
     if told["rank"] is None:
-        # its part is padding alone: nothing tells which rank it is
+        # its part is only padding: the rank cannot be known
         compare("owned", owned, 0)
         return wrong
     compare("rank", told["rank"], truth["rank"])
@@ -390,7 +390,7 @@ def test_a_core_and_gdb_give_the_answer_of_the_process(run_gpumem, run_gdb, shar
 
 
 def offsets_of(core):
-    """address -> its place in the file, of a core's loadable parts"""
+    """address -> its offset in the core file, for the loadable segments"""
     with core.open("rb") as file:
         head = file.read(64)
         table, size, count = struct.unpack_from("<Q", head, 32)[0], *struct.unpack_from("<HH", head, 54)
@@ -578,7 +578,7 @@ def test_odd_attributes_of_fsdp1_give_an_answer(run_gpumem, plain):
 def test_a_file_that_is_neither_a_recording_nor_a_core_is_refused(run_gpumem):
     run = run_gpumem("zero", PROGRAM).check(3)
     assert run.err.startswith(f"gpumem: {PROGRAM}: not a gpumem recording: ")
-    run = run_gpumem("zero", PROGRAM, __file__).check(3)  # several are cores
+    run = run_gpumem("zero", PROGRAM, __file__).check(3)  # several FILEs must be cores
     assert run.err.startswith(f"gpumem: {PROGRAM}: offset 0x0: it is not an ELF file")
 
 

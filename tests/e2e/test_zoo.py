@@ -1,4 +1,4 @@
-"""`gpumem attach` to a zoo of awkward programs: it records, or says why not, and the program is as it was. See zoo.py."""
+"""`gpumem attach` to many unusual programs: it records or says why not, and the program runs as before. See zoo.py."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -24,7 +24,7 @@ def visit_all(gpumem, programs, seed, count, **keys):
 
 def test_a_hundred_unusual_programs_run_as_without_gpumem(gpumem, programs):
     said = visit_all(gpumem, programs, 1, 100, seconds=2)
-    assert None in said.values(), said  # nothing would be shown by refusals alone
+    assert None in said.values(), said  # if all were refused, the test would show nothing
     assert "no C library" in said["bare"]
 
 
