@@ -6,6 +6,7 @@
 #include "base/put.h"
 #include "ranks/command.h"
 #include "ranks/questions.h"
+#include "ranks/sim.h"
 
 const struct gm_ranks_command *const gm_ranks_commands[] = {
         &gm_ranks_info,
@@ -17,6 +18,7 @@ const struct gm_ranks_command *const gm_ranks_commands[] = {
         &gm_ranks_oom,
         &gm_ranks_timeline,
         &gm_ranks_zero,
+        &gm_ranks_sim,
         NULL,
 };
 

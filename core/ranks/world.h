@@ -9,6 +9,7 @@
 #ifndef GM_RANKS_WORLD_H
 #define GM_RANKS_WORLD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,6 +39,9 @@ struct gm_error *gm_world_send(struct gm_world *world, unsigned to, const void *
 /* Waits for bytes from a process, or from GM_WORLD_ANY. The caller frees them. */
 struct gm_error *gm_world_receive(struct gm_world *world, int from, unsigned *ret_from,
         uint8_t **ret_bytes, size_t *ret_size);
+/* Whether gm_world_receive() from GM_WORLD_ANY would not wait. MPI's own waiting keeps a processor
+ * busy, which a program beside it needs. */
+bool gm_world_arrived(struct gm_world *world);
 /* Ends all processes, now: this one cannot go on, and the others would wait for it. */
 _Noreturn void gm_world_abort(struct gm_world *world, int status);
 

@@ -11,21 +11,11 @@ from pathlib import Path
 import pytest
 
 from conftest import BUILD
+from mpi import start_of
 
 RANKS, ODD, LEAKS, OOM, CUT, MISSING, STAGES = 301, 136, 55, 77, 200, 42, 3
 MIB = 1 << 20
 RECORDINGS = BUILD / "tests" / "rank_recordings"
-
-
-def start_of(mpi, processes):
-    """What starts gpumem-ranks in so many processes."""
-    program = BUILD / "tests" / f"ranks-{mpi}" / "gpumem-ranks"
-    if mpi == "one":
-        return [program]
-    launcher = shutil.which(f"mpirun.{mpi}")
-    if not program.exists() or not launcher:
-        pytest.skip(f"{mpi} is not installed: ./scripts/setup --with-tests gets it")
-    return [launcher, *(["--oversubscribe"] if mpi == "openmpi" else []), "-n", str(processes), program]
 
 
 @pytest.fixture(scope="session")

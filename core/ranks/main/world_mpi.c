@@ -105,6 +105,13 @@ struct gm_error *gm_world_receive(
 	return NULL;
 }
 
+bool gm_world_arrived(struct gm_world *world)
+{
+	int arrived = 0;
+	MPI_Iprobe(MPI_ANY_SOURCE, TAG, MPI_COMM_WORLD, &arrived, MPI_STATUS_IGNORE);
+	return arrived;
+}
+
 _Noreturn void gm_world_abort(struct gm_world *world, int status)
 {
 	MPI_Abort(MPI_COMM_WORLD, status);

@@ -1,0 +1,237 @@
+#include "ranks/sim_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/regular_file.h"
+#include "base/sibling_path.h"
+#include "base/tail.h"
+#include "ranks/sim_digest.h"
+
+enum { WORDS_OF_RUN = 16, STOP_SECONDS = 5 };
+
+extern char **environ;
+
+/* --- starting --------------------------------------------------------------------------------- */
+
+static bool is_of_a_launcher(const char *variable)
+{
+	static const char *const prefixes[] = {"OMPI_", "PMIX_", "PMI_", "PRTE_", "HYDRA_", "HYDI_",
+	        "MPI_LOCAL", "MPIR_", "SLURM_", "SLURMD_"};
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
+			return true;
+	return false;
+}
+
+static void set_environment(void)
+{
+	size_t kept = 0;
+	for (size_t i = 0; environ[i]; i++)
+		if (!is_of_a_launcher(environ[i]))
+			environ[kept++] = environ[i];
+	environ[kept] = NULL;
+	setenv("PYTHONHASHSEED", "0", 0);
+	setenv("OMP_NUM_THREADS", "1", 0);
+	setenv("GPUMEM_SIM_QUIET", "1", 1);
+}
+
+/* What an attempt before this one left, which was killed. */
+static struct gm_error *remove_old(const struct gm_sim_job *job, uint32_t rank)
+{
+	struct gm_sim_paths paths;
+	gm_try(gm_sim_folder_recordings(job, rank, &paths));
+	for (size_t i = 0; i < paths.items.count; i++)
+		unlink(paths.items.items[i]);
+	gm_sim_paths_deinit(&paths);
+	return NULL;
+}
+
+static _Noreturn void become(const char *const *words, int out, pid_t parent)
+{
+	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	sigset_t none;
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGTERM); /* `gpumem run` passes it on */
+	if (getppid() != parent || nothing < 0 || dup2(nothing, 0) < 0 || dup2(out, 1) < 0 ||
+	        dup2(out, 2) < 0)
+		_exit(126);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	set_environment();
+	execvp(words[0], (char *const *)words);
+	dprintf(2, "gpumem-ranks: %s: cannot be started: %s\n", words[0], strerror(errno));
+	_exit(127);
+}
+
+struct words {
+	GM_ARRAY(const char *) list;
+	bool no_memory;
+};
+
+static void add(struct words *words, const char *word)
+{
+	words->no_memory |= !gm_array_push(&words->list, word);
+}
+
+static void add_option(struct words *words, const char *name, const char *value)
+{
+	if (!value)
+		return;
+	add(words, name);
+	add(words, value);
+}
+
+struct gm_error *gm_sim_child_start(
+        const struct gm_sim_job *job, uint32_t rank, struct gm_sim_child *ret_child)
+{
+	char rank_text[16], world_text[16];
+	_cleanup_free_ char *gpumem = gm_installed_path("gpumem"), *sim = NULL;
+	_cleanup_free_ char *recording = gm_sim_folder_path(job, rank, "gpumem");
+	_cleanup_free_ char *output = gm_sim_folder_path(job, rank, "out");
+	if (!recording || !output ||
+	        asprintf(&sim, "--sim%s%s", job->profile ? "=" : "",
+	                job->profile ? job->profile : "") < 0)
+		return &gm_error_no_memory;
+	gm_try(remove_old(job, rank));
+	_cleanup_close_ int out = open(
+	        output, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+	if (out < 0)
+		return gm_error_os(GM_TARGET, errno, "%s: cannot be written", output);
+	snprintf(rank_text, sizeof(rank_text), "%" PRIu32, rank);
+	snprintf(world_text, sizeof(world_text), "%" PRIu32, job->world);
+	struct words words = {0};
+	add(&words, gpumem ? gpumem : "gpumem"); /* next to this program, else in PATH */
+	add(&words, "run");
+	add(&words, sim);
+	add_option(&words, "--rank", rank_text);
+	add_option(&words, "--world", world_text);
+	add_option(&words, "--compute-below", job->compute_below);
+	add_option(&words, "--overflow-at", job->overflow_at);
+	add_option(&words, "-o", recording);
+	add(&words, "--");
+	for (char **word = job->program; *word; word++)
+		add(&words, *word);
+	add(&words, NULL);
+	pid_t self = getpid(), pid = words.no_memory ? -1 : fork();
+	int code = words.no_memory ? ENOMEM : errno;
+	if (pid == 0)
+		become(words.list.items, out, self);
+	gm_array_deinit(&words.list);
+	if (pid < 0)
+		return gm_error_os(GM_INTERNAL, code, "rank %" PRIu32 ": cannot be started", rank);
+	setpgid(pid, pid); /* both do, as either may be the first */
+	*ret_child = (struct gm_sim_child){.pid = pid, .rank = rank, .started = gm_seconds()};
+	return NULL;
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+/* The last line that is the program's own: `gpumem run` writes some after it. */
+static const char *own_line(struct gm_tail *tail)
+{
+	struct gm_tail rest = *tail;
+	for (size_t size = rest.size; size;) {
+		char *line = gm_tail_last_line(&rest);
+		if (*line && strncmp(line, "gpumem: ", 8) != 0) {
+			*tail = rest;
+			return tail->text + (line - rest.text);
+		}
+		size = (size_t)(line - rest.text);
+		rest = *tail;
+		rest.size = size;
+	}
+	return gm_tail_last_line(tail);
+}
+
+static void read_last_line(
+        const struct gm_sim_job *job, uint32_t rank, struct gm_sim_result *result)
+{
+	_cleanup_free_ char *path = gm_sim_folder_path(job, rank, "out");
+	_cleanup_fclose_ FILE *file = path ? gm_regular_file_stream(path) : NULL;
+	struct gm_tail tail = {0};
+	char bytes[4096];
+	size_t count;
+	if (file && fseek(file, -GM_TAIL_MOST, SEEK_END) != 0)
+		rewind(file);
+	while (file && (count = fread(bytes, 1, sizeof(bytes), file)) > 0)
+		gm_tail_put(&tail, bytes, count);
+	snprintf(result->line, sizeof(result->line), "%s", own_line(&tail));
+}
+
+static bool is_from_outside(int signal_number)
+{
+	return signal_number == SIGKILL || signal_number == SIGTERM || signal_number == SIGINT ||
+	       signal_number == SIGHUP;
+}
+
+static struct gm_error *read_recordings(
+        const struct gm_sim_job *job, uint32_t rank, struct gm_sim_result *result)
+{
+	struct gm_sim_paths paths;
+	gm_try(gm_sim_folder_recordings(job, rank, &paths));
+	struct gm_error *error = NULL;
+	for (size_t i = 0; i < paths.items.count && !error; i++)
+		error = gm_sim_digest(paths.items.items[i], result);
+	gm_sim_paths_deinit(&paths);
+	return error;
+}
+
+struct gm_error *gm_sim_child_look(const struct gm_sim_job *job, struct gm_sim_child *child,
+        bool *ret_ended, struct gm_sim_result *ret_result)
+{
+	int status;
+	pid_t got = waitpid(child->pid, &status, WNOHANG);
+	*ret_ended = false;
+	if (got == 0 || (got < 0 && errno == EINTR))
+		return NULL;
+	if (got < 0)
+		return gm_error_os(
+		        GM_INTERNAL, errno, "rank %" PRIu32 ": cannot be waited for", child->rank);
+	*ret_ended = true;
+	struct gm_sim_result result = {
+	        .rank = child->rank, .seconds = gm_seconds() - child->started};
+	uint32_t rank = child->rank;
+	child->pid = 0;
+	gm_try(read_recordings(job, rank, &result));
+	if (WIFSIGNALED(status)) {
+		result.status = (uint32_t)WTERMSIG(status);
+		result.outcome = is_from_outside(WTERMSIG(status)) ? GM_SIM_KILLED : GM_SIM_CRASHED;
+	} else {
+		result.status = (uint32_t)WEXITSTATUS(status);
+		result.outcome = result.status ? GM_SIM_FAILED : GM_SIM_RAN;
+	}
+	if (result.ooms && result.outcome != GM_SIM_KILLED)
+		result.outcome = GM_SIM_OUT_OF_MEMORY;
+	if (result.outcome != GM_SIM_RAN)
+		read_last_line(job, rank, &result);
+	*ret_result = result;
+	return NULL;
+}
+
+void gm_sim_child_stop(struct gm_sim_child *child)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	double start = gm_seconds();
+	if (!child->pid)
+		return;
+	kill(-child->pid, SIGTERM);
+	while (waitpid(child->pid, NULL, WNOHANG) == 0 && gm_seconds() - start < STOP_SECONDS)
+		nanosleep(&pause, NULL);
+	kill(-child->pid, SIGKILL); /* the group may have others of it left */
+	waitpid(child->pid, NULL, 0);
+	child->pid = 0;
+}

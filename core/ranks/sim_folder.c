@@ -1,0 +1,260 @@
+#include "ranks/sim_folder.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/regular_file.h"
+#include "base/whole_file.h"
+#include "render/json.h"
+
+enum { RESULT_MOST = 1 << 16, JOB_MOST = 1 << 22 }; /* bytes of a file */
+
+char *gm_sim_folder_path(const struct gm_sim_job *job, uint32_t rank, const char *suffix)
+{
+	char *path;
+	return asprintf(&path, "%s/rank.%" PRIu32 ".%s", job->folder, rank, suffix) < 0 ? NULL
+	                                                                                : path;
+}
+
+static struct gm_error *write_file(const char *path, const char *text)
+{
+	struct gm_whole_file file;
+	gm_try(gm_whole_file_open(path, 0666, GM_WHOLE_FILE_ANY, &file));
+	FILE *stream = fdopen(dup(file.fd), "w");
+	bool good = stream && fputs(text, stream) >= 0;
+	if (stream)
+		good &= fclose(stream) == 0;
+	if (good)
+		return gm_whole_file_finish(&file);
+	int code = errno;
+	gm_whole_file_close(&file);
+	return gm_error_os(GM_TARGET, code, "%s: cannot be written", path);
+}
+
+/* The caller frees *ret_text, which is NULL where there is no such file. */
+static struct gm_error *read_file(const char *path, size_t most, char **ret_text, size_t *ret_size)
+{
+	_cleanup_fclose_ FILE *file = gm_regular_file_stream(path);
+	*ret_text = NULL;
+	if (!file && errno == ENOENT)
+		return NULL;
+	if (!file)
+		return gm_error_create(
+		        GM_CORRUPT, "%s: cannot be read: %s", path, gm_regular_file_why(errno));
+	_cleanup_free_ char *text = malloc(most + 1);
+	if (!text)
+		return &gm_error_no_memory;
+	*ret_size = fread(text, 1, most + 1, file);
+	if (*ret_size > most)
+		return gm_error_create(GM_CORRUPT, "%s: longer than such a file can be", path);
+	*ret_text = gm_take(text);
+	return NULL;
+}
+
+/* --- the job ---------------------------------------------------------------------------------- */
+
+static json_t *text_or_null(const char *text)
+{
+	return text ? gm_json_string(text) : json_null();
+}
+
+/* Files that the command names, as train.py: changed ones make it another job. */
+static json_t *files_of(const struct gm_sim_job *job)
+{
+	json_t *files = json_array();
+	for (char **word = job->program; *word; word++) {
+		struct stat about;
+		char changed[64];
+		if (stat(*word, &about) != 0 || !S_ISREG(about.st_mode))
+			continue;
+		snprintf(changed, sizeof(changed), "%jd.%09ld", (intmax_t)about.st_mtim.tv_sec,
+		        about.st_mtim.tv_nsec);
+		json_array_append_new(
+		        files, json_pack("{s:o, s:I, s:s}", "path", gm_json_string(*word), "size",
+		                       (json_int_t)about.st_size, "modified", changed));
+	}
+	return files;
+}
+
+static json_t *describe(const struct gm_sim_job *job)
+{
+	json_t *value = json_object(), *program = json_array();
+	char folder[4096];
+	for (char **word = job->program; *word; word++)
+		json_array_append_new(program, gm_json_string(*word));
+	json_object_set_new(value, "program", program);
+	json_object_set_new(value, "current_folder",
+	        gm_json_string(getcwd(folder, sizeof(folder)) ? folder : ""));
+	json_object_set_new(value, "files", files_of(job));
+	json_object_set_new(value, "world", json_integer(job->world));
+	json_object_set_new(value, "sim", gm_json_string(job->profile ? job->profile : ""));
+	json_object_set_new(value, "compute_below", text_or_null(job->compute_below));
+	json_object_set_new(value, "overflow_at", text_or_null(job->overflow_at));
+	json_object_set_new(value, "gpumem", json_string(GPUMEM_VERSION));
+	return value;
+}
+
+struct gm_error *gm_sim_folder_make(const struct gm_sim_job *job)
+{
+	if (mkdir(job->folder, 0777) != 0 && errno != EEXIST)
+		return gm_error_os(GM_USAGE, errno, "-o %s: cannot be created", job->folder);
+	if (access(job->folder, W_OK | X_OK) != 0)
+		return gm_error_os(GM_USAGE, errno, "-o %s: cannot be written", job->folder);
+	return NULL;
+}
+
+static struct gm_error *compare(const struct gm_sim_job *job, const char *text, size_t size)
+{
+	json_error_t why;
+	json_t *before = json_loadb(text, size, 0, &why), *now = describe(job), *value;
+	const char *key, *different = NULL;
+	if (!before || !json_is_object(before)) {
+		json_decref(before);
+		json_decref(now);
+		return gm_error_create(GM_CORRUPT,
+		        "%s/job.json: offset %d: not a description of a job: %s: remove the folder "
+		        "or name another with -o",
+		        job->folder, why.position, why.text);
+	}
+	json_object_foreach(now, key, value)
+	{
+		if (!different && !json_equal(value, json_object_get(before, key)))
+			different = key;
+	}
+	struct gm_error *error =
+	        different ? gm_error_create(GM_USAGE,
+	                            "-o %s: it has the ranks of another job: its `%s` is not the "
+	                            "same (job.json): name another folder, or remove this one",
+	                            job->folder, different)
+	                  : NULL;
+	json_decref(before);
+	json_decref(now);
+	return error;
+}
+
+struct gm_error *gm_sim_folder_begin(const struct gm_sim_job *job)
+{
+	_cleanup_free_ char *path = NULL, *text = NULL;
+	size_t size = 0;
+	if (asprintf(&path, "%s/job.json", job->folder) < 0) {
+		path = NULL;
+		return &gm_error_no_memory;
+	}
+	gm_try(read_file(path, JOB_MOST, &text, &size));
+	if (text)
+		return compare(job, text, size);
+	gm_try(gm_json_text(describe(job), JSON_INDENT(1), &text));
+	return write_file(path, text);
+}
+
+/* --- results ---------------------------------------------------------------------------------- */
+
+struct gm_error *gm_sim_folder_write(
+        const struct gm_sim_job *job, const struct gm_sim_result *result)
+{
+	_cleanup_free_ char *path = gm_sim_folder_path(job, result->rank, "json"), *text = NULL;
+	if (!path)
+		return &gm_error_no_memory;
+	gm_try(gm_sim_result_text(result, &text));
+	return write_file(path, text);
+}
+
+static struct gm_error *find(const char *pattern, glob_t *ret_list)
+{
+	int failed = glob(pattern, GLOB_NOSORT, NULL, ret_list);
+	if (failed == GLOB_NOSPACE)
+		return &gm_error_no_memory;
+	if (failed && failed != GLOB_NOMATCH)
+		return gm_error_create(GM_TARGET, "%s: the folder cannot be read", pattern);
+	return NULL;
+}
+
+/* The folder may have characters that mean something in a pattern. NULL: no memory. */
+static char *pattern_in(const struct gm_sim_job *job, const char *names)
+{
+	char *text = malloc(2 * strlen(job->folder) + strlen(names) + 2), *at = text;
+	for (const char *from = job->folder; text && *from; from++) {
+		if (strchr("*?[]\\", *from))
+			*at++ = '\\';
+		*at++ = *from;
+	}
+	if (text)
+		sprintf(at, "/%s", names);
+	return text;
+}
+
+static struct gm_error *read_result(
+        const struct gm_sim_job *job, const char *path, struct gm_sim_results *results)
+{
+	struct gm_sim_result result;
+	_cleanup_free_ char *text = NULL;
+	size_t size = 0;
+	_cleanup_error_ struct gm_error *error = read_file(path, RESULT_MOST, &text, &size);
+	if (!error && text)
+		error = gm_sim_result_read(path, text, size, &result);
+	_cleanup_free_ char *own =
+	        error || !text ? NULL : gm_sim_folder_path(job, result.rank, "json");
+	if (error == &gm_error_no_memory)
+		return gm_take(error);
+	/* one that is damaged or has another's name is run again */
+	if (own && strcmp(own, path) == 0 && result.rank < job->world &&
+	        result.outcome != GM_SIM_KILLED && !gm_array_push(&results->items, result))
+		return &gm_error_no_memory;
+	return NULL;
+}
+
+struct gm_error *gm_sim_folder_read(
+        const struct gm_sim_job *job, struct gm_sim_results *ret_results)
+{
+	_cleanup_free_ char *pattern = pattern_in(job, "rank.*.json");
+	glob_t list = {0};
+	*ret_results = (struct gm_sim_results){0};
+	if (!pattern)
+		return &gm_error_no_memory;
+	struct gm_error *error = find(pattern, &list);
+	for (size_t i = 0; i < list.gl_pathc && !error; i++)
+		error = read_result(job, list.gl_pathv[i], ret_results);
+	globfree(&list);
+	if (error)
+		gm_array_deinit(&ret_results->items);
+	return error;
+}
+
+void gm_sim_paths_deinit(struct gm_sim_paths *paths)
+{
+	for (size_t i = 0; i < paths->items.count; i++)
+		free(paths->items.items[i]);
+	gm_array_deinit(&paths->items);
+}
+
+struct gm_error *gm_sim_folder_recordings(
+        const struct gm_sim_job *job, uint32_t rank, struct gm_sim_paths *ret_paths)
+{
+	char names[64];
+	snprintf(names, sizeof(names), "rank.%" PRIu32 ".gpumem*", rank);
+	_cleanup_free_ char *pattern = pattern_in(job, names);
+	glob_t list = {0};
+	*ret_paths = (struct gm_sim_paths){0};
+	if (!pattern)
+		return &gm_error_no_memory;
+	struct gm_error *error = find(pattern, &list);
+	for (size_t i = 0; i < list.gl_pathc && !error; i++) {
+		char *path = strdup(list.gl_pathv[i]);
+		if (!path || !gm_array_push(&ret_paths->items, path)) {
+			free(path);
+			error = &gm_error_no_memory;
+		}
+	}
+	globfree(&list);
+	if (error)
+		gm_sim_paths_deinit(ret_paths);
+	return error;
+}
