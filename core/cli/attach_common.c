@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "render/json.h"
 
 struct gm_error *gm_attach_take_pid(
@@ -35,6 +36,21 @@ struct gm_error *gm_attach_still_waiting(int pid, const char *what)
 	        "process %d: the agent is waiting for a lock that the program holds (it is "
 	        "probably loading libraries), and will %s after that: check again later",
 	        pid, what);
+}
+
+void gm_attach_put_wait(void *context, enum gm_inject_wait what)
+{
+	const struct gm_attach_waiting *waiting = context;
+	static const char *const texts[] = {
+	        [GM_WAITS_FOR_THREAD] =
+	                "for a moment in which one of its threads neither allocates "
+	                "memory nor loads libraries",
+	        [GM_WAITS_FOR_RUN] = "until it goes on: a signal or a debugger has stopped it",
+	        [GM_WAITS_FOR_LOCK] = "for a lock that it holds, most likely while it loads "
+	                              "libraries"};
+	gm_put(waiting->err, "gpumem: process %d: waiting %s (at most %ju s)\n", waiting->pid,
+	        texts[what], (uintmax_t)waiting->seconds);
+	fflush(waiting->err);
 }
 
 struct gm_error *gm_attach_put_json(FILE *out, int pid, double stopped,

@@ -16,6 +16,13 @@ struct gm_error *gm_attach_open(struct gm_context *context, struct gm_inject_ide
         struct gm_image **ret_image, struct gm_symbols **ret_symbols);
 /* The error of an agent that cannot yet do what it was asked to do. what: "start" */
 struct gm_error *gm_attach_still_waiting(int pid, const char *what);
+/* A line that says what takes time, on `err`; an options->waits. */
+struct gm_attach_waiting {
+	FILE *err;
+	int pid;
+	uint64_t seconds;
+};
+void gm_attach_put_wait(void *waiting, enum gm_inject_wait what);
 /* stopped: seconds for which threads of the process were stopped. */
 struct gm_error *gm_attach_put_json(FILE *out, int pid, double stopped,
         const struct gm_attach_way *way, const struct gm_injected *injected);

@@ -19,6 +19,7 @@
 #include "cli/record_options.h"
 #include "inject/inject.h"
 #include "ask/context.h"
+#include "ask/target/family.h"
 #include "ask/target/recording.h"
 
 extern const struct gm_command gm_command_attach;
@@ -206,7 +207,7 @@ static struct gm_error *not_begun(int pid, const char *path, const struct gm_inj
 /* The agent is loaded, and records. *ret_before: it was there and is to record; NULL: that is an
  * error. */
 static struct gm_error *record(struct gm_context *context, const struct request *given, bool json,
-        FILE *out, bool *ret_before)
+        FILE *out, FILE *err, bool *ret_before)
 {
 	struct request request = *given;
 	_cleanup_free_ char *agent = NULL, *path = NULL;
@@ -226,11 +227,14 @@ static struct gm_error *record(struct gm_context *context, const struct request 
 	gm_try(settings_of(&request, path, list, existing, &settings));
 	/* as it is now */
 	gm_try(gm_context_image(context, &image));
+	struct gm_attach_waiting waiting = {err, context->pid, request.seconds};
 	struct gm_inject_options options = {.identity = &identity,
 	        .agent = agent,
 	        .settings = settings,
 	        .meanwhile = existing ? gm_attach_existing_answer : NULL,
 	        .context = &before,
+	        .waits = gm_attach_put_wait,
+	        .waits_context = &waiting,
 	        .seconds = (double)request.seconds};
 	if (existing)
 		gm_attach_existing_limit(&before, options.seconds);
@@ -262,6 +266,64 @@ static struct gm_error *record(struct gm_context *context, const struct request 
 	return NULL;
 }
 
+/* Parts of the C library, in which nothing is ever recorded. */
+static bool is_of_libc(const char *name)
+{
+	static const char *const names[] = {"libc.so", "ld-linux", "libm.so", "libpthread.so",
+	        "libdl.so", "librt.so", "libgcc_s.so", "linux-vdso", "[vdso]"};
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strncmp(name, names[i], strlen(names[i])) == 0)
+			return true;
+	return false;
+}
+
+/* Whether something may be recorded later: it has other libraries, or calls dlopen(). Of a program
+ * without a C library others say why it cannot be recorded. */
+static struct gm_error *may_load(struct gm_context *context, bool *ret_may)
+{
+	struct gm_symbols *symbols;
+	size_t count, own = 0;
+	uint64_t ignored;
+	gm_try(gm_context_symbols(context, &symbols));
+	const struct gm_module *modules = gm_symbols_modules(symbols, &count);
+	*ret_may = !gm_symbols_find_module(symbols, "libc.so.6");
+	for (size_t i = 0; i < count && !*ret_may; i++) {
+		if (is_of_libc(modules[i].name))
+			continue;
+		*ret_may =
+		        own++ || gm_symbols_lookup_import(symbols, &modules[i], "dlopen", &ignored);
+	}
+	return NULL;
+}
+
+/* The id of a shell, of a launcher, or of a program in which nothing can ever be recorded. */
+static struct gm_error *check_process(struct gm_context *context, FILE *err)
+{
+	struct gm_relative process = gm_relative_look(context->pid);
+	bool none = !process.python && !process.cuda, may = true;
+	int child = 0;
+	_cleanup_free_ char *meant =
+	        process.device ? NULL : gm_relatives_text(context->pid, !none, &child);
+	if (none && meant)
+		return gm_error_create(GM_TARGET,
+		        "process %d: neither Python nor CUDA is loaded in it, but in %s: `gpumem "
+		        "attach %d`",
+		        context->pid, meant, child);
+	if (meant)
+		gm_put(err,
+		        "gpumem: process %d uses no device so far, but %s: did you mean `gpumem "
+		        "attach %d`?\n",
+		        context->pid, meant, child);
+	if (none)
+		gm_try(may_load(context, &may));
+	return may ? NULL
+	           : gm_error_create(GM_TARGET,
+	                     "process %d: neither Python nor CUDA is loaded in it, and it cannot "
+	                     "load them (nothing in it calls dlopen): name the process of the "
+	                     "program that uses the device",
+	                     context->pid);
+}
+
 static struct gm_error *check(const struct request *request, bool json)
 {
 	const struct gm_attach_export *export = &request->export;
@@ -279,7 +341,7 @@ static struct gm_error *check(const struct request *request, bool json)
 
 /* A process that is recorded already, by `run` or an earlier `attach`, is only exported. */
 static struct gm_error *record_and_export(
-        struct gm_context *context, struct request *request, FILE *out)
+        struct gm_context *context, struct request *request, FILE *out, FILE *err)
 {
 	_cleanup_free_ char *path = NULL;
 	request->export.interval = request->export.interval ? request->export.interval : 15;
@@ -289,7 +351,7 @@ static struct gm_error *record_and_export(
 	if (path)
 		gm_put(out, "process %d is recorded already, to %s\n", context->pid, path);
 	else
-		gm_try(record(context, request, false, out, &before));
+		gm_try(record(context, request, false, out, err, &before));
 	if (!path)
 		gm_try(gm_recording_find(context->pid, &path));
 	if (!path && before)
@@ -315,9 +377,10 @@ static struct gm_error *run(
 		return NULL;
 	gm_try(check(&request, arguments.json));
 	gm_try(gm_attach_take_pid(context, "attach", &arguments));
+	gm_try(check_process(context, err));
 	if (!request.export.address && !request.export.textfile)
-		return record(context, &request, arguments.json, out, NULL);
-	struct gm_error *error = record_and_export(context, &request, out);
+		return record(context, &request, arguments.json, out, err, NULL);
+	struct gm_error *error = record_and_export(context, &request, out, err);
 	gm_attach_export_deinit(&request.export);
 	return error;
 }

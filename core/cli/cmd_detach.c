@@ -45,8 +45,11 @@ static struct gm_error *run(
 	struct gm_image *image;
 	struct gm_symbols *symbols;
 	gm_try(gm_attach_open(context, &identity, &image, &symbols));
-	struct gm_inject_options options = {
-	        .identity = &identity, .seconds = (double)request.seconds};
+	struct gm_attach_waiting waiting = {err, context->pid, request.seconds};
+	struct gm_inject_options options = {.identity = &identity,
+	        .waits = gm_attach_put_wait,
+	        .waits_context = &waiting,
+	        .seconds = (double)request.seconds};
 	struct gm_injected injected;
 	gm_try(gm_attach_way_prepare(&request.way, context, &options));
 	gm_try(gm_inject_stop(image, symbols, &options, &injected));

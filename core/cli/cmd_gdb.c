@@ -149,6 +149,7 @@ struct options {
 	bool sim;
 	struct gm_sim_launch launch;
 	bool attaches;
+	bool silent;    /* gdb is to print nothing when it starts, or runs commands only */
 	int first, end; /* gdb's own options: all of argv in [first, end) except ours */
 	int program;    /* index of PROG, 0: none */
 };
@@ -189,6 +190,13 @@ static struct gm_error *parse(int argc, char **argv, struct options *options, bo
 		else
 			ours[i] = false;
 		options->attaches |= strncmp(word, "-p", 2) == 0 || strncmp(word, "--pid", 5) == 0;
+		static const char *const silent[] = {"q", "quiet", "silent", "batch",
+		        "batch-silent", "i", "interpreter", "version", "v", NULL};
+		const char *name = word + strspn(word, "-");
+		size_t length = strcspn(name, "=");
+		for (size_t j = 0; name > word && silent[j]; j++)
+			options->silent |= strlen(silent[j]) == length &&
+			                   strncmp(silent[j], name, length) == 0;
 	}
 	options->end = argc;
 	return NULL;
@@ -280,6 +288,12 @@ static struct gm_error *build(
 		add_command(words, "python import os; os.environ['GPUMEM_LIBRARY'] = r'''", library,
 		        "'''");
 	add_command(words, "source ", plugin, "");
+	if (!options->silent && isatty(STDOUT_FILENO))
+		add_command(words, "python print('",
+		        "gpumem " GPUMEM_VERSION ": `gpumem record`, then `run`, records the "
+		        "program; `help gpumem` lists the "
+		        "questions",
+		        "')");
 	if (options->attaches)
 		add_command(words, "python gpumem.libraries.quiet_loading()", "", "");
 	add_python_settings(words);

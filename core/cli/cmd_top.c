@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/target/family.h"
 #include "ask/target/recording.h"
 #include "ask/top.h"
 #include "ask/context.h"
@@ -42,6 +43,12 @@ static struct gm_error *find_file(int pid, char **ret_path)
 {
 	_cleanup_free_ char *path = NULL;
 	gm_try(gm_recording_find(pid, &path));
+	int child = 0;
+	_cleanup_free_ char *meant = path ? NULL : gm_relatives_text(pid, false, &child);
+	if (meant)
+		return gm_error_create(GM_TARGET,
+		        "process %d: it is not recorded; did you mean %s? `gpumem top %d`", pid,
+		        meant, child);
 	if (!path)
 		return gm_error_create(GM_TARGET,
 		        "process %d: it is not recorded: run `gpumem attach %d`, then `gpumem top "

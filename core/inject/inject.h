@@ -109,6 +109,13 @@ enum gm_inject_refusal {
 	GM_INJECT_GONE,        /* the process has ended */
 };
 
+/* What takes time. */
+enum gm_inject_wait {
+	GM_WAITS_FOR_THREAD, /* a thread that neither allocates nor loads libraries */
+	GM_WAITS_FOR_RUN,    /* the program is stopped, and has to go on */
+	GM_WAITS_FOR_LOCK,   /* the agent's thread waits for a lock of the program */
+};
+
 struct gm_inject_options {
 	const struct gm_inject_identity *identity; /* of the process of the image */
 	const char *agent;                         /* the agent's file on our disk */
@@ -117,6 +124,9 @@ struct gm_inject_options {
 	 * not. */
 	void (*meanwhile)(void *context);
 	void *context;
+	/* Called once for each thing that takes longer than a moment; NULL: not. */
+	void (*waits)(void *context, enum gm_inject_wait what);
+	void *waits_context;
 	double seconds; /* how long a safe moment and the answer are waited for; 0: 30 */
 	enum gm_inject_way way;
 	const struct gm_inject_python *python; /* NULL: it has no way of its own */

@@ -34,6 +34,7 @@ struct call {
 	struct gm_inject_functions functions;
 	double until;
 	double stopped_since; /* gm_seconds(); 0: it is not stopped */
+	unsigned told;        /* bits of enum gm_inject_wait */
 	struct gm_injected result;
 };
 
@@ -42,6 +43,17 @@ static void pause_for(double seconds)
 	const struct timespec time = {.tv_sec = (time_t)seconds,
 	        .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
 	nanosleep(&time, NULL);
+}
+
+/* After a moment the user hears what is waited for. */
+static void tell(struct call *call, enum gm_inject_wait what, double since)
+{
+	enum { MOMENT_MS = 300 };
+	if (!call->options->waits || call->told >> what & 1 ||
+	        gm_seconds() - since < MOMENT_MS / 1000.0)
+		return;
+	call->told |= 1u << what;
+	call->options->waits(call->options->waits_context, what);
 }
 
 /* ---- a thread at a safe place ---------------------------------------------------------------- */
@@ -124,9 +136,11 @@ static struct gm_error *find_thread(struct call *call, struct gm_inject_thread *
 		gm_try(gm_image_check_there(call->image));
 		gm_try(look_for_stop(call, &stands));
 		if (stands) {
+			tell(call, GM_WAITS_FOR_RUN, call->stopped_since);
 			pause_for(0.01);
 			continue;
 		}
+		tell(call, GM_WAITS_FOR_THREAD, began);
 		gm_try(gm_image_threads(call->image, &threads, &count));
 		bool tried = false;
 		for (int kind = 0; kind < KINDS && !(kind == IN_KERNEL && tried); kind++) {
@@ -338,6 +352,7 @@ static struct gm_error *start_thread(struct call *call, struct gm_inject_thread 
 
 static struct gm_error *wait_for(struct call *call, const struct place *place, char **ret_text)
 {
+	double began = gm_seconds();
 	for (double pause = 0.0005;; pause = pause < 0.02 ? pause * 1.5 : pause) {
 		int32_t values[3]; /* result, progress, descriptor */
 		_Static_assert(offsetof(struct gm_inject_block, descriptor) ==
@@ -363,6 +378,7 @@ static struct gm_error *wait_for(struct call *call, const struct place *place, c
 			call->result.state = GM_INJECT_WAITING;
 			return gm_inject_check_runs(call->pid);
 		}
+		tell(call, GM_WAITS_FOR_LOCK, began);
 		if (call->options->meanwhile)
 			call->options->meanwhile(call->options->context);
 		pause_for(pause);

@@ -376,3 +376,52 @@ def test_a_filter_that_allows_the_agents_calls_does_not_prevent_attaching(spawn,
         done.check()
     out, _ = process.communicate("x", timeout=600)
     assert (process.returncode, out) == (0, "right\n")
+
+
+def test_the_process_of_a_launcher_is_answered_with_the_child_that_was_meant(spawn, run_gpumem, gpumem, python, tmp_path, wait_for):
+    program = tmp_path / "waits.py"
+    program.write_text("import os, torch\nheld = torch.empty(1, device='cuda')\nprint(os.getpid(), flush=True)\ninput()\n")
+    launcher = spawn([gpumem, "run", "--sim", "-o", tmp_path / "run.gpumem", "--", python, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child = launcher.stdout.readline().strip()
+    for words, told in (
+        (["attach", launcher.pid], f"neither Python nor CUDA is loaded in it, but in its child {child} ({python} {program})"[:100]),
+        (["attach", launcher.pid], f"`gpumem attach {child}`"),
+        (["who-holds", "--pid", launcher.pid, "held"], f"use --pid {child}"),
+        (["oom", "--pid", launcher.pid], f"use --pid {child}"),
+        (["top", launcher.pid], f"`gpumem top {child}`"),
+    ):
+        answer = run_gpumem(*words).check(4)
+        assert told in answer.err and answer.out == "", answer.err
+    assert "global 'held'" in run_gpumem("who-holds", "--pid", child, "held").check().out
+    # a launcher with Python in it, as torchrun: it is recorded, and the user is told
+    outer = spawn([python, "-c", f"import subprocess, sys; p = subprocess.Popen([{str(gpumem)!r}, 'run', '--sim', '--no-record', sys.executable, {str(program)!r}]); p.wait()"],
+                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    inner = outer.stdout.readline().strip()
+    told = run_gpumem("attach", "--timeout", "600", outer.pid, "-o", tmp_path / "outer.gpumem").check().err
+    assert f"process {outer.pid} uses no device so far, but its child {inner} (" in told and f"did you mean `gpumem attach {inner}`?" in told
+    for process in (launcher, outer):
+        process.communicate("\n", timeout=600)
+        assert process.returncode == 0
+
+
+def test_a_program_in_which_nothing_can_be_recorded_is_refused_at_once(spawn, run_gpumem):
+    process = spawn(["sleep", "600"])
+    assert "it cannot load them (nothing in it calls dlopen)" in run_gpumem("attach", "--timeout", "600", process.pid).check(4).err
+    process.kill()
+
+
+def test_what_attach_waits_for_is_said(spawn, run_gpumem, gpumem, tmp_path, root):
+    """A program that allocates all the time, in its only thread: it is waited for, and that is said."""
+    source = tmp_path / "never.c"
+    source.write_text(
+        "#include <dlfcn.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/uio.h>\n#include <unistd.h>\n"
+        "void *malloc(size_t size) {\n"  # its own allocator, in which it waits for ever
+        "    static char memory[1 << 20]; static size_t used; static int deep; void *p = memory + used; used += (size + 15) & ~15UL;\n"
+        "    if (size == 12345 && !deep++) { write(1, \"begun\\n\", 6); pause(); }\n    return p;\n}\n"
+        "void free(void *p) { (void)p; }\n"
+        "int main(int argc, char **argv) { if (argc > 9) dlopen(argv[9], 1); return malloc(12345) == 0; }\n"
+    )
+    process = start(spawn, [build(source, tmp_path / "never", "-O0")])
+    answer = run_gpumem("attach", "--timeout", "2", process.pid).check(4)
+    assert answer.err.startswith(f"gpumem: process {process.pid}: waiting for a moment in which one of its threads neither allocates"), answer.err
+    process.kill()

@@ -12,12 +12,15 @@ import pytest
 MIB = 1 << 20
 # Makes as much of its own and of a file's cache as it is told, and waits. From then on it asks for no memory itself.
 PROGRAM = """
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 int main(int count, char **words)
 {
+	if (count > 9)
+		dlopen(words[9], RTLD_NOW); /* `attach` refuses a program that can load nothing */
 	size_t size = (size_t)atol(words[1]) << 20;
 	char *own = malloc(size), bytes[4096] = "";
 	memset(own, 1, size);

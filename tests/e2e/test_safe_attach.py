@@ -52,7 +52,7 @@ def setuid(tmp_path_factory):
     """A program of root's with the setuid bit that waits."""
     folder = Path(tempfile.mkdtemp(prefix="setuid-"))
     folder.chmod(0o755)
-    (folder / "waits.c").write_text("#include <unistd.h>\nint main(void) { sleep(600); return 0; }\n")
+    (folder / "waits.c").write_text("#include <dlfcn.h>\n#include <unistd.h>\nint main(int argc, char **argv) { return argc > 9 ? !dlopen(argv[9], 1) : sleep(600); }\n")
     subprocess.run(["cc", "-o", folder / "waits", folder / "waits.c"], check=True)
     (folder / "waits").chmod(0o4755)
     yield folder / "waits"

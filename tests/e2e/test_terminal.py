@@ -131,3 +131,14 @@ def test_export_says_what_it_wrote_and_asks_before_it_replaces(gpumem, recording
     # into a pipe only the data goes
     piped = subprocess.run([*words[:-1], "/dev/stdout"], stdout=subprocess.PIPE, check=True, text=True).stdout
     assert piped == out.read_text()
+
+
+def test_gdb_begins_with_a_line_on_gpumem(gpumem):
+    for words, told in (([], True), (["-q"], False), (["-batch", "-ex", "show version"], False)):
+        terminal = Terminal([gpumem, "gdb", "-nx", *words], DEBUGINFOD_URLS="")
+        if "-batch" not in words:
+            terminal.until("(gdb)")
+            terminal.type("quit\n")
+        terminal.finish()
+        assert ("`help gpumem` lists the questions" in terminal.shown) == told, terminal.shown
+        assert told or "gpumem 0" not in terminal.shown

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/target/family.h"
 #include "base/cleanup.h"
 #include "ask/target/context_learn.h"
 #include "holders/holders.h"
@@ -173,12 +174,27 @@ static struct gm_error *open_python(struct gm_context *context, struct gm_symbol
 	return gm_python_open_with(context->image, symbols, context->layouts, &context->python);
 }
 
+/* The id of a shell or of a launcher: the process that was meant is one of its children. */
+static struct gm_error *name_meant(const struct gm_context *context, struct gm_error *error)
+{
+	int child;
+	if (!error || error == &gm_error_no_memory || !context->shell || context->pid <= 0 ||
+	        context->core_path || context->remote || gm_relative_look(context->pid).python)
+		return error;
+	_cleanup_free_ char *meant = gm_relatives_text(context->pid, false, &child);
+	if (!meant)
+		return error;
+	gm_error_destroy(error);
+	return gm_error_create(GM_TARGET, "process %d: no Python in it, but in %s: use --pid %d",
+	        context->pid, meant, child);
+}
+
 struct gm_error *gm_context_python(struct gm_context *context, struct gm_python **ret_python)
 {
 	struct gm_symbols *symbols;
 	gm_try(gm_context_symbols(context, &symbols));
 	if (!context->python)
-		gm_try(name_core(context, open_python(context, symbols)));
+		gm_try(name_meant(context, name_core(context, open_python(context, symbols))));
 	*ret_python = context->python;
 	return NULL;
 }

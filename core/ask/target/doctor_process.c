@@ -7,6 +7,7 @@
 #include "ask/target/doctor_process.h"
 #include "ask/context.h"
 #include "ask/target/doctor_checks.h"
+#include "ask/target/recording.h"
 #include "base/cleanup.h"
 #include "image/remote.h"
 #include "torch/torch.h"
@@ -115,6 +116,13 @@ static struct gm_error *check_libraries(struct gm_context *context, struct gm_do
 	_cleanup_free_ struct gm_image_file *files = NULL;
 	size_t count = 0, bad = 0;
 	gm_try(gm_image_files(context->image, &files, &count));
+	/* the recording that it was writing has grown, or was packed since: it is no library */
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++)
+		if (files[i].state == GM_FILE_SAME ||
+		        !gm_recording_is_mapped_from(context->image, files[i].path))
+			files[kept++] = files[i];
+	count = kept;
 	for (size_t i = 0; i < count; i++)
 		bad += files[i].state != GM_FILE_SAME;
 	if (bad == 0)

@@ -43,6 +43,16 @@ struct gm_error *gm_recording_of(const struct gm_image *image, char **ret_path)
 	return NULL;
 }
 
+bool gm_recording_is_mapped_from(const struct gm_image *image, const char *mapped)
+{
+	static const char suffix[] = ".gpumem";
+	_cleanup_free_ char *path = NULL;
+	_cleanup_error_ struct gm_error *error = gm_image_file_path(image, mapped, &path);
+	size_t length = strlen(mapped), end = sizeof(suffix) - 1;
+	return (!error && is_recording(path)) ||
+	       (length > end && strcmp(mapped + length - end, suffix) == 0);
+}
+
 struct gm_error *gm_recording_find(int pid, char **ret_path)
 {
 	struct gm_image *image;

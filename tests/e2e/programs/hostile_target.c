@@ -15,6 +15,7 @@
  * It prints "begun". In the first two no file can be opened from then on, so the agent has to come
  * by a memfd. It ends by a signal; the other program prints "whole" and ends.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -162,6 +163,8 @@ static void become_root_when_recorded(const char *file, const char *folder, cons
 int main(int argc, char **argv)
 {
 	const char *kind = argc > 1 ? argv[1] : "";
+	if (argc > 9) /* `attach` refuses a program that can load nothing */
+		dlopen(argv[9], RTLD_NOW);
 	if (strcmp(kind, "victim") == 0)
 		return victim();
 	if (argc > 4 && strcmp(kind, "setuid") == 0)

@@ -1,5 +1,6 @@
 /* killing_filter NUMBER ACTION: a program with a seccomp filter that takes ACTION at that system
  * call. Prints "begun". */
+#include <dlfcn.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stdbool.h>
@@ -13,6 +14,8 @@ int main(int argc, char **argv)
 {
 	if (argc < 3)
 		return 125;
+	if (argc > 9) /* `attach` refuses a program that can load nothing */
+		dlopen(argv[9], RTLD_NOW);
 	struct sock_filter code[] = {
 	        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 	        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)strtoul(argv[1], NULL, 10), 0, 1),

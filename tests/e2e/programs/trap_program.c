@@ -7,6 +7,7 @@
  *     trap_program blocked    blocked, with a handler, and one is pending for the thread all the
  *                             time
  */
+#include <dlfcn.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -42,6 +43,8 @@ static void work(void)
 int main(int argc, char **argv)
 {
 	const char *kind = argc > 1 ? argv[1] : "";
+	if (argc > 9) /* `attach` refuses a program that can load nothing */
+		dlopen(argv[9], RTLD_NOW);
 	bool handled = strcmp(kind, "handled") == 0, blocked = strcmp(kind, "blocked") == 0;
 	sigset_t set, now;
 	sigemptyset(&set);
