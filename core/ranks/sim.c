@@ -17,7 +17,16 @@
 #include "ranks/sim_child.h"
 
 enum { WORLD_MOST = 1 << 20, CHECK_LEAST = 4, CHECK_MOST = 64, RANKS_OF_A_CHECK = 256 };
-enum { KEY_WORLD = 0x1101, KEY_SIM, KEY_ALL, KEY_SAMPLE, KEY_CHECK, KEY_BELOW, KEY_OVERFLOW };
+enum {
+	KEY_WORLD = 0x1101,
+	KEY_SIM,
+	KEY_ALL,
+	KEY_SAMPLE,
+	KEY_CHECK,
+	KEY_TIMEOUT,
+	KEY_BELOW,
+	KEY_OVERFLOW
+};
 enum { PAUSE_MS = 5 };
 
 static const struct argp_option option_table[] = {
@@ -31,6 +40,7 @@ static const struct argp_option option_table[] = {
         {"check", KEY_CHECK, "N", 0,
                 "runs N of the inferred ranks, chosen at random (default: 1 of 256, at least 4)",
                 0},
+        {"timeout", KEY_TIMEOUT, "SECONDS", 0, "ends a rank that takes longer", 0},
         {"compute-below", KEY_BELOW, "BYTES", 0, "as in `gpumem run`", 0},
         {"overflow-at", KEY_OVERFLOW, "STEPS", 0, "as in `gpumem run`", 0},
         {0},
@@ -68,6 +78,10 @@ static struct gm_error *handle(void *data, int key, const char *argument)
 		gm_try(gm_parse_number(argument, 0, WORLD_MOST, &number));
 		input->plan.check = (uint32_t)number;
 		input->has_check = true;
+		break;
+	case KEY_TIMEOUT:
+		gm_try(gm_parse_number(argument, 1, UINT32_MAX, &number));
+		input->job.timeout = (uint32_t)number;
 		break;
 	case KEY_BELOW:
 		input->job.compute_below = argument;
@@ -401,7 +415,7 @@ const struct gm_ranks_command gm_ranks_sim = {
                 .summary = "runs a job's ranks on the simulated device: the highest peak, and "
                            "whether it fits",
                 .usage = "--world W [--sim=PROFILE] [-o DIR] [--all | --sample N] [--check N] "
-                         "[--json] -- PROG ARGS\n"
+                         "[--timeout SECONDS] [--json] -- PROG ARGS\n"
                          "Runs the program as `gpumem run --sim --rank R --world W` does, for the "
                          "ranks R of a job; each of the\n"
                          "processes that mpirun or srun started runs one rank at a time. Ranks "

@@ -86,26 +86,36 @@ static struct gm_error *add_groups(const struct gm_rank_plan *plan,
 	return NULL;
 }
 
+static struct gm_error *add_rank_to(
+        struct gm_sim_answer *answer, struct gm_sim_group *group, uint32_t rank, bool run)
+{
+	if (!add_rank(&group->spans, rank))
+		return &gm_error_no_memory;
+	group->run += run;
+	group->inferred += !run;
+	answer->run += run;
+	answer->inferred += !run;
+	return NULL;
+}
+
 static struct gm_error *add_ranks(const struct gm_rank_plan *plan, const struct gm_map *by_class,
         struct gm_sim_answer *answer)
 {
-	for (uint32_t rank = 0; rank < answer->job->world; rank++) {
-		uint32_t class;
-		enum gm_sim_known known = gm_rank_plan_class(plan, rank, &class);
-		const uint64_t *place = class ? gm_map_find(by_class, class) : NULL;
-		if (!place) {
-			answer->unknown++;
-			if (!add_rank(&answer->unknown_spans, rank))
-				return &gm_error_no_memory;
+	uint32_t world = answer->job->world;
+	_cleanup_free_ uint32_t *classes = calloc(world, sizeof(*classes));
+	if (!classes)
+		return &gm_error_no_memory;
+	gm_rank_plan_classes(plan, classes);
+	for (uint32_t rank = 0; rank < world; rank++) {
+		const uint64_t *place = gm_map_find(by_class, classes[rank]);
+		if (place) {
+			gm_try(add_rank_to(answer, &answer->groups.items[*place], rank,
+			        gm_rank_plan_was_run(plan, rank)));
 			continue;
 		}
-		struct gm_sim_group *group = &answer->groups.items[*place];
-		if (!add_rank(&group->spans, rank))
+		answer->unknown++;
+		if (!add_rank(&answer->unknown_spans, rank))
 			return &gm_error_no_memory;
-		group->run += known == GM_SIM_RUN;
-		group->inferred += known == GM_SIM_INFERRED;
-		answer->run += known == GM_SIM_RUN;
-		answer->inferred += known == GM_SIM_INFERRED;
 	}
 	return NULL;
 }

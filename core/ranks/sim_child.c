@@ -190,12 +190,42 @@ static struct gm_error *read_recordings(
 	return error;
 }
 
+void gm_sim_child_stop(struct gm_sim_child *child)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	double start = gm_seconds();
+	if (!child->pid)
+		return;
+	kill(-child->pid, SIGTERM);
+	while (waitpid(child->pid, NULL, WNOHANG) == 0 && gm_seconds() - start < STOP_SECONDS)
+		nanosleep(&pause, NULL);
+	kill(-child->pid, SIGKILL); /* the group may have others of it left */
+	waitpid(child->pid, NULL, 0);
+	child->pid = 0;
+}
+
+/* How far it came depends on the machine's speed: of its recording nothing counts. */
+static void time_out(
+        const struct gm_sim_job *job, struct gm_sim_child *child, struct gm_sim_result *ret_result)
+{
+	*ret_result = (struct gm_sim_result){.rank = child->rank,
+	        .outcome = GM_SIM_TIMED_OUT,
+	        .seconds = gm_seconds() - child->started};
+	gm_sim_child_stop(child);
+	read_last_line(job, ret_result->rank, ret_result);
+}
+
 struct gm_error *gm_sim_child_look(const struct gm_sim_job *job, struct gm_sim_child *child,
         bool *ret_ended, struct gm_sim_result *ret_result)
 {
 	int status;
-	pid_t got = waitpid(child->pid, &status, WNOHANG);
 	*ret_ended = false;
+	if (job->timeout && gm_seconds() - child->started > job->timeout) {
+		time_out(job, child, ret_result);
+		*ret_ended = true;
+		return NULL;
+	}
+	pid_t got = waitpid(child->pid, &status, WNOHANG);
 	if (got == 0 || (got < 0 && errno == EINTR))
 		return NULL;
 	if (got < 0)
@@ -220,18 +250,4 @@ struct gm_error *gm_sim_child_look(const struct gm_sim_job *job, struct gm_sim_c
 		read_last_line(job, rank, &result);
 	*ret_result = result;
 	return NULL;
-}
-
-void gm_sim_child_stop(struct gm_sim_child *child)
-{
-	const struct timespec pause = {.tv_nsec = 10000000};
-	double start = gm_seconds();
-	if (!child->pid)
-		return;
-	kill(-child->pid, SIGTERM);
-	while (waitpid(child->pid, NULL, WNOHANG) == 0 && gm_seconds() - start < STOP_SECONDS)
-		nanosleep(&pause, NULL);
-	kill(-child->pid, SIGKILL); /* the group may have others of it left */
-	waitpid(child->pid, NULL, 0);
-	child->pid = 0;
 }

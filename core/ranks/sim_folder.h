@@ -16,7 +16,8 @@ struct gm_sim_job {
 	const char *folder;
 	uint32_t world;
 	const char *profile, *compute_below, *overflow_at; /* as given; NULL: not */
-	char **program;                                    /* ends with NULL */
+	uint32_t timeout; /* seconds that a rank may take; 0: any */
+	char **program;   /* ends with NULL */
 };
 
 /* Creates the folder where it is missing; every process does. */

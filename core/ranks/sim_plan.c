@@ -22,6 +22,7 @@ struct gm_rank_plan {
 	uint32_t cursor;             /* with `all` */
 	GM_ARRAY(uint32_t) divisors; /* of the world, less than it */
 	GM_ARRAY(uint32_t) wanted;
+	bool nothing; /* was wanted when it was asked last, and nothing has changed since */
 	bool no_memory;
 };
 
@@ -106,6 +107,43 @@ enum gm_sim_known gm_rank_plan_class(
 	return *ret_class ? GM_SIM_INFERRED : GM_SIM_NOT_KNOWN;
 }
 
+/* Of a remainder with a sequence of its own. */
+static void infer_sequence(const struct gm_rank_plan *plan, uint32_t remainder, uint32_t *classes)
+{
+	uint32_t period = plan->period, length = sequence_length(plan), low = 0;
+	for (uint32_t at = 1; at < length; at++) {
+		uint32_t class = plan->classes[remainder + at * period];
+		if (!class)
+			continue;
+		for (uint32_t i = low + 1; i < at; i++)
+			if (plan->classes[remainder + low * period] == class)
+				classes[remainder + i * period] = class;
+		low = at;
+	}
+}
+
+void gm_rank_plan_classes(const struct gm_rank_plan *plan, uint32_t *ret_classes)
+{
+	uint32_t world = plan->options.world, period = plan->period;
+	for (uint32_t i = 0; i < world; i++)
+		ret_classes[i] = plan->classes[i];
+	if (plan->options.all)
+		return;
+	for (uint32_t i = 0; i < period; i++)
+		if (plan->sources[i] == i)
+			infer_sequence(plan, i, ret_classes);
+	for (uint32_t rank = 0; rank < world; rank++) {
+		uint32_t remainder = rank % period, source = plan->sources[remainder];
+		if (!ret_classes[rank] && source != remainder)
+			ret_classes[rank] = ret_classes[rank - remainder + source];
+	}
+}
+
+bool gm_rank_plan_was_run(const struct gm_rank_plan *plan, uint32_t rank)
+{
+	return plan->classes[rank] != 0;
+}
+
 uint32_t gm_rank_plan_checked(const struct gm_rank_plan *plan)
 {
 	return plan->checked;
@@ -132,6 +170,7 @@ void gm_rank_plan_put(struct gm_rank_plan *plan, uint32_t rank, uint32_t class)
 	if (!was_given) /* by an earlier run of the command */
 		gm_rank_plan_class(plan, rank, &inferred);
 	plan->classes[rank] = class;
+	plan->nothing = false;
 	if (!plan->predicted[rank] && (!inferred || inferred == class))
 		return;
 	plan->checking -= plan->predicted[rank] != 0;
@@ -311,6 +350,8 @@ struct gm_error *gm_rank_plan_next(
 	bool has = !plan->options.most || plan->given_count < plan->options.most;
 	if (has && plan->options.all) {
 		has = next_of_all(plan, &rank);
+	} else if (plan->nothing) {
+		has = false;
 	} else if (has) {
 		/* what was wanted before and not given out yet may be needless by now, except
 		 * checks, which count */
@@ -321,6 +362,7 @@ struct gm_error *gm_rank_plan_next(
 		if (!plan->wanted.count)
 			find_wanted(plan);
 		has = plan->wanted.count > 0;
+		plan->nothing = !has;
 		rank = has ? plan->wanted.items[0] : 0;
 	}
 	if (plan->no_memory)

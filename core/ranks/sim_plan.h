@@ -54,6 +54,10 @@ enum gm_sim_known { GM_SIM_NOT_KNOWN, GM_SIM_INFERRED, GM_SIM_RUN };
 /* What is known of a rank, and its class. */
 enum gm_sim_known gm_rank_plan_class(
         const struct gm_rank_plan *plan, uint32_t rank, uint32_t *ret_class);
+/* The same of all ranks at once, in time for a large world: their classes, 0 where it is not known.
+ * ret_classes: of as many as the world has. */
+void gm_rank_plan_classes(const struct gm_rank_plan *plan, uint32_t *ret_classes);
+bool gm_rank_plan_was_run(const struct gm_rank_plan *plan, uint32_t rank);
 /* How many inferred ranks were run for the check since the last that differed. */
 uint32_t gm_rank_plan_checked(const struct gm_rank_plan *plan);
 

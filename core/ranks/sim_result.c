@@ -14,6 +14,7 @@ static const char *const outcomes[GM_SIM_OUTCOMES] = {
         [GM_SIM_OUT_OF_MEMORY] = "out_of_memory",
         [GM_SIM_FAILED] = "failed",
         [GM_SIM_CRASHED] = "crashed",
+        [GM_SIM_TIMED_OUT] = "timed_out",
         [GM_SIM_KILLED] = "killed",
 };
 
@@ -62,18 +63,19 @@ static bool get_number(const json_t *value, const char *name, uint64_t most, uin
 	return true;
 }
 
+/* Cut where it is longer: a character that was no UTF-8 is so, when it is written. */
 static bool get_text(const json_t *value, const char *name, char *ret, size_t size)
 {
 	const char *text = json_string_value(json_object_get(value, name));
-	if (!text || strlen(text) >= size)
+	if (!text)
 		return false;
-	strcpy(ret, text);
+	snprintf(ret, size, "%s", text);
 	return true;
 }
 
 static bool get_digest(const json_t *value, uint64_t *ret)
 {
-	char text[20], *end;
+	char text[24], *end;
 	if (!get_text(value, "digest", text, sizeof(text)) || strlen(text) != 16)
 		return false;
 	*ret = strtoull(text, &end, 16);

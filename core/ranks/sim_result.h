@@ -15,6 +15,7 @@ enum gm_sim_outcome {
 	GM_SIM_OUT_OF_MEMORY, /* of the device, whether or not the program went on */
 	GM_SIM_FAILED,        /* another exit status than 0 */
 	GM_SIM_CRASHED,       /* a signal ended it, which came from itself */
+	GM_SIM_TIMED_OUT,     /* it took longer than --timeout, and was killed for that */
 	GM_SIM_KILLED,        /* a signal from outside: it is not finished */
 	GM_SIM_OUTCOMES,
 };

@@ -101,6 +101,14 @@ def test_a_killed_rank_is_not_counted_and_the_same_command_goes_on(sim, tmp_path
     assert answer["run_earlier"] > 0 and answer["not_known"] == 0 and len(answer["groups"]) == 1
 
 
+def test_a_rank_that_takes_too_long_is_ended(sim, tmp_path):
+    program = ("sh", "-c", "test $RANK = 0 || exit 0; echo $$ > waits; echo waiting; sleep 1000")
+    answer = sim("one", 1, "--world", 2, "--timeout", 1, "--json", "--", *program).check(1).json()
+    assert groups_of(answer) == [({0}, "timed_out", 0), ({1}, "ran", 0)]
+    assert answer["groups"][0]["line"] == "waiting" and answer["fit"] == "not_known"
+    assert not os.path.exists(f"/proc/{(tmp_path / 'waits').read_text().strip()}")
+
+
 @pytest.mark.parametrize("mpi, processes", [("one", 1), ("openmpi", 2)])
 def test_an_interrupt_ends_the_ranks_too(spawn, wait_for, tmp_path, mpi, processes):
     program = ("sh", "-c", "echo $$ >> pids; sleep 1000")
@@ -137,7 +145,8 @@ def one_by_one(run_gpumem, folder, world, program):
         recording = folder / f"alone.{rank}.gpumem"
         words = ("run", "--sim", "--rank", rank, "--world", world, "-o", recording, "--", PYTHON, *program)
         run_gpumem(*words, env=ENVIRONMENT)
-        (device,) = run_gpumem("info", recording, "--json").check().json()["devices"]
+        devices = run_gpumem("info", recording, "--json").check().json()["devices"]
+        (device,) = (device for device in devices if device["device_type"] == "cuda")
         found[rank] = (device["peak_allocated"], device["peak_reserved"], device["ooms"] > 0)
     return found
 

@@ -62,12 +62,17 @@ static uint32_t run(const struct job *job, const struct gm_rank_plan_options *op
 
 static void check_all(const struct job *job, const struct gm_rank_plan *plan, bool complete)
 {
+	uint32_t *classes = calloc(job->world, sizeof(*classes));
+	gm_rank_plan_classes(plan, classes);
 	for (uint32_t rank = 0; rank < job->world; rank++) {
 		uint32_t class;
 		enum gm_sim_known known = gm_rank_plan_class(plan, rank, &class);
 		if (complete || known != GM_SIM_NOT_KNOWN)
 			assert_int_equal(class, class_of(job, rank));
+		assert_int_equal(classes[rank], class);
+		assert_int_equal(gm_rank_plan_was_run(plan, rank), known == GM_SIM_RUN);
 	}
+	free(classes);
 }
 
 static uint32_t runs_of(struct job job, uint32_t check)

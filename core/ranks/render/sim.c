@@ -139,6 +139,8 @@ static char *outcome_text(const struct gm_sim_result *result)
 		return gm_say("exit status %" PRIu32 ": %s", result->status, result->line);
 	case GM_SIM_CRASHED:
 		return gm_say("%s: %s", strsignal((int)result->status), result->line);
+	case GM_SIM_TIMED_OUT:
+		return gm_say("took longer than --timeout: %s", result->line);
 	default:
 		return gm_say("ran");
 	}
