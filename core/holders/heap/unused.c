@@ -5,6 +5,8 @@
  */
 #include "holders/heap/unused.h"
 
+#include <string.h>
+
 #include "holders/graph/graph.h"
 #include "holders/heap/heap.h"
 
@@ -48,4 +50,32 @@ bool gm_is_unused(struct gm_holders *graph, uint64_t address)
 {
 	return gm_heap_is_free(graph, address) || is_short_text(graph, address) ||
 	       is_behind_object(graph, address);
+}
+
+/* Is this a class of ctypes: does its own class come from _ctypes (Modules/_ctypes/_ctypes.c)? */
+static bool is_ctypes_class(struct gm_holders *graph, uint64_t type)
+{
+	static const char *const names[] = {"PyCSimpleType", "PyCPointerType", "PyCArrayType",
+	        "PyCStructType", "UnionType", "PyCFuncPtrType"};
+	const char *name;
+	if (!gm_python_type_name(graph->python, type, &name))
+		return false;
+	const char *dot = strrchr(name, '.');
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(dot ? dot + 1 : name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+bool gm_is_in_ctypes_object(struct gm_holders *graph, uint64_t address)
+{
+	enum { BEFORE = 32, TYPE = 8 }; /* as in is_behind_object() */
+	uint64_t start, size, type;
+	if (!graph->python || !gm_heap_chunk(graph, address, &start, &size))
+		return false;
+	for (uint64_t object = start; object <= start + BEFORE && object < address; object += 8)
+		if (gm_image_try_u64(graph->image, object + TYPE, &type) &&
+		        is_ctypes_class(graph, type))
+			return true;
+	return false;
 }

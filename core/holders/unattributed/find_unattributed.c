@@ -314,6 +314,8 @@ static void sort_hit(struct search *search, const struct gm_hit *hit)
 	/* the zero-initialized data of a library is in a mapping without a name */
 	const struct gm_module *module = gm_symbols_module_at(graph->symbols, hit->address);
 	bool python = graph->vertices.items[vertex].kind == GM_VERTEX_PYTHON;
+	if (!python && gm_is_in_ctypes_object(graph, hit->address))
+		return;
 	if (frame && python)
 		add_frame_word(search, vertex, hit->address, frame);
 	else if (gm_is_stack(graph, &search->stacks, mapping, hit->address))
