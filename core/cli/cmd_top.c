@@ -60,30 +60,66 @@ static struct gm_error *find_file(int pid, char **ret_path)
 
 /* --- one reading ------------------------------------------------------------------------------ */
 
+/* A key makes the next look come early: over so short a time there is no rate. */
+static const double LEAST_SPAN = 0.5;
+
 struct look {
 	uint64_t events;
 	double time;
+	double rate; /* events per second, less than 0: not known yet */
+	struct gm_top_view view;
+	size_t lines; /* that pass the view's filter */
 };
 
 static struct gm_error *put_look(struct gm_context *context, struct look *before, FILE *out)
 {
 	struct gm_top top;
 	gm_try(gm_ask_top(context, &top));
-	struct look here = {.events = top.events, .time = gm_seconds()};
-	double span = here.time - before->time;
-	bool known = before->time > 0 && span > 0 && here.events >= before->events;
-	gm_render_top_text(&top, context->pid,
-	        known ? (double)(here.events - before->events) / span : -1, out);
+	double now = gm_seconds(), span = now - before->time;
+	if (span > LEAST_SPAN && before->time > 0 && top.events >= before->events)
+		before->rate = (double)(top.events - before->events) / span;
+	before->lines = gm_render_top_text(&top, context->pid, before->rate, &before->view, out);
+	if (span > LEAST_SPAN) {
+		before->events = top.events;
+		before->time = now;
+	}
 	gm_top_deinit(&top);
-	*before = here;
 	return NULL;
 }
 
 /* ---- the screen ------------------------------------------------------------------------------ */
 
-static void show(const char *text)
+enum {
+	FILTER_MAX = 64,
+	ESCAPE = 27,
+	CTRL_L = 12,
+	AROUND = 18 /* rows that are not lines of the table */
+};
+
+struct screen {
+	struct look look;
+	char filter[FILTER_MAX];
+	bool typing; /* the filter */
+	bool help;
+	bool ends;
+};
+
+static const char help_text[] = "gpumem top\n"
+                                "\n"
+                                "  s                      sorts by size, number of blocks, line\n"
+                                "  /                      shows only lines with a text; Enter ends "
+                                "it, Escape clears it\n"
+                                "  Up, Down, j, k         scroll by one line\n"
+                                "  Page Up, Page Down     scroll by a page\n"
+                                "  Home, End              the first and the last lines\n"
+                                "  space                  reads at once\n"
+                                "  h, ?                   this help; any key ends it\n"
+                                "  q                      ends top; the program continues\n";
+
+static void show(const struct screen *screen, const char *text)
 {
 	int rows, columns, row = 0;
+	char status[FILTER_MAX + 96];
 	getmaxyx(stdscr, rows, columns);
 	erase();
 	for (const char *line = text; *line && row < rows - 1; row++) {
@@ -94,43 +130,138 @@ static void show(const char *text)
 		attroff(A_BOLD);
 		line += length + (line[length] == '\n');
 	}
+	snprintf(status, sizeof(status), "%s%s%s",
+	        screen->typing ? "filter: " : "q ends  h help  s sorted by ",
+	        screen->typing ? screen->filter : gm_top_order_name(screen->look.view.order),
+	        screen->typing    ? "_"
+	        : *screen->filter ? "  / filtered"
+	                          : "  / filter");
 	attron(A_REVERSE);
-	mvaddnstr(rows - 1, 0, "q ends", columns);
+	mvaddnstr(rows - 1, 0, status, columns);
 	attroff(A_REVERSE);
 	refresh();
 }
 
+static void type_filter(struct screen *screen, int key)
+{
+	size_t length = strlen(screen->filter);
+	if (key == '\n' || key == '\r' || key == KEY_ENTER)
+		screen->typing = false;
+	else if (key == ESCAPE)
+		screen->filter[0] = screen->typing = false;
+	else if ((key == KEY_BACKSPACE || key == 127 || key == 8) && length)
+		screen->filter[length - 1] = 0;
+	else if (key >= 0x20 && key < 0x7f && length + 1 < sizeof(screen->filter)) {
+		screen->filter[length] = (char)key;
+		screen->filter[length + 1] = 0;
+	}
+	screen->look.view.from = 0;
+}
+
+static void scroll_by(struct screen *screen, long lines)
+{
+	struct gm_top_view *view = &screen->look.view;
+	long last = (long)screen->look.lines - (long)view->rows, from = (long)view->from + lines;
+	from = from > last ? last : from;
+	view->from = from > 0 ? (size_t)from : 0;
+}
+
+/* Keys that mean nothing here do nothing: only q ends it. */
+static void take_key(struct screen *screen, int key)
+{
+	struct gm_top_view *view = &screen->look.view;
+	long page = (long)view->rows, all = (long)screen->look.lines;
+	if (key == CTRL_L) /* the terminal shows something else */
+		clearok(stdscr, TRUE);
+	if (key == ERR || key == KEY_RESIZE || key == CTRL_L)
+		return;
+	if (screen->typing) {
+		type_filter(screen, key);
+		return;
+	}
+	if (screen->help) {
+		screen->help = false;
+		return;
+	}
+	switch (key) {
+	case 'q':
+	case 'Q':
+		screen->ends = true;
+		return;
+	case 'h':
+	case '?':
+		screen->help = true;
+		return;
+	case 's':
+		view->order = (view->order + 1) % GM_TOP_ORDERS;
+		return;
+	case '/':
+		screen->typing = true;
+		return;
+	case ESCAPE:
+		screen->filter[0] = 0;
+		return;
+	case KEY_UP:
+	case 'k':
+		scroll_by(screen, -1);
+		return;
+	case KEY_DOWN:
+	case 'j':
+		scroll_by(screen, 1);
+		return;
+	case KEY_PPAGE:
+		scroll_by(screen, -page);
+		return;
+	case KEY_NPAGE:
+		scroll_by(screen, page);
+		return;
+	case KEY_HOME:
+		scroll_by(screen, -all);
+		return;
+	case KEY_END:
+		scroll_by(screen, all);
+		return;
+	default:
+		return;
+	}
+}
+
 static struct gm_error *live(struct gm_context *context, const struct request *request)
 {
-	struct look look = {0};
+	struct screen screen = {.look = {.rate = -1, .view.filter = screen.filter}};
 	struct gm_error *error = NULL;
 	setlocale(LC_CTYPE, "");
+	set_escdelay(50); /* keys that send an escape sequence are not taken for Escape */
 	if (!newterm(NULL, stdout, stdin))
 		return gm_error_create(
 		        GM_USAGE, "top: unknown terminal (TERM): use --once, which prints text");
 	noecho();
 	cbreak();
+	keypad(stdscr, TRUE);
 	curs_set(0);
-	for (bool goes_on = true; goes_on && !error;) {
+	while (!screen.ends && !error) {
 		_cleanup_free_ char *text = NULL;
 		size_t size;
 		double start = gm_seconds();
+		int rows = getmaxy(stdscr);
 		FILE *out = open_memstream(&text, &size);
 		if (!out) {
 			error = &gm_error_no_memory;
 			break;
 		}
-		error = put_look(context, &look, out);
+		screen.look.view.rows =
+		        rows > GM_TOP_ROWS + AROUND ? (size_t)(rows - AROUND) : GM_TOP_ROWS;
+		error = put_look(context, &screen.look, out);
 		fclose(out);
-		if (!error)
-			show(text);
+		if (error)
+			break;
+		show(&screen, screen.help ? help_text : text);
 		/* Reading a long recording for the first time takes long: its processes get no more
 		 * than a quarter of our time. */
 		double cost = (gm_seconds() - start) * 3;
 		double wait = cost > (double)request->seconds ? cost : (double)request->seconds;
 		timeout((int)(wait * 1000));
-		int key = error ? 'q' : getch();
-		goes_on = key != 'q' && key != 'Q' && key != 27;
+		take_key(&screen, getch());
 	}
 	endwin();
 	return error;
@@ -157,7 +288,7 @@ static struct gm_error *run(
 	gm_try(gm_context_set_log(context, path));
 	if (!request.once && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO))
 		return live(context, &request);
-	struct look look = {0};
+	struct look look = {.rate = -1, .view.rows = GM_TOP_ROWS};
 	return put_look(context, &look, out);
 }
 
@@ -168,7 +299,8 @@ const struct gm_command gm_command_top = {
                  "Shows the current allocations of a process that `run` or `attach` records: each "
                  "device, by phase and\n"
                  "by line, the events per second, and the lines whose memory grows with each step. "
-                 "q ends it.\n"
+                 "Keys: q ends it, s\n"
+                 "sorts, / filters, arrows and pages scroll, h is help.\n"
                  "\n"
                  " Example: gpumem top 4711\n"
                  " Example: gpumem top 4711 --once",

@@ -3,12 +3,15 @@
 #include "render/groups.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "ask/recording/place.h"
+#include "base/cleanup.h"
 #include "base/put.h"
 #include "base/size.h"
 
-enum { LINES_SHOWN = 12, LEAKS_SHOWN = 5, BAR = 40 };
+enum { LEAKS_SHOWN = 5, BAR = 40 };
 
 static void put_devices(const struct gm_model *model, FILE *out)
 {
@@ -34,19 +37,66 @@ static void put_devices(const struct gm_model *model, FILE *out)
 	}
 }
 
-static void put_blocks(const struct gm_blocks *blocks, FILE *out)
+const char *gm_top_order_name(enum gm_top_order order)
+{
+	static const char *const names[] = {"size", "blocks", "line"};
+	return names[order];
+}
+
+static int by_size(const struct gm_group *a, const struct gm_group *b)
+{
+	return (a->bytes < b->bytes) - (a->bytes > b->bytes);
+}
+
+static int by_blocks(const struct gm_group *a, const struct gm_group *b)
+{
+	return (a->blocks < b->blocks) - (a->blocks > b->blocks);
+}
+
+static int by_line(const struct gm_group *a, const struct gm_group *b)
+{
+	return strcmp(a->key, b->key);
+}
+
+/* Ties are in the order of the answer. */
+static int compare(const void *left, const void *right, void *order)
+{
+	static int (*const compares[])(const struct gm_group *, const struct gm_group *) = {
+	        by_size, by_blocks, by_line};
+	const struct gm_group *a = *(const struct gm_group *const *)left,
+	                      *b = *(const struct gm_group *const *)right;
+	int compared = compares[*(const enum gm_top_order *)order](a, b);
+	return compared ? compared : (a > b) - (a < b);
+}
+
+static size_t put_blocks(const struct gm_blocks *blocks, const struct gm_top_view *view, FILE *out)
 {
 	char size[GM_SIZE_TEXT];
+	enum gm_top_order order = view->order;
+	_cleanup_free_ const struct gm_group **rows =
+	        calloc(blocks->group_count + 1, sizeof(*rows));
+	size_t count = 0;
+	for (size_t i = 0; rows && i < blocks->group_count; i++)
+		if (!view->filter ||
+		        strstr(gm_text_group(blocks->groups[i].kind, blocks->groups[i].key),
+		                view->filter))
+			rows[count++] = &blocks->groups[i];
+	if (rows)
+		qsort_r(rows, count, sizeof(*rows), compare, &order);
 	fputs("\nby phase:", out);
 	for (int i = 0; i < GM_PHASE_COUNT; i++)
 		if (blocks->by_phase[i])
 			gm_put(out, "  %s %s", gm_phase_name((enum gm_phase)i),
 			        gm_text_size(blocks->by_phase[i], size));
-	gm_put(out, "\n\n%12s  %7s  allocated at\n", "size", "blocks");
-	for (size_t i = 0; i < blocks->group_count && i < LINES_SHOWN; i++)
-		gm_put(out, "%12s  %7" PRIu64 "  %s\n", gm_text_size(blocks->groups[i].bytes, size),
-		        blocks->groups[i].blocks,
-		        gm_text_group(blocks->groups[i].kind, blocks->groups[i].key));
+	gm_put(out, "\n\n%12s  %7s  allocated at", "size", "blocks");
+	if (count > view->rows || view->from)
+		gm_put(out, "  (lines %zu to %zu of %zu)", count ? view->from + 1 : 0,
+		        count - view->from < view->rows ? count : view->from + view->rows, count);
+	fputc('\n', out);
+	for (size_t i = view->from; i < count && i - view->from < view->rows; i++)
+		gm_put(out, "%12s  %7" PRIu64 "  %s\n", gm_text_size(rows[i]->bytes, size),
+		        rows[i]->blocks, gm_text_group(rows[i]->kind, rows[i]->key));
+	return count;
 }
 
 static void put_leaks(const struct gm_leaks *leaks, FILE *out)
@@ -65,7 +115,8 @@ static void put_leaks(const struct gm_leaks *leaks, FILE *out)
 	}
 }
 
-void gm_render_top_text(const struct gm_top *top, int pid, double events_per_second, FILE *out)
+size_t gm_render_top_text(const struct gm_top *top, int pid, double events_per_second,
+        const struct gm_top_view *view, FILE *out)
 {
 	gm_put(out, "gpumem top  process %d  %s\n", pid, gm_log_source(gm_model_log(top->model)));
 	gm_put(out, "%" PRIu64 " events", top->events);
@@ -73,6 +124,7 @@ void gm_render_top_text(const struct gm_top *top, int pid, double events_per_sec
 		gm_put(out, ", %.0f/s", events_per_second);
 	gm_put(out, ", step %u\n\n", gm_model_step_count(top->model));
 	put_devices(top->model, out);
-	put_blocks(&top->blocks, out);
+	size_t lines = put_blocks(&top->blocks, view, out);
 	put_leaks(&top->growing, out);
+	return lines;
 }

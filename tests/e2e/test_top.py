@@ -1,16 +1,12 @@
 """`gpumem top` in a real terminal, and what `--on-oom` does without a debugger."""
 
-import fcntl
 import os
-import pty
 import re
-import select
-import struct
 import subprocess
-import termios
-import time
 
 import pytest
+
+from terminal import Terminal
 
 GROWS = """
 import sys, torch
@@ -34,25 +30,6 @@ except torch.OutOfMemoryError:
 """
 
 
-def screen(command, until, timeout=600):
-    """The output in a terminal of 100 columns, up to the text `until`; then q ends the command."""
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execve(command[0], [str(word) for word in command], {**os.environ, "TERM": "xterm"})
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-    got, end = "", time.monotonic() + timeout
-    while until not in got and time.monotonic() < end:
-        if select.select([terminal], [], [], 0.2)[0]:
-            got += re.sub(r"\x1b[^a-zA-Z]*[a-zA-Z]", " ", os.read(terminal, 65536).decode(errors="replace"))
-    os.write(terminal, b"q")
-    try:
-        while os.read(terminal, 65536):
-            pass
-    except OSError:  # the terminal's end
-        pass
-    return got, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 def test_top_shows_a_recorded_process_in_a_terminal(spawn, run_gpumem, gpumem, python, sim_env, tmp_path):
     program = tmp_path / "grows.py"
     program.write_text(GROWS)
@@ -60,12 +37,57 @@ def test_top_shows_a_recorded_process_in_a_terminal(spawn, run_gpumem, gpumem, p
     assert process.stdout.readline() == "begun\n"
     assert "not recorded" in run_gpumem("top", process.pid).check(4).err
     run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem").check()
-    shown, status = screen([gpumem, "top", str(process.pid)], "21.00 MiB")
-    assert status == 0 and "cuda:0" in shown and f"process {process.pid}" in shown, shown
+    terminal = Terminal([gpumem, "top", process.pid], rows=30, columns=100)
+    shown = terminal.until("21.00 MiB")
+    terminal.type("q")
+    assert terminal.finish() == 0 and "cuda:0" in shown and f"process {process.pid}" in shown, shown
     once = run_gpumem("top", process.pid, "--once").check().out
     assert "21.00 MiB allocated of 22.00 MiB reserved" in once, once
     process.communicate("\n", timeout=600)
     assert process.returncode == 0
+
+
+MANY = "\n".join(
+    [
+        "import torch; held = []",  # line 1; line N allocates N MiB
+        *[f"held.append(torch.empty({size} << 20, dtype=torch.uint8, device='cuda'))" for size in range(2, 42)],
+        "print('begun', flush=True); input()",
+    ]
+)
+
+
+def test_the_keys_of_top_sort_filter_scroll_and_do_not_end_it_by_accident(spawn, gpumem, python, tmp_path):
+    program = tmp_path / "many.py"
+    program.write_text(MANY)
+    run = spawn([gpumem, "run", "--sim", "-o", tmp_path / "run.gpumem", "--", python, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert run.stdout.readline() == "begun\n"
+    pid = int(subprocess.run(["pgrep", "-P", str(run.pid), "-f", f"^{python}"], stdout=subprocess.PIPE, text=True, check=True).stdout)
+    terminal = Terminal([gpumem, "top", "--delay", "60", pid], rows=40, columns=100)
+    assert "(lines 1 to 22 of 40)" in terminal.until("q ends") and "many.py:41 " in terminal.shown and "many.py:2 " not in terminal.shown
+
+    def after(keys, until):
+        terminal.shown = ""
+        terminal.type(keys + "\x0c")  # all of the screen is written again
+        return terminal.until(until)
+
+    after("x\x1b\x1b[Cz", "sorted by size")  # what means nothing, and Escape, do not end it
+    assert "(lines 19 to 40 of 40)" in after("\x1b[6~", "many.py:2 ")
+    after("\x1bOA", "(lines 18 to 39 of 40)")
+    after("\x1bOH", "(lines 1 to 22 of 40)")
+    after("s", "sorted by blocks")
+    assert "many.py:10 " in after("s", "sorted by line")  # the status line is written last
+    after("s", "sorted by size")
+    after("/", "filter: _")
+    assert "q ends" not in after("y.py:7", "filter: y.py:7_")
+    shown = after("\n", "/ filtered")
+    after("\x1b", "/ filter ")
+    after("h", "any key ends it")
+    after("q", "sorted by size")  # that key ended the help
+    assert os.waitpid(terminal.child, os.WNOHANG) == (0, 0)
+    terminal.type("q")
+    assert terminal.finish() == 0
+    run.communicate("\n", timeout=600)
+    assert run.returncode == 0
 
 
 def stopped(pid):
