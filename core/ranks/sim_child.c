@@ -58,7 +58,8 @@ static struct gm_error *remove_old(const struct gm_sim_job *job, uint32_t rank)
 	return NULL;
 }
 
-static _Noreturn void become(const char *const *words, int out, pid_t parent)
+/* `failed`: where the number of the error is written if it cannot be started. */
+static _Noreturn void become(const char *const *words, int out, int failed, pid_t parent)
 {
 	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	sigset_t none;
@@ -73,8 +74,34 @@ static _Noreturn void become(const char *const *words, int out, pid_t parent)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	set_environment();
 	execvp(words[0], (char *const *)words);
-	dprintf(2, "gpumem-ranks: %s: cannot be started: %s\n", words[0], strerror(errno));
+	int code = errno;
+	(void)!write(failed, &code, sizeof(code));
 	_exit(127);
+}
+
+/* 0, or why the program could not be started. */
+static int start_process(const char *const *words, int out, pid_t *ret_pid)
+{
+	int ends[2], code = 0;
+	pid_t self = getpid();
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return errno;
+	pid_t pid = fork();
+	int failed = pid < 0 ? errno : 0;
+	if (pid == 0)
+		become(words, out, ends[1], self);
+	close(ends[1]);
+	ssize_t got = -1;
+	while (pid > 0 && (got = read(ends[0], &code, sizeof(code))) < 0 && errno == EINTR)
+		;
+	close(ends[0]);
+	if (got == (ssize_t)sizeof(code)) {
+		failed = code;
+		waitpid(pid, NULL, 0);
+	}
+	if (!failed)
+		*ret_pid = pid;
+	return failed;
 }
 
 struct words {
@@ -126,13 +153,14 @@ struct gm_error *gm_sim_child_start(
 	for (char **word = job->program; *word; word++)
 		add(&words, *word);
 	add(&words, NULL);
-	pid_t self = getpid(), pid = words.no_memory ? -1 : fork();
-	int code = words.no_memory ? ENOMEM : errno;
-	if (pid == 0)
-		become(words.list.items, out, self);
+	pid_t pid = 0;
+	int failed = words.no_memory ? ENOMEM : start_process(words.list.items, out, &pid);
 	gm_array_deinit(&words.list);
-	if (pid < 0)
-		return gm_error_os(GM_INTERNAL, code, "rank %" PRIu32 ": cannot be started", rank);
+	if (failed)
+		return gm_error_os(GM_INTERNAL, failed,
+		        "rank %" PRIu32
+		        ": gpumem, next to this program or in PATH, cannot be started",
+		        rank);
 	setpgid(pid, pid); /* both do, as either may be the first */
 	*ret_child = (struct gm_sim_child){.pid = pid, .rank = rank, .started = gm_seconds()};
 	return NULL;

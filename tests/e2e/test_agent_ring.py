@@ -25,8 +25,12 @@ def live_of(run_gpumem, path):
 def test_live_blocks_are_pytorchs_although_their_allocations_were_dropped(run_gpumem, tmp_path, threads):
     out, log = tmp_path / "truth.json", tmp_path / "run.gpumem"
     command = [PYTHON, PROGRAMS / "agent_ring.py", out, threads, 40_000 // threads]
-    done = run_gpumem("run", "--sim", "-o", log, "--max-size", "9MiB", "--", *command).check()
+    (spool := tmp_path / "spool").mkdir()
+    words = ("run", "--sim", "-o", log, "--max-size", "9MiB", "--spool", spool, "--", *command)
+    done = run_gpumem(*words, env={**os.environ, "RANK": "7"}).check()
     truth, info = json.loads(out.read_text()), info_of(run_gpumem, log)
+    # what the recording began with is kept too: where it belongs, and the rank
+    assert not list(spool.iterdir()) and info["settings"]["RANK"] == "7"
     assert "missing" not in done.err
     (gap,) = info["gaps"]
     assert DROPPED in gap and info["complete"] is False

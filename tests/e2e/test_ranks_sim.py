@@ -101,6 +101,14 @@ def test_a_killed_rank_is_not_counted_and_the_same_command_goes_on(sim, tmp_path
     assert answer["run_earlier"] > 0 and answer["not_known"] == 0 and len(answer["groups"]) == 1
 
 
+def test_without_gpumem_no_rank_counts_as_failed(run, tmp_path):
+    (tmp_path / "gpumem-ranks").symlink_to(start_of("one", 1)[0])
+    environment = {**ENVIRONMENT, "PATH": "/usr/bin:/bin"}
+    done = run([tmp_path / "gpumem-ranks", "sim", "--world", "4", "-o", "job", "--", "true"], env=environment, cwd=tmp_path)
+    assert done.status == 5 and "gpumem, next to this program or in PATH, cannot be started" in done.err
+    assert not list((tmp_path / "job").glob("rank.*.json"))
+
+
 def test_a_rank_that_takes_too_long_is_ended(sim, tmp_path):
     program = ("sh", "-c", "test $RANK = 0 || exit 0; echo $$ > waits; echo waiting; sleep 1000")
     answer = sim("one", 1, "--world", 2, "--timeout", 1, "--json", "--", *program).check(1).json()
@@ -109,7 +117,7 @@ def test_a_rank_that_takes_too_long_is_ended(sim, tmp_path):
     assert not os.path.exists(f"/proc/{(tmp_path / 'waits').read_text().strip()}")
 
 
-@pytest.mark.parametrize("mpi, processes", [("one", 1), ("openmpi", 2)])
+@pytest.mark.parametrize("mpi, processes", [("one", 1), ("openmpi", 2), ("mpich", 2)])
 def test_an_interrupt_ends_the_ranks_too(spawn, wait_for, tmp_path, mpi, processes):
     program = ("sh", "-c", "echo $$ >> pids; sleep 1000")
     words = [*start_of(mpi, processes), "sim", "--world", "8", "--", *program]
