@@ -5,6 +5,7 @@ import lzma
 import pickle
 import struct
 import subprocess
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -135,12 +136,28 @@ def spool_seeds(folder):
         (folder / f"seed-{name}").write_bytes(bytes([choice]) + start + b"".join(extents) + b"python a.py")
 
 
+def summary_seeds(folder):
+    """What gpumem-ranks keeps of small recordings, without its head and its hash."""
+    tests = ROOT / "build" / "tests"
+    ranks = tests / "ranks-one" / "gpumem-ranks"
+    if not ranks.exists():
+        return
+    with tempfile.TemporaryDirectory() as made:
+        subprocess.run([tests / "rank_recordings", made, "3", "600", "1", "--odd", "0", "--leak", "1", "--oom", "2"], check=True)
+        for question in ("peak", "steps", "phases", "leaks", "oom", "timeline", "zero"):
+            subprocess.run([ranks, question, f"{made}/*.gpumem"], stdout=subprocess.DEVNULL)
+            for kept in Path(made).glob("*.summary"):
+                content = kept.read_bytes()
+                (folder / f"seed-{question}-{kept.name}").write_bytes(content[1 + content[0] : -8])
+
+
 SEEDS = {
     "fuzz_core": core_seeds,
     "fuzz_elf": elf_seeds,
     "fuzz_layouts": layouts_seeds,
     "fuzz_snapshot": snapshot_seeds,
     "fuzz_spool": spool_seeds,
+    "fuzz_summary": summary_seeds,
 }
 
 

@@ -159,8 +159,9 @@ static struct gm_error *open_new(
 	if (fstatat(file->folder, file->name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
 	        !S_ISREG(about.st_mode))
 		return error_kind(path);
-	remove_left_over(file);
-	if (how == GM_WHOLE_FILE_ANY)
+	if (how != GM_WHOLE_FILE_OF_MANY)
+		remove_left_over(file);
+	if (how != GM_WHOLE_FILE_NAMED)
 		file->fd = openat(file->folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
 	if (file->fd < 0 && !create_named(file, mode))
 		return error_write(path, errno);

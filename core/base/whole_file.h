@@ -31,8 +31,10 @@ struct gm_whole_file {
 
 enum gm_whole_file_how {
 	GM_WHOLE_FILE_ANY,
-	GM_WHOLE_FILE_NAMED, /* for a library that opens it by its name: gm_whole_file_temporary()
-	                      */
+	GM_WHOLE_FILE_OF_MANY, /* one of thousands in its folder: what a killed writer left is not
+	                          looked for there, as that reads all names */
+	GM_WHOLE_FILE_NAMED,   /* for a library that opens it by its name: gm_whole_file_temporary()
+	                        */
 };
 
 /* `mode` as for open(2): the umask is taken off. GM_TARGET: it cannot be written there. */

@@ -2,9 +2,7 @@
 #ifndef GM_RANKS_JOB_H
 #define GM_RANKS_JOB_H
 
-#include "ranks/files.h"
 #include "ranks/summary.h"
-#include "ranks/world.h"
 
 /* How a rank's number is known. */
 enum gm_rank_known {
@@ -20,7 +18,11 @@ struct gm_job_foreign {
 	uint64_t files;      /* that it has read for nothing */
 };
 
-struct gm_job_message;
+/* Bytes that came from a process, and the numbers of its strings here. */
+struct gm_job_message {
+	uint8_t *bytes;
+	struct gm_string_numbers numbers;
+};
 
 struct gm_job {
 	struct gm_strings strings;
@@ -36,14 +38,6 @@ struct gm_job {
 	GM_ARRAY(struct gm_job_message *) messages; /* what the files point into */
 };
 
-struct gm_job_options {
-	unsigned sections; /* bits of enum gm_section */
-	bool keep;         /* summaries next to the recordings, read and written */
-};
-
-/* Each process reads its files, and process 0 gets all summaries; in others *ret_job is empty. */
-struct gm_error *gm_job_read(struct gm_world *world, const struct gm_rank_paths *paths,
-        const struct gm_job_options *options, struct gm_job *ret_job);
 void gm_job_deinit(struct gm_job *job);
 
 static inline const char *gm_job_string(const struct gm_job *job, uint32_t number)

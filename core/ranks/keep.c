@@ -177,7 +177,7 @@ void gm_kept_write(const char *path, struct gm_strings *strings, struct gm_rank_
 	_cleanup_error_ struct gm_error *error =
 	        codec.bad ? &gm_error_no_memory
 	                  : gm_whole_file_open(
-	                            name, recording.st_mode & MODE, GM_WHOLE_FILE_ANY, &file);
+	                            name, recording.st_mode & MODE, GM_WHOLE_FILE_OF_MANY, &file);
 	if (!error) {
 		if (write_all(file.fd, codec.out.items, codec.out.count) &&
 		        write_all(file.fd, (const uint8_t *)&hash, HASH_BYTES))

@@ -9,7 +9,7 @@
 #include "cli/arguments.h"
 #include "ranks/answer.h"
 #include "ranks/files.h"
-#include "ranks/job.h"
+#include "ranks/job_read.h"
 #include "ranks/numbers.h"
 #include "ranks/render/compare.h"
 #include "ranks/render/rows.h"

@@ -1,0 +1,238 @@
+/* What gpumem-ranks makes of figures: least, median and most; which ranks are alike; values as
+ * bytes, and damaged bytes. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdbool.h>
+
+#include "random.h"
+#include "ranks/codec.h"
+#include "ranks/groups.h"
+#include "ranks/numbers.h"
+#include "ranks/table.h"
+
+static void least_median_and_most_are_those_of_the_files_that_have_one(void **state)
+{
+	for (uint64_t round = 0; round < random_rounds(200); round++) {
+		struct random random = random_of_round(round);
+		size_t files = 1 + random_below(&random, 20), have = 0;
+		uint64_t values[20], sorted[20];
+		struct gm_rank_table table;
+		gm_rank_table_init(&table, files);
+		for (size_t i = 0; i < files; i++) {
+			values[i] = GM_RANK_ABSENT;
+			if (i && random_once_in(&random, 3))
+				continue;
+			values[i] = random_below(&random, 8);
+			sorted[have++] = values[i];
+			/* in two parts, which are added */
+			check_in_round(round, gm_rank_table_add(&table, 7, 1, i, values[i] / 2));
+			check_in_round(round,
+			        gm_rank_table_add(&table, 7, 1, i, values[i] - values[i] / 2));
+		}
+		for (size_t i = 0; i < have; i++)
+			for (size_t j = i + 1; j < have; j++)
+				if (sorted[j] < sorted[i]) {
+					uint64_t held = sorted[i];
+					sorted[i] = sorted[j];
+					sorted[j] = held;
+				}
+		check_in_round(round, gm_rank_table_finish(&table));
+		check_in_round(round, table.rows.count == 1);
+		const struct gm_rank_row *row = &table.rows.items[0];
+		check_in_round(round, row->have == have && row->least == sorted[0] &&
+		                              row->median == sorted[(have - 1) / 2] &&
+		                              row->most == sorted[have - 1]);
+		check_in_round(round, values[row->least_in] == row->least);
+		check_in_round(round, values[row->most_in] == row->most);
+		gm_rank_table_deinit(&table);
+	}
+}
+
+/* --- groups ----------------------------------------------------------------------------------- */
+
+enum { FILES = 40, LINES = 6 };
+
+/* A comparison of files whose lines have these bytes. */
+static void compare_of(uint64_t bytes[LINES][FILES], struct gm_compared_file files[FILES],
+        struct gm_compared_row rows[LINES], struct gm_compare *ret_compare)
+{
+	*ret_compare = (struct gm_compare){.files = files, .count = FILES, .table_count = 1};
+	ret_compare->tables[0] = (struct gm_compared_table){.rows = rows, .count = LINES};
+	for (size_t i = 0; i < FILES; i++) {
+		files[i] = (struct gm_compared_file){.has_device = true};
+		for (size_t j = 0; j < LINES; j++)
+			files[i].allocated += bytes[j][i];
+	}
+	for (size_t j = 0; j < LINES; j++)
+		rows[j] = (struct gm_compared_row){.bytes = bytes[j]};
+}
+
+static void stages_are_groups_and_what_was_planted_stands_out(void **state)
+{
+	for (uint64_t round = 0; round < random_rounds(100); round++) {
+		struct random random = random_of_round(round);
+		uint64_t bytes[LINES][FILES] = {0};
+		struct gm_compared_file files[FILES];
+		struct gm_compared_row rows[LINES];
+		struct gm_compare compare;
+		struct gm_rank_groups groups;
+		size_t stages = 1 + random_below(&random, 4), odd = random_below(&random, FILES);
+		for (size_t i = 0; i < FILES; i++) {
+			/* each stage at a line of its own, and a bit of noise */
+			bytes[i % stages][i] = (UINT64_C(100) << 20) + random_below(&random, 4096);
+			bytes[4][i] = UINT64_C(50) << 20;
+		}
+		bytes[5][odd] = UINT64_C(60) << 20;
+		compare_of(bytes, files, rows, &compare);
+		check_in_round(round, !gm_rank_groups(&compare, &groups));
+		check_in_round(round, groups.items.count == stages && groups.alone == 1);
+		for (size_t i = 0; i < stages; i++)
+			for (size_t j = 0; j < groups.items.items[i].files.count; j++)
+				check_in_round(round,
+				        groups.items.items[i].files.items[j] % stages ==
+				                groups.items.items[i].files.items[0] % stages);
+		check_in_round(round, groups.odd.count == 1);
+		const struct gm_rank_odd *found = &groups.odd.items[0];
+		check_in_round(round, found->file == odd && found->alone && found->row == 5);
+		check_in_round(round, found->bytes == UINT64_C(60) << 20 && found->usual == 0);
+		gm_rank_groups_deinit(&groups);
+	}
+}
+
+/* --- bytes ------------------------------------------------------------------------------------ */
+
+static void damaged_bytes_are_bad_and_never_read_beyond(void **state)
+{
+	for (uint64_t round = 0; round < random_rounds(2000); round++) {
+		struct random random = random_of_round(round);
+		struct gm_strings strings = {0}, other = {0};
+		struct gm_codec codec;
+		uint32_t name = gm_strings_add(&strings, "train.py:7 in train");
+		uint64_t number = random_word(&random) >> random_below(&random, 64);
+		struct gm_string_numbers numbers = {0};
+		gm_codec_write(&codec, &strings);
+		gm_code_strings(&codec, NULL);
+		gm_code_string(&codec, &name);
+		gm_code_u64(&codec, &number);
+		check_in_round(round, !codec.bad);
+		/* a copy of its own, so that a sanitizer sees what reads beyond it */
+		size_t size = random_below(&random, (uint32_t)codec.out.count + 1);
+		uint8_t *bytes = malloc(size + 1);
+		memcpy(bytes, codec.out.items, size);
+		bool whole = size == codec.out.count;
+		if (size && random_once_in(&random, 2)) {
+			bytes[random_below(&random, (uint32_t)size)] ^=
+			        (uint8_t)(1 + random_below(&random, 255));
+			whole = false;
+		}
+		struct gm_codec reading;
+		uint32_t read_name = 0;
+		uint64_t read_number = 0;
+		gm_codec_read(&reading, bytes, size, &other);
+		gm_code_strings(&reading, &numbers);
+		gm_code_string(&reading, &read_name);
+		gm_code_u64(&reading, &read_number);
+		check_in_round(round, reading.in.at <= reading.in.end);
+		check_in_round(round, read_name <= other.items.count);
+		if (whole)
+			check_in_round(round, !reading.bad && read_number == number &&
+			                              !strcmp(gm_strings_at(&other, read_name),
+			                                      "train.py:7 in train"));
+		gm_codec_deinit(&codec);
+		gm_codec_deinit(&reading);
+		gm_array_deinit(&numbers.of);
+		gm_strings_deinit(&strings);
+		gm_strings_deinit(&other);
+		free(bytes);
+	}
+}
+
+/* --- numbers of ranks ------------------------------------------------------------------------- */
+
+static struct gm_job job_of(const char *const *paths)
+{
+	struct gm_job job = {0};
+	for (size_t i = 0; paths[i]; i++) {
+		struct gm_rank_summary file = {.path = gm_strings_add(&job.strings, paths[i])};
+		for (unsigned j = 0; j < GM_JOB_NUMBERS; j++)
+			file.numbers[j] = GM_RANK_NONE;
+		assert_true(gm_array_push(&job.files, file));
+	}
+	return job;
+}
+
+static void check_numbers(const char *const *paths, const uint32_t *expected, size_t missing)
+{
+	struct gm_job job = job_of(paths);
+	assert_null(gm_job_number(&job));
+	for (size_t i = 0; i < job.files.count; i++)
+		assert_int_equal(gm_rank_of(&job.files.items[i]), expected[i]);
+	assert_int_equal(job.missing_count, missing);
+	gm_job_deinit(&job);
+}
+
+static void ranks_are_the_number_in_which_names_differ(void **state)
+{
+	const char *const plain[] = {
+	        "j/run.10.gpumem", "j/run.2.gpumem", "j/run.0.gpumem", "j/run.1.gpumem", NULL};
+	check_numbers(plain, (const uint32_t[]){0, 1, 2, 10}, 7);
+	/* the process's number behind it is no rank */
+	const char *const pids[] = {"run.0.51234", "run.1.51231", "run.2.49999", NULL};
+	check_numbers(pids, (const uint32_t[]){0, 1, 2}, 0);
+	const char *const folders[] = {"node7/rank0/snapshot_3.pickle",
+	        "node7/rank1/snapshot_3.pickle", "node8/rank2/snapshot_3.pickle", NULL};
+	check_numbers(folders, (const uint32_t[]){0, 1, 2}, 0);
+	const char *const from_one[] = {"r1", "r2", "r3", NULL};
+	check_numbers(from_one, (const uint32_t[]){1, 2, 3}, 0);
+	const char *const none[] = {"before.gpumem", "after.gpumem", NULL};
+	check_numbers(none, (const uint32_t[]){GM_RANK_NONE, GM_RANK_NONE}, 0);
+}
+
+static void recorded_ranks_count_and_the_world_tells_who_is_missing(void **state)
+{
+	const char *const paths[] = {"a.gpumem", "b.gpumem", "c.gpumem", NULL};
+	struct gm_job job = job_of(paths);
+	const uint32_t ranks[] = {4, 0, 2};
+	for (size_t i = 0; i < 3; i++) {
+		job.files.items[i].numbers[GM_JOB_RANK] = ranks[i];
+		job.files.items[i].numbers[GM_JOB_WORLD] = 6;
+	}
+	assert_null(gm_job_number(&job));
+	assert_int_equal(job.known, GM_RANK_RECORDED);
+	assert_int_equal(job.world, 6);
+	assert_int_equal(job.missing_count, 3);
+	assert_int_equal(job.missing.items[0], 1);
+	assert_int_equal(job.missing.items[1], 3);
+	assert_int_equal(job.missing.items[2], 5);
+	gm_job_deinit(&job);
+}
+
+static void what_two_machines_have_read_counts_once(void **state)
+{
+	const char *const paths[] = {"run.0", "run.1", "run.0", "run.1", NULL};
+	struct gm_job job = job_of(paths);
+	for (size_t i = 0; i < 4; i++) {
+		job.files.items[i].host = gm_strings_add(&job.strings, i < 2 ? "node1" : "node2");
+		job.files.items[i].size = 100;
+	}
+	assert_null(gm_job_number(&job));
+	assert_int_equal(job.files.count, 2);
+	assert_int_equal(job.doubles, 2);
+	gm_job_deinit(&job);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(least_median_and_most_are_those_of_the_files_that_have_one),
+	        cmocka_unit_test(stages_are_groups_and_what_was_planted_stands_out),
+	        cmocka_unit_test(damaged_bytes_are_bad_and_never_read_beyond),
+	        cmocka_unit_test(ranks_are_the_number_in_which_names_differ),
+	        cmocka_unit_test(recorded_ranks_count_and_the_world_tells_who_is_missing),
+	        cmocka_unit_test(what_two_machines_have_read_counts_once),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
