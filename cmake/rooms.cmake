@@ -182,9 +182,10 @@ function(gm_manual folder)
 	set(stamp ${PROJECT_BINARY_DIR}/man/pages)
 	string(TIMESTAMP date %Y-%m-%d UTC) # SOURCE_DATE_EPOCH, if it is set
 	add_custom_command(OUTPUT ${stamp}
-		COMMAND Python3::Interpreter ${script} $<TARGET_FILE:gpumem_command> ${PROJECT_BINARY_DIR}/man ${date}
+		COMMAND Python3::Interpreter ${script} ${PROJECT_BINARY_DIR}/man ${date} $<TARGET_FILE:gpumem_command>
+			$<TARGET_FILE:gpumem_ranks>
 		COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
-		DEPENDS gpumem_command ${script})
+		DEPENDS gpumem_command gpumem_ranks ${script})
 	add_custom_target(gpumem_manual ALL DEPENDS ${stamp})
 	install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ DESTINATION ${folder} FILES_MATCHING PATTERN "*.1")
 endfunction()
@@ -211,8 +212,10 @@ function(gm_shell_command)
 	install(DIRECTORY ${mcp}/ DESTINATION ${CMAKE_INSTALL_LIBDIR}/gpumem-mcp FILES_MATCHING PATTERN "*.py" PATTERN "*.md")
 	set(completion ${PROJECT_SOURCE_DIR}/core/cli/completion)
 	install(FILES ${completion}/gpumem.bash DESTINATION ${share}/bash-completion/completions RENAME gpumem)
+	install(FILES ${completion}/gpumem.bash DESTINATION ${share}/bash-completion/completions RENAME gpumem-ranks)
 	install(FILES ${completion}/_gpumem DESTINATION ${share}/zsh/site-functions)
 	install(FILES ${completion}/gpumem.fish DESTINATION ${share}/fish/vendor_completions.d)
+	install(FILES ${completion}/gpumem.fish DESTINATION ${share}/fish/vendor_completions.d RENAME gpumem-ranks.fish)
 	if(NOT GPUMEM_SANITIZE AND NOT GPUMEM_FUZZ)
 		gm_manual(${share}/man/man1)
 	endif()

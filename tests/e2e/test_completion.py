@@ -78,6 +78,11 @@ def test_commands_are_those_of_help(complete, run_gpumem):
     assert complete("gpumem wh") == {"why", "who-holds"}
 
 
+def test_gpumem_ranks_is_completed_as_gpumem_is(complete):
+    assert complete("gpumem-ranks pe") == {"peak"}
+    assert complete("gpumem-ranks peak --lo") == {"--local"}
+
+
 def test_options_are_those_of_the_commands_help(complete, run_gpumem):
     for command in ("peak", "attach", "view"):
         options = {"".join(found) for found in re.findall(r"^  (--[a-z-]+)(=?)", run_gpumem(command, "--help").check().out, re.M)}

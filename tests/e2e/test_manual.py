@@ -19,7 +19,10 @@ def words(text):
 
 
 def test_each_command_has_a_page(commands):
-    assert {path.name for path in MANUAL.glob("*.1")} == {"gpumem.1", *(f"gpumem-{command}.1" for command in commands)}
+    shown = run_process([BUILD / "bin" / "gpumem-ranks", "--help"]).check().out
+    of_ranks = {f"gpumem-ranks-{command}.1" for command in re.findall(r"^  ([a-z][a-z-]+) ", shown, re.M)}
+    pages = {"gpumem.1", "gpumem-ranks.1", *(f"gpumem-{command}.1" for command in commands), *of_ranks}
+    assert len(of_ranks) >= 9 and {path.name for path in MANUAL.glob("*.1")} == pages
 
 
 def test_mandoc_finds_no_fault():

@@ -45,4 +45,4 @@ _gpumem() {
 	fi
 }
 
-complete -o bashdefault -o default -F _gpumem gpumem
+complete -o bashdefault -o default -F _gpumem gpumem gpumem-ranks

@@ -39,5 +39,7 @@ function __gpumem_at
     end
 end
 
-complete -c gpumem -n '__gpumem_at command' -f -a '(__gpumem_commands)'
-complete -c gpumem -n '__gpumem_at option' -f -a '(__gpumem_options)'
+for program in gpumem gpumem-ranks
+    complete -c $program -n '__gpumem_at command' -f -a '(__gpumem_commands)'
+    complete -c $program -n '__gpumem_at option' -f -a '(__gpumem_options)'
+end

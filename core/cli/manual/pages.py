@@ -1,4 +1,4 @@
-"""pages.py PROGRAM FOLDER DATE: the manual's pages, gpumem.1 and one for each command, from what PROGRAM prints as help."""
+"""pages.py FOLDER DATE PROGRAM...: the manual's pages, PROGRAM.1 and one for each of its commands, from what it prints as help."""
 
 import re
 import subprocess
@@ -97,22 +97,27 @@ def page(name, title, help_text, others, version, date):
     return "\n".join(out) + "\n"
 
 
-def main(program, folder, date):
+def write_pages(program, folder, date):
     def of(*words):
         return subprocess.run([program, *words], capture_output=True, text=True, check=True).stdout
 
+    overview, version, own = of("--help"), of("--version").strip().split(",")[0], Path(program).name
+    commands = re.findall(r"^  ([a-z][a-z-]*)  *(.*)$", overview, re.M)
+    title = overview.splitlines()[0].split(": ", 1)[1].rstrip(".")
+    whole = overview.partition("\n\n")[2].partition("Exit status:")[0]
+    names = [f"{own}-{command}" for command, _ in commands]
+    (folder / f"{own}.1").write_text(page(own, title, whole, names, version, date))
+    for (command, what), name in zip(commands, names):
+        (folder / f"{name}.1").write_text(page(name, what, of(command, "--help"), [own], version, date))
+
+
+def main(folder, date, *programs):
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.1"):
         old.unlink()
-    overview, version = of("--help"), of("--version").strip()
-    commands = re.findall(r"^  ([a-z][a-z-]*)  *(.*)$", overview, re.M)
-    title = overview.splitlines()[0].split(": ", 1)[1].rstrip(".")
-    whole = overview.partition("\n\n")[2].partition("Exit status:")[0]
-    names = [f"gpumem-{command}" for command, _ in commands]
-    (folder / "gpumem.1").write_text(page("gpumem", title, whole, names, version, date))
-    for (command, what), name in zip(commands, names):
-        (folder / f"{name}.1").write_text(page(name, what, of(command, "--help"), ["gpumem"], version, date))
+    for program in programs:
+        write_pages(program, folder, date)
 
 
 if __name__ == "__main__":
