@@ -152,20 +152,20 @@ static void add_spooled(void *context, pid_t pid, const char *path)
 	if (!*path || find_spooled(spooling, path))
 		return;
 	struct gm_spooled *one = malloc(sizeof(*one));
-	char *copy = one ? strdup(path) : NULL;
-	if (!copy || !gm_array_push(&spooling->recordings, one)) {
-		free(copy);
+	if (!one || !gm_spooled_init(one, path)) {
 		free(one);
 		return;
 	}
-	gm_spooled_init(one, copy);
+	if (!gm_array_push(&spooling->recordings, one)) {
+		gm_spooled_deinit(one);
+		free(one);
+	}
 }
 
 static void end_spooling(struct spooling *spooling)
 {
 	for (size_t i = 0; i < spooling->recordings.count; i++) {
 		struct gm_spooled *one = spooling->recordings.items[i];
-		free((char *)one->path);
 		gm_spooled_deinit(one);
 		free(one);
 	}

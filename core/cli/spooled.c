@@ -31,17 +31,21 @@ static int take_lock(const char *path)
 	return fd;
 }
 
-void gm_spooled_init(struct gm_spooled *spooled, const char *path)
-{
-	*spooled = (struct gm_spooled){.path = path, .lock = take_lock(path)};
-}
-
 void gm_spooled_deinit(struct gm_spooled *spooled)
 {
 	if (spooled->lock >= 0)
 		close(spooled->lock);
+	free(spooled->path);
 	free(spooled->saved);
 	*spooled = (struct gm_spooled){.lock = -1};
+}
+
+bool gm_spooled_init(struct gm_spooled *spooled, const char *path)
+{
+	*spooled = (struct gm_spooled){.path = strdup(path), .lock = take_lock(path)};
+	if (!spooled->path)
+		gm_spooled_deinit(spooled);
+	return spooled->path;
 }
 
 bool gm_spooled_has_oom(struct gm_spooled *spooled)
@@ -177,8 +181,7 @@ static bool is_left(const char *path, struct gm_spooled *spooled)
 {
 	struct gm_spool_look look;
 	_cleanup_error_ struct gm_error *error = gm_spool_look(path, &look);
-	gm_spooled_init(spooled, path);
-	return !error && !look.runs && spooled->lock >= 0;
+	return gm_spooled_init(spooled, path) && !error && !look.runs && spooled->lock >= 0;
 }
 
 static void count_one(void *context, const char *path)
@@ -211,7 +214,7 @@ static void collect_one(void *context, const char *path)
 		return;
 	}
 	const struct gm_spool_options options = {.packed = true};
-	struct gm_spool_summary summary;
+	struct gm_spool_summary summary = {0};
 	struct gm_error *error = gm_spooled_save(&spooled, "", &options, &summary);
 	if (!error) {
 		char number[GM_SIZE_GROUPED];

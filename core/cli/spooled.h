@@ -14,14 +14,15 @@
 
 /* One recording in the spool folder. */
 struct gm_spooled {
-	const char *path;       /* the caller's */
-	char *saved;            /* where it was saved, NULL: not yet; owned */
+	char *path;             /* owned, as is the next */
+	char *saved;            /* where it was saved, NULL: not yet */
 	uint64_t device, inode; /* of the file that was saved there */
 	uint32_t ooms;          /* when it was looked at last */
 	int lock;               /* held while its process may run; -1: none */
 };
 
-void gm_spooled_init(struct gm_spooled *spooled, const char *path);
+/* False: no memory. */
+bool gm_spooled_init(struct gm_spooled *spooled, const char *path);
 void gm_spooled_deinit(struct gm_spooled *spooled);
 
 /*

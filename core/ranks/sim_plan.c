@@ -127,7 +127,7 @@ void gm_rank_plan_classes(const struct gm_rank_plan *plan, uint32_t *ret_classes
 	uint32_t world = plan->options.world, period = plan->period;
 	for (uint32_t i = 0; i < world; i++)
 		ret_classes[i] = plan->classes[i];
-	if (plan->options.all)
+	if (plan->options.all || !period)
 		return;
 	for (uint32_t i = 0; i < period; i++)
 		if (plan->sources[i] == i)
