@@ -226,7 +226,8 @@ static struct gm_error *next_rank(
 		if (*ret_has) {
 			const struct gm_sim_result key = {.rank = *ret_rank};
 			const struct gm_sim_result *found =
-			        bsearch(&key, all, count, sizeof(*all), compare_ranks);
+			        count ? bsearch(&key, all, count, sizeof(*all), compare_ranks)
+			              : NULL;
 			if (!found)
 				return NULL;
 			gm_try(take_earlier(giving, (size_t)(found - all)));

@@ -183,6 +183,7 @@ def test_the_highest_rank_is_named_and_whether_it_fits(sim, tmp_path):
     assert "the highest peak: 17.00 MiB allocated (17,825,792 bytes), 20.00 MiB reserved, on rank" in text
     assert "it does not fit: a rank ran out of the device's 24.00 GiB" in text
     assert "out of memory: asked for 1.00 TiB" in text
+    assert "next: gpumem oom gpumem-ranks-sim/rank.3.gpumem" in text
 
 
 @pytest.mark.long

@@ -167,6 +167,23 @@ static bool put_groups(const struct gm_sim_answer *answer, FILE *out)
 	return table && gm_table_finish(table, &style, out);
 }
 
+/* The recording that tells most: of a rank that ran out of memory, else the highest peak's. */
+static void put_next(const struct gm_sim_answer *answer, FILE *out)
+{
+	const struct gm_sim_result *which = NULL;
+	for (size_t i = 0; i < answer->groups.count; i++) {
+		const struct gm_sim_result *result = &answer->groups.items[i].result;
+		bool first = !which || (result->outcome == GM_SIM_OUT_OF_MEMORY &&
+		                               which->outcome != GM_SIM_OUT_OF_MEMORY);
+		if (result->events && first)
+			which = result;
+	}
+	if (which)
+		gm_put(out, "next: gpumem %s %s/rank.%" PRIu32 ".gpumem\n",
+		        which->outcome == GM_SIM_OUT_OF_MEMORY ? "oom" : "peak",
+		        answer->job->folder, which->rank);
+}
+
 struct gm_error *gm_render_sim_text(const struct gm_sim_answer *answer, FILE *out)
 {
 	put_head(answer, out);
@@ -183,11 +200,7 @@ struct gm_error *gm_render_sim_text(const struct gm_sim_answer *answer, FILE *ou
 		gm_put(out, "not known: rank%s %s\n", gm_text_s(answer->unknown),
 		        ranks ? ranks : "");
 	}
-	if (answer->groups.count && answer->groups.items[0].result.events)
-		gm_put(out, "next: gpumem %s %s/rank.%" PRIu32 ".gpumem\n",
-		        answer->groups.items[0].result.outcome == GM_SIM_OUT_OF_MEMORY ? "oom"
-		                                                                       : "peak",
-		        answer->job->folder, answer->groups.items[0].result.rank);
+	put_next(answer, out);
 	return NULL;
 }
 
