@@ -22,6 +22,7 @@ if not FOLDER.exists():
 sys.path.append(str(FOLDER))
 
 import anyio  # noqa: E402
+import jsonschema  # noqa: E402
 from anyio.from_thread import start_blocking_portal  # noqa: E402
 from mcp.client.client import Client  # noqa: E402
 from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402
@@ -111,6 +112,18 @@ def test_a_tool_says_what_the_command_says(client, recording, run_gpumem):
         assert answer.structured_content["text"] == shell.out == answer.content[0].text
 
 
+def whole_schema(client, tool):
+    (found,) = client.run("read_resource", f"gpumem://schema/{tool}").contents
+    return json.loads(found.text)
+
+
+def test_the_list_of_tools_leaves_room_in_a_models_context(client):
+    listed = client.run("list_tools")
+    assert len(listed.tools) > 20 and len(listed.model_dump_json(exclude_none=True)) < 60_000
+    resources = {str(one.uri) for one in client.run("list_resources").resources}
+    assert {f"gpumem://schema/{name}" for name in ("peak", "events", "who-holds")} <= resources
+
+
 def test_a_tool_says_as_json_what_its_schema_says(client, recording, run_gpumem):
     """The client compares each answer with the tool's schema."""
     for question, more in {"info": {}, "blocks": {"at-peak": True}, "peak": {"tree": True}, "leaks": {}, "why": {"block": "#1"}, "doctor": {}}.items():
@@ -119,9 +132,11 @@ def test_a_tool_says_as_json_what_its_schema_says(client, recording, run_gpumem)
         assert not answer.is_error, answer
         words = [f"--{name}" if value is True else value for name, value in more.items()]
         shell = run_gpumem(question, *arguments.values(), *words, "--json").json()
+        jsonschema.validate(answer.structured_content["answer"], whole_schema(client, question))
         if question != "doctor":
             assert answer.structured_content["answer"] == shell, question
     events = client.call("events", file=str(recording), to=3, format="json").structured_content["answer"]
+    jsonschema.validate(events, whole_schema(client, "events"))
     assert events == run_gpumem("events", recording, "--to=3", "--json").json_lines()
     compared = client.call("diff", a=str(recording), b=str(recording), format="json")
     assert not compared.is_error and compared.structured_content["status"] == 0
@@ -342,7 +357,7 @@ def test_a_question_ends_with_its_client_and_with_its_time(connect, slow):
 def test_the_guide_names_only_existing_tools_and_arguments(client, everything):
     tools = everything.tools()
     known = set(tools) | {name for tool in tools.values() for name in tool.input_schema["properties"]}
-    (resource,) = client.run("list_resources").resources
+    (resource,) = [one for one in client.run("list_resources").resources if one.name == "guide"]
     text = client.run("read_resource", resource.uri).contents[0].text
     assert client.client.instructions in text
     named = [word.split(":")[0] for word in re.findall(r"`([a-z_-]+(?:: [^`]*)?)`", text)]

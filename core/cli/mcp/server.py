@@ -32,6 +32,7 @@ import answer
 import tools
 
 GUIDE = "gpumem://guide"
+SCHEMA = "gpumem://schema/"
 PROMPTS = {
     "peak": ("What makes up the peak, and how can it be lowered?", "file", "the recording or snapshot"),
     "out-of-memory": ("Why did the program run out of memory?", "file", "the recording, the snapshot or the core dump"),
@@ -128,13 +129,23 @@ class Questions:
 
     async def list_resources(self, context, params):
         guide = types.Resource(uri=GUIDE, name="guide", title="How to ask gpumem", mime_type="text/markdown", description="which tool answers what")
-        return types.ListResourcesResult(resources=[guide])
+        schemas = [
+            types.Resource(uri=SCHEMA + tool.name, name=f"{tool.name}.json", mime_type="application/schema+json", description=f"the JSON of {tool.name}")
+            for tool in self.tools.values()
+            if tool.answers
+        ]
+        return types.ListResourcesResult(resources=[guide, *schemas])
 
     async def read_resource(self, context, params):
-        if str(params.uri) != GUIDE:
-            raise MCPError(types.INVALID_PARAMS, f"unknown resource: there is {GUIDE}")
-        text = (HERE / "guide.md").read_text()
-        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=GUIDE, mime_type="text/markdown", text=text)])
+        uri = str(params.uri)
+        tool = self.tools.get(uri.removeprefix(SCHEMA)) if uri.startswith(SCHEMA) else None
+        if tool and tool.answers:
+            text, kind = json.dumps(tool.answer_schema()), "application/schema+json"
+        elif uri == GUIDE:
+            text, kind = (HERE / "guide.md").read_text(), "text/markdown"
+        else:
+            raise MCPError(types.INVALID_PARAMS, f"unknown resource: there are {GUIDE} and {SCHEMA}TOOL")
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=kind, text=text)])
 
     async def list_prompts(self, context, params):
         found = [

@@ -43,6 +43,8 @@ class Tool:
         return {"type": "object", "properties": self.arguments, "required": self.required, "additionalProperties": False}
 
     def output_schema(self):
+        """Of the answer as JSON only the fields at the top: the list of the tools goes into a model's context. The whole schema is a
+        resource."""
         properties = {
             "status": {"type": "integer", "description": "0: answered; 1: a negative answer, such as leaks that were found"},
             "text": {"type": "string"},
@@ -51,9 +53,16 @@ class Tool:
         }
         schema = {"type": "object", "properties": properties, "required": ["status"]}
         if self.answers:
-            properties["answer"] = {"type": "array", "items": self.answers["one"]} if self.name in LISTS else self.answers["one"]
-            schema["$defs"] = self.answers["$defs"]
+            if self.name in LISTS:
+                properties["answer"] = {"type": "array"}
+            else:
+                fields = self.answers["one"].get("properties", {})
+                properties["answer"] = {"type": "object", "properties": {name: {} for name in fields}}
         return schema
+
+    def answer_schema(self):
+        one, definitions = self.answers["one"], self.answers["$defs"]
+        return {**({"type": "array", "items": one} if self.name in LISTS else one), "$defs": definitions}
 
 
 # ---- what the command says ----
