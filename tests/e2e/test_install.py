@@ -36,3 +36,37 @@ def test_header_is_installed_for_c_and_cpp(moved, tmp_path):
         command = [compiler, "-x", language, source, "-o", tmp_path / "use", f"-I{moved}/include"]
         run_process([*command, f"-L{library.parent}", "-lgpumem"]).check()
         run_process([tmp_path / "use"], env={**os.environ, "LD_LIBRARY_PATH": str(library.parent)}).check()
+
+
+def loaded(gdb_options, file):
+    """Whether gdb has gpumem's commands once it has read the file."""
+    answer = run_process(["gdb", "-nx", "-batch", *gdb_options, "-ex", f"file {file}", "-ex", "gpumem info"], merge=True)
+    assert ("there is no recording to ask" in answer.out) != ('Undefined command: "gpumem"' in answer.out), answer.out
+    return "there is no recording to ask" in answer.out
+
+
+def test_gdb_loads_the_commands_by_itself_with_gpumems_libraries(moved):
+    for name in ("libgpumem-agent.so", "libgpumem-sim.so"):
+        library = next(moved.glob(f"lib/**/{name}"))
+        assert loaded(["-iex", f"add-auto-load-safe-path {moved}"], library)
+        assert not loaded([], library)  # gdb trusts no other folder
+
+
+def test_gdb_loads_the_commands_by_itself_with_this_machines_python(moved):
+    folder = moved / "share/gdb/auto-load"
+    scripts = list(folder.rglob("*-gdb.py"))
+    assert scripts, "the build found no Python"
+    for script in scripts:
+        python = "/" + str(script.relative_to(folder)).removesuffix("-gdb.py")
+        where = ["-iex", f"set auto-load scripts-directory {folder}"]
+        assert loaded([*where, "-iex", f"add-auto-load-safe-path {folder}"], python), python
+        assert not loaded(where, python), python
+
+
+def test_pkg_config_finds_the_library(moved, tmp_path):
+    (tmp_path / "use.c").write_text("#include <gpumem.h>\nint main(void) { return gpumem_version() == 0; }\n")
+    folder = next(moved.glob("lib/**/gpumem.pc")).parent
+    env = {**os.environ, "PKG_CONFIG_PATH": str(folder)}
+    flags = run_process(["pkg-config", "--cflags", "--libs", "gpumem"], env=env).check().out.split()
+    run_process(["gcc", tmp_path / "use.c", "-o", tmp_path / "use", *flags]).check()
+    run_process([tmp_path / "use"], env={**os.environ, "LD_LIBRARY_PATH": str(folder.parent)}).check()
