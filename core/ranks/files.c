@@ -1,5 +1,6 @@
 #include "ranks/files.h"
 
+#include <errno.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,20 +54,38 @@ static bool add(struct found_files *files, const char *path)
 	return false;
 }
 
-static struct gm_error *look_for(const char *pattern, struct found_files *files)
+static struct gm_error *expand(const char *pattern, struct found_files *files, size_t *ret_found)
 {
-	struct stat status;
 	glob_t matches = {0};
-	/* A name with brackets that is there is itself; one that is not there is reported as such.
-	 */
-	if (lstat(pattern, &status) == 0 || !strpbrk(pattern, "*?["))
-		return add(files, pattern) ? NULL : &gm_error_no_memory;
+	errno = 0;
 	int result = glob(pattern, GLOB_NOSORT, NULL, &matches);
-	bool fits = result != GLOB_NOSPACE;
-	for (size_t i = 0; fits && result == 0 && i < matches.gl_pathc; i++)
+	/* A folder that it had no memory to open has no match. */
+	bool fits = result != GLOB_NOSPACE && (result == 0 || errno != ENOMEM);
+	*ret_found = result == 0 ? matches.gl_pathc : 0;
+	for (size_t i = 0; fits && i < *ret_found; i++)
 		fits = add(files, matches.gl_pathv[i]);
 	globfree(&matches);
 	return fits ? NULL : &gm_error_no_memory;
+}
+
+static struct gm_error *look_for(const char *pattern, struct found_files *files)
+{
+	struct stat status;
+	size_t found = 0;
+	/* A name with brackets that is there is itself. */
+	if (lstat(pattern, &status) == 0)
+		return add(files, pattern) ? NULL : &gm_error_no_memory;
+	if (strpbrk(pattern, "*?["))
+		return expand(pattern, files, &found);
+	/* A prefix, as PyTorch's Flight Recorder has it: the rank follows. */
+	_cleanup_free_ char *prefixed = NULL;
+	if (asprintf(&prefixed, "%s[0-9]*", pattern) < 0) {
+		prefixed = NULL;
+		return &gm_error_no_memory;
+	}
+	gm_try(expand(prefixed, files, &found));
+	/* What is not there is reported as such. */
+	return found || add(files, pattern) ? NULL : &gm_error_no_memory;
 }
 
 static int compare_paths(const void *a, const void *b)

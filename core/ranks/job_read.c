@@ -115,7 +115,9 @@ static struct gm_error *take(void *context, unsigned from, uint8_t **bytes, size
 	gm_codec_read(&codec, message->bytes, size, &job->strings);
 	code_head(&codec, &head);
 	struct gm_error *error;
-	if (codec.bad)
+	if (codec.no_memory)
+		error = &gm_error_no_memory;
+	else if (codec.bad)
 		error = gm_error_create(
 		        GM_INTERNAL, "process %u: its summaries cannot be read", from);
 	else if (strcmp(head.format, gm_ranks_analysis()) != 0)

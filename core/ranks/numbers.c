@@ -56,6 +56,8 @@ static struct gm_error *number_by_names(struct gm_job *job)
 	_cleanup_free_ uint32_t *values = calloc(count, sizeof(*values));
 	if (!numbers || !values)
 		return &gm_error_no_memory;
+	if (count < 2)
+		return NULL; /* no name to differ from */
 	unsigned common = NUMBERS_MOST;
 	for (size_t i = 0; i < count; i++) {
 		const char *path = gm_strings_at(&job->strings, job->files.items[i].path);

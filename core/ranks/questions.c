@@ -1,9 +1,11 @@
 #include "ranks/questions.h"
 
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/allocation.h"
 #include "base/cleanup.h"
 #include "base/put.h"
 #include "cli/arguments.h"
@@ -137,6 +139,9 @@ static struct gm_error *answer_it(const struct question *question, struct gm_job
 		        "%s: there is no such file: name the recordings of the job, a pattern in "
 		        "quotes",
 		        arguments->positional[0]);
+	/* A file for which there was no memory is told as one that was not read; from here on there
+	 * is an answer, or none. */
+	gm_allocation_forget();
 	gm_try(gm_job_number(job));
 	struct gm_ranks_answer answer;
 	gm_try(gm_ranks_answer(job, question->section, &answer));
@@ -146,6 +151,13 @@ static struct gm_error *answer_it(const struct question *question, struct gm_job
 	if (!error && !answer.count)
 		*ret_status = GM_CORRUPT;
 	gm_ranks_answer_deinit(&answer);
+	if (gm_allocation_failed()) {
+		gm_error_destroy(error);
+		error = &gm_error_no_memory;
+	}
+	/* Half an answer is none: of one that is longer than the buffer the first part is out. */
+	if (error)
+		__fpurge(out);
 	return error;
 }
 

@@ -328,6 +328,16 @@ def test_local_files_are_read_once_by_the_processes_of_a_machine(run_ranks, smal
     assert without(local, "job") == without(shared, "job") and local["job"]["doubles"] == 0
 
 
+def test_a_prefix_means_the_files_whose_rank_follows(run_ranks, small):
+    for rank in range(4):
+        (small / f"run.{rank}.gpumem").rename(small / f"memory_rank_{rank}")
+    (small / "memory_rank_x").write_text("no recording")
+    answer = json.loads(run_ranks("one", 1, "info", small / "memory_rank_", "--no-keep", "--json").check().out)
+    assert [Path(file["file"]).name for file in answer["files"]] == [f"memory_rank_{rank}" for rank in range(4)]
+    done = run_ranks("one", 1, "info", small / "nowhere", "--no-keep").check(3)
+    assert "nowhere: not read: " in done.out and "No such file" in done.out
+
+
 def test_a_snapshot_of_pytorch_is_read_as_a_recording_is(run_gpumem, run_ranks, small):
     for rank in range(3):
         run_gpumem("export", small / f"run.{rank}.gpumem", "--to", "pytorch", "-o", small / f"snapshot_rank{rank}.pickle").check()
@@ -344,3 +354,28 @@ def test_wrong_usage_is_told_once(run_ranks, small):
     assert done.err.count("did you mean `gpumem-ranks peak`?") == 1
     done = run_ranks("one", 1, "peak", "--lokal", "x").check(2)
     assert "did you mean --local?" in done.err
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("keep", [["--no-keep"], []])
+def test_without_memory_there_is_the_answer_or_an_error(every, keep, run, small):
+    """As tests/e2e/test_no_memory.py does for gpumem: each way to an allocation fails once, alone or with all after it."""
+    ways, program = small / "ways", BUILD / "tests" / "ranks-one" / "gpumem-ranks"
+
+    def answer(**failing):
+        for kept in small.glob("*.summary"):
+            kept.unlink()
+        environment = {**os.environ, "LD_PRELOAD": BUILD / "tests" / "libfail_allocation.so", "GPUMEM_TEST_ALLOCATIONS": ways, **failing}
+        return run([program, "leaks", small / "run.[0-2].gpumem", "--json", *keep], env=environment)
+
+    whole = json.loads(answer().check().out)
+    found = [int(number) for number in ways.read_text().split()]
+    for number in found if every else found[3 :: len(found) // 4]:
+        for how in ("GPUMEM_TEST_FAIL_AT", "GPUMEM_TEST_FAIL_ON"):
+            done = answer(**{how: str(number)})
+            if done.status == 5:
+                assert "out of memory" in done.err and not done.out, (number, how)
+                continue
+            told = json.loads(done.out)
+            if all(file["read"] for file in told["job"]["recordings"]):
+                assert without(told, "job") == without(whole, "job"), (number, how)

@@ -152,7 +152,7 @@ void gm_render_job_head(const struct gm_job *job, const struct gm_ranks_answer *
 	size_t flaws = 0, kept = count_kept(job);
 	gm_put(out, "%zu recording%s", answer->count, gm_text_s(answer->count));
 	if (answer->count != job->files.count)
-		gm_put(out, " of %zu files", job->files.count);
+		gm_put(out, " of %zu file%s", job->files.count, gm_text_s(job->files.count));
 	if (job->processes > 1)
 		gm_put(out, ", read by %u processes on %u machine%s", job->processes, job->machines,
 		        gm_text_s(job->machines));
