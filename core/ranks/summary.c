@@ -120,6 +120,15 @@ bool gm_summary_section(const struct gm_rank_summary *summary, enum gm_section s
 
 /* --- a recording ------------------------------------------------------------------------------ */
 
+/* The later name counts where both are set, as in PyTorch. */
+static uint32_t read_allocator(const struct gm_log *log, struct gm_strings *strings)
+{
+	const char *settings = gm_log_setting(log, "PYTORCH_ALLOC_CONF");
+	if (!settings)
+		settings = gm_log_setting(log, "PYTORCH_CUDA_ALLOC_CONF");
+	return gm_strings_add(strings, settings);
+}
+
 static struct gm_error *read_recording(struct gm_context *context, unsigned sections,
         struct gm_strings *strings, struct gm_rank_summary *summary)
 {
@@ -129,6 +138,7 @@ static struct gm_error *read_recording(struct gm_context *context, unsigned sect
 	summary->closed = gm_log_closed(log);
 	summary->truncated = gm_log_truncated(log, &summary->truncated_at);
 	summary->source = gm_strings_add(strings, gm_log_source(log));
+	summary->allocator = read_allocator(log, strings);
 	summary->pid = gm_log_pid(log);
 	summary->start_ns = gm_log_start_ns(log);
 	for (unsigned i = 0; i < GM_JOB_NUMBERS; i++)
@@ -226,6 +236,7 @@ void gm_code_summary(struct gm_codec *codec, struct gm_rank_summary *summary)
 	gm_code_bool(codec, &summary->truncated);
 	gm_code_u64(codec, &summary->truncated_at);
 	gm_code_string(codec, &summary->source);
+	gm_code_string(codec, &summary->allocator);
 	gm_code_u64(codec, &summary->pid);
 	gm_code_u64(codec, &summary->start_ns);
 	for (unsigned i = 0; i < GM_JOB_NUMBERS; i++)
@@ -276,8 +287,8 @@ bool gm_summary_move(const struct gm_rank_summary *summary, const struct gm_stri
 	struct gm_string_numbers numbers = {0};
 	struct gm_rank_summary moved = *summary, reading = *summary;
 	bool fits = number_all(from, to, &numbers);
-	uint32_t *const strings[] = {
-	        &moved.path, &moved.host, &moved.why, &moved.version, &moved.source};
+	uint32_t *const strings[] = {&moved.path, &moved.host, &moved.why, &moved.version,
+	        &moved.source, &moved.allocator};
 	for (size_t i = 0; i < sizeof(strings) / sizeof(*strings); i++)
 		*strings[i] = moved_string(&numbers, *strings[i]);
 	for (unsigned i = 0; i < GM_SECTIONS; i++) {

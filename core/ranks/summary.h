@@ -53,7 +53,8 @@ struct gm_rank_summary {
 	bool complete;  /* and has no gaps, as `info` says */
 	bool truncated; /* its file ends within a chunk, at */
 	uint64_t truncated_at;
-	uint32_t source; /* the command line */
+	uint32_t source;    /* the command line */
+	uint32_t allocator; /* the settings of PyTorch's allocator, as recorded; 0: none are */
 	uint64_t pid, start_ns;
 	uint32_t numbers[GM_JOB_NUMBERS]; /* GM_RANK_NONE: not recorded */
 

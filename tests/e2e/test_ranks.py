@@ -88,6 +88,24 @@ def test_ranks_of_a_stage_are_alike(run_ranks, job):
     assert groups == [[rank for rank in sorted(everywhere) if rank % STAGES == stage] for stage in range(STAGES)]
 
 
+def test_recorded_variables_give_ranks_names_and_settings(run, run_ranks, tmp_path):
+    run([RECORDINGS, tmp_path, "12", "1000", "1", "--stages", "3", "--set", "7", "--world", "14"]).check()
+    for number, path in enumerate(files_of(tmp_path)):
+        path.rename(tmp_path / f"{'abcdefghijkl'[11 - number]}.gpumem")  # names that say nothing
+    answer = json.loads(run_ranks("mpich", 2, "info", tmp_path / "*.gpumem", "--json").check().out)
+    told = answer["job"]
+    assert (told["ranks_known"], told["world"], told["missing"]) == ("recorded", 14, [12, 13])
+    assert [(group["ranks"], group["shared"]) for group in answer["groups"]] == [
+        ([stage, stage + 3, stage + 6, stage + 9], {"pp": stage}) for stage in range(3)
+    ]
+    settings = {file["rank"]: file["allocator_settings"] for file in told["recordings"] if file["allocator_settings"]}
+    assert settings == {7: "expandable_segments:True"}
+    text = run_ranks("openmpi", 2, "info", tmp_path / "*.gpumem").check().out
+    assert "4 ranks are alike, pp 1: 1-10 (each 3rd)" in text
+    assert "11 ranks with none, 1 rank with expandable_segments:True (7)." in text
+    assert "no file of ranks 12-13 (2 of 14, as the recordings count them)" in text
+
+
 # Every day a few files of each kind; under --all every file.
 def compared(job, every):
     return [path for path in files_of(job) if every or int(path.name.split(".")[1]) in (0, 1, 2, ODD, LEAKS, OOM, CUT, RANKS - 1)]

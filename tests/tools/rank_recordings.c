@@ -1,10 +1,11 @@
 /*
  * rank_recordings FOLDER RANKS EVENTS SEED [--odd RANK] [--leak RANK] [--oom RANK] [--stages N]
- * [--first RANK]: writes run.R.gpumem of each rank of a job that never ran. The ranks train one
- * model and differ as those of a real job do: in the sizes of what depends on their data. The odd
- * rank keeps 64 MiB at a line that no other rank has run; the one that leaks keeps something of
- * each step; the last one runs out of memory. With stages, rank R is of stage R % N, and each stage
- * has other layers.
+ * [--set RANK] [--world N] [--first RANK]: writes run.R.gpumem of each rank of a job that never
+ * ran. The ranks train one model and differ as those of a real job do: in the sizes of what depends
+ * on their data. The odd rank keeps 64 MiB at a line that no other rank has run; the one that leaks
+ * keeps something of each step; the last one runs out of memory. With stages, rank R is of stage R
+ * % N, and each stage has other layers. One rank may have other settings of the allocator; with a
+ * world, ranks record their variables.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -118,7 +119,7 @@ static void run_step(struct run *run, bool leaks)
 }
 
 struct options {
-	uint32_t ranks, first, odd, leak, oom, stages;
+	uint32_t ranks, first, odd, leak, oom, stages, set, parallel;
 	uint64_t events, seed;
 };
 
@@ -134,6 +135,17 @@ static void write_rank(const char *folder, uint32_t rank, const struct options *
 	        .next = UINT64_C(0x7f0000000000)};
 	const struct gm_log_writer_options how = {.source = "python train.py", .pid = 1000 + rank};
 	stop_at(gm_log_writer_create(path, &how, &run.log));
+	if (rank == options->set)
+		gm_log_writer_setting(run.log, "PYTORCH_ALLOC_CONF", "expandable_segments:True");
+	if (options->parallel) {
+		char value[16];
+		snprintf(value, sizeof(value), "%" PRIu32, run.stage);
+		gm_log_writer_setting(run.log, "PP_RANK", value);
+		snprintf(value, sizeof(value), "%" PRIu32, rank);
+		gm_log_writer_setting(run.log, "RANK", value);
+		snprintf(value, sizeof(value), "%" PRIu32, options->parallel);
+		gm_log_writer_setting(run.log, "WORLD_SIZE", value);
+	}
 	for (unsigned i = 0; i < LAYERS; i++)
 		run.layers[i] =
 		        stack_of(&run, "/job/model.py", "Block.forward", 30 + 100 * run.stage + i);
@@ -161,8 +173,11 @@ static void write_rank(const char *folder, uint32_t rank, const struct options *
 
 int main(int argc, char **argv)
 {
-	struct options options = {
-	        .odd = UINT32_MAX, .leak = UINT32_MAX, .oom = UINT32_MAX, .stages = 1};
+	struct options options = {.odd = UINT32_MAX,
+	        .leak = UINT32_MAX,
+	        .oom = UINT32_MAX,
+	        .set = UINT32_MAX,
+	        .stages = 1};
 	if (argc < 5) {
 		fprintf(stderr, "usage: rank_recordings FOLDER RANKS EVENTS SEED [OPTION N ...]\n");
 		return 2;
@@ -180,6 +195,10 @@ int main(int argc, char **argv)
 			options.oom = value;
 		else if (strcmp(argv[i], "--stages") == 0 && value)
 			options.stages = value;
+		else if (strcmp(argv[i], "--set") == 0)
+			options.set = value;
+		else if (strcmp(argv[i], "--world") == 0)
+			options.parallel = value;
 		else if (strcmp(argv[i], "--first") == 0)
 			options.first = value;
 	}

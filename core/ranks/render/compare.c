@@ -128,6 +128,42 @@ static void put_clocks(const struct gm_job *job, const struct gm_ranks_answer *a
 		        (double)(last - first) / 1e9);
 }
 
+/* " (rank 3, 7)": the files that a row has values of. */
+static void put_ranks_of(const struct gm_job *job, const struct gm_ranks_answer *answer,
+        const struct gm_rank_row *row, FILE *out)
+{
+	_cleanup_free_ size_t *files = calloc(row->have + 1, sizeof(*files));
+	size_t count = 0;
+	for (size_t i = 0; files && i < answer->count; i++)
+		if (row->values[i] != GM_RANK_ABSENT)
+			files[count++] = i;
+	fputs(" (", out);
+	gm_put_ranks(job, answer, files, count, out);
+	fputs(")", out);
+}
+
+/* Ranks whose allocator is set otherwise than that of most: they hold other memory for it. */
+static void put_settings(const struct gm_job *job, const struct gm_ranks_answer *answer, FILE *out)
+{
+	struct gm_rank_table table;
+	gm_rank_table_init(&table, answer->count);
+	bool fits = true;
+	for (size_t i = 0; i < answer->count && fits; i++)
+		fits = gm_rank_table_add(
+		        &table, job->files.items[answer->files[i]].allocator, 0, i, 0);
+	for (size_t i = 0; fits && table.rows.count > 1 && i < table.rows.count; i++) {
+		const struct gm_rank_row *row = &table.rows.items[i];
+		gm_put(out, "%s%zu rank%s with %s",
+		        i ? ", " : "The allocator's settings differ: ", row->have,
+		        gm_text_s(row->have), row->key ? gm_job_string(job, row->key) : "none");
+		if (row->have <= answer->count / 2)
+			put_ranks_of(job, answer, row, out);
+	}
+	if (fits && table.rows.count > 1)
+		fputs(".\n", out);
+	gm_rank_table_deinit(&table);
+}
+
 /* --- groups ----------------------------------------------------------------------------------- */
 
 /* The numbers of the job that all of a group have in common, and not all files have. */
@@ -271,6 +307,7 @@ struct gm_error *gm_render_ranks_compare(const struct gm_job *job,
 	put_groups(job, answer, out);
 	put_all_odd(job, answer, out);
 	if (view == GM_RANKS_SUMS) {
+		put_settings(job, answer, out);
 		put_clocks(job, answer, out);
 		return NULL;
 	}
