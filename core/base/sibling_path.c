@@ -9,8 +9,10 @@
 
 char *gm_sibling_path(const char *file, const char *name)
 {
-	/* lib/ARCH is Debian's; a library's own folder comes first. */
-	static const char *const folders[] = {".", "../lib", "../lib64", "../lib/x86_64-linux-gnu"};
+	/* lib/gpumem is an installation's, lib a build's and a wheel's; a library's own folder
+	 * comes first. */
+	static const char *const folders[] = {
+	        ".", "../lib", "../lib/gpumem", "../lib64", "../lib/x86_64-linux-gnu"};
 	_cleanup_free_ char *real = realpath(file, NULL);
 	char *slash = real ? strrchr(real, '/') : NULL;
 	if (!slash)

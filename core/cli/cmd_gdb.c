@@ -280,8 +280,9 @@ static struct gm_error *build(
 	if (!plugin)
 		return gm_error_create(GM_INTERNAL, "gdb's plugin gpumem-gdb.py is not next to "
 		                                    "this program: install gpumem again");
-	_cleanup_free_ char *library = near_us((const char *const[]){"../lib/libgpumem.so.0",
-	        "../lib/x86_64-linux-gnu/libgpumem.so.0", "../lib64/libgpumem.so.0", NULL});
+	_cleanup_free_ char *library = near_us(
+	        (const char *const[]){"../lib/libgpumem.so.0", "../lib/gpumem/libgpumem.so.0",
+	                "../lib/x86_64-linux-gnu/libgpumem.so.0", "../lib64/libgpumem.so.0", NULL});
 	add(words, path);
 	/* only gdb's Python sees it: the program's environment was copied before */
 	if (library)

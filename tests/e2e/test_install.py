@@ -70,3 +70,11 @@ def test_pkg_config_finds_the_library(moved, tmp_path):
     flags = run_process(["pkg-config", "--cflags", "--libs", "gpumem"], env=env).check().out.split()
     run_process(["gcc", tmp_path / "use.c", "-o", tmp_path / "use", *flags]).check()
     run_process([tmp_path / "use"], env={**os.environ, "LD_LIBRARY_PATH": str(folder.parent)}).check()
+
+
+def test_ldconfig_makes_no_cuda_library_of_the_simulated_device(moved, tmp_path):
+    """For a prefix such as /usr/local, whose lib folder the loader searches: the simulated device has the names of CUDA's libraries."""
+    before = {path for path in moved.rglob("*")}
+    run_process(["/sbin/ldconfig", "-n", moved / "lib"]).check()
+    assert {path for path in moved.rglob("*")} == before
+    assert not list((moved / "lib").glob("*.so*"))

@@ -10,6 +10,12 @@
  * (CompareEQKernel.cu). */
 enum { GE, GT, LE, LT };
 
+#if defined(__x86_64__) && defined(__GLIBC__)
+/* The same function as that of glibc 2.35, but for errno: the only one that would need a glibc that
+ * RHEL 9 does not have. */
+__asm__(".symver hypot, hypot@GLIBC_2.2.5");
+#endif
+
 static bool compare(int64_t how, struct gm_sim_value a, struct gm_sim_value b)
 {
 	if (a.is_real || b.is_real) {
