@@ -339,6 +339,10 @@ static struct gm_error *dispatch(gpumem_session *session, int argc, const char *
 	}
 	const struct gm_command *command = gm_command_find(argv[0]);
 	if (!command) {
+		if (shell && strcmp(argv[0], "ranks") == 0)
+			return gm_error_create(GM_USAGE, "unknown command 'ranks': all ranks of a "
+			                                 "job are asked by a program "
+			                                 "of its own: see `gpumem-ranks --help`");
 		const struct gm_command *nearest = gm_command_nearest(argv[0], shell);
 		if (nearest)
 			return gm_error_create(GM_USAGE,

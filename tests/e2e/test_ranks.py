@@ -367,7 +367,8 @@ def test_a_snapshot_of_pytorch_is_read_as_a_recording_is(run_gpumem, run_ranks, 
     assert [file["rank"] for file in answer["job"]["recordings"]] == [0, 1, 2]
 
 
-def test_wrong_usage_is_told_once(run_ranks, small):
+def test_wrong_usage_is_told_once(run_ranks, run_gpumem, small):
+    assert "gpumem-ranks --help" in run_gpumem("ranks", "peak").check(2).err
     done = run_ranks("mpich", 3, "peek", small / "run.*.gpumem").check(2)
     assert done.err.count("did you mean `gpumem-ranks peak`?") == 1
     done = run_ranks("one", 1, "peak", "--lokal", "x").check(2)
