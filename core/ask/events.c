@@ -11,6 +11,12 @@ struct gm_error *gm_ask_events(
 	if (from > to)
 		return gm_error_create(
 		        GM_USAGE, "events: --from is greater than --to: exchange them");
+	uint64_t count = gm_log_event_count(gm_model_log(model));
+	if (count && from >= count)
+		return gm_error_create(GM_USAGE,
+		        "events: --from %u: the recording has %ju events, #0 to #%ju: give one of "
+		        "them",
+		        from, (uintmax_t)count, (uintmax_t)count - 1);
 	*ret_events = (struct gm_events){model, from, to};
 	return NULL;
 }

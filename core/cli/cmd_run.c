@@ -198,11 +198,7 @@ static struct gm_error *run_program(
 	fflush(NULL);
 	const char *name = argv[options.program];
 	execvp(name, &argv[options.program]);
-	int code = errno;
-	if (code == ENOENT)
-		return gm_error_create(
-		        GM_TARGET, "%s: no such program: check the name, or give its path", name);
-	return gm_error_os(GM_TARGET, code, "%s: cannot be started", name);
+	return gm_run_not_started(name, errno);
 }
 
 const struct gm_command gm_command_run = {

@@ -67,12 +67,7 @@ static struct gm_error *start(const struct gm_run_record *record, const char *ou
 		sigprocmask(SIG_SETMASK, &before, NULL);
 		if (!error) {
 			execvp(argv[0], argv);
-			error = errno == ENOENT ? gm_error_create(GM_TARGET,
-			                                  "%s: no such program: check the name, or "
-			                                  "give its path",
-			                                  argv[0])
-			                        : gm_error_os(GM_TARGET, errno,
-			                                  "%s: cannot be started", argv[0]);
+			error = gm_run_not_started(argv[0], errno);
 		}
 		unsigned char status = (unsigned char)error->status;
 		ssize_t ignored = write(failed[1], &status, 1);

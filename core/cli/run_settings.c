@@ -100,7 +100,10 @@ static struct gm_error *folder_is_there(const char *path)
 		return NULL;
 	*slash = 0;
 	if (access(*folder ? folder : "/", W_OK | X_OK) != 0)
-		return gm_error_os(GM_USAGE, errno, "run: -o %s: cannot be written", path);
+		return gm_error_create(GM_USAGE,
+		        "run: -o %s: cannot be written: %s: name a folder that exists and that you "
+		        "may write to",
+		        path, strerror(errno));
 	return NULL;
 }
 
@@ -180,6 +183,20 @@ struct gm_error *gm_run_settings_set(
 	return setenv("GPUMEM_AGENT", settings, 1) != 0 || setenv("LD_PRELOAD", preload, 1) != 0
 	               ? &gm_error_no_memory
 	               : NULL;
+}
+
+struct gm_error *gm_run_not_started(const char *name, int os_error)
+{
+	const char *suffix = strrchr(name, '.');
+	if (suffix && strcmp(suffix, ".py") == 0 && (os_error == ENOENT || os_error == EACCES))
+		return gm_error_create(GM_TARGET,
+		        "%s: not a program: %s: start it with Python, as in `gpumem run -- python "
+		        "%s`",
+		        name, strerror(os_error), name);
+	if (os_error == ENOENT)
+		return gm_error_create(
+		        GM_TARGET, "%s: no such program: check the name, or give its path", name);
+	return gm_error_os(GM_TARGET, os_error, "%s: cannot be started", name);
 }
 
 struct gm_error *gm_run_settings_prepare(const struct gm_run_record *record, char **ret_out)

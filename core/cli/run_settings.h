@@ -24,6 +24,8 @@ struct gm_run_record {
  * a line that reports it).
  */
 void gm_run_record_by_default(struct gm_run_record *record, FILE *err);
+/* Why execvp() did not start a program. */
+struct gm_error *gm_run_not_started(const char *name, int os_error);
 /* Checks it all, the file that is there already too. *ret_out: its name as the program's processes
  * will see it, wherever they go; the caller frees it. */
 struct gm_error *gm_run_settings_prepare(const struct gm_run_record *record, char **ret_out);

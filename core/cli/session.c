@@ -319,6 +319,31 @@ static struct gm_error *run_command(gpumem_session *session, const struct gm_com
 	return error;
 }
 
+/* What was probably meant: a file, an option, or another command. */
+static struct gm_error *unknown_command(const char *name, bool shell)
+{
+	const struct gm_command *nearest = gm_command_nearest(name, shell);
+	const char *suffix = strrchr(name, '.');
+	if (name[0] == '-')
+		return gm_error_create(GM_USAGE, "unknown option '%s': see `gpumem --help`", name);
+	if (shell && strcmp(name, "ranks") == 0)
+		return gm_error_create(GM_USAGE,
+		        "unknown command 'ranks': all ranks of a job are asked by a program of its "
+		        "own: see `gpumem-ranks --help`");
+	if (shell && suffix && strcmp(suffix, ".py") == 0)
+		return gm_error_create(GM_USAGE,
+		        "unknown command '%s': to run it: `gpumem run -- python %s`", name, name);
+	if (suffix && access(name, F_OK) == 0)
+		return gm_error_create(GM_USAGE,
+		        "unknown command '%s': a question comes before the file, as in `gpumem "
+		        "peak %s`",
+		        name, name);
+	if (nearest)
+		return gm_error_create(GM_USAGE, "unknown command '%s': did you mean `gpumem %s`?",
+		        name, nearest->name);
+	return gm_error_create(GM_USAGE, "unknown command '%s': see `gpumem --help`", name);
+}
+
 static struct gm_error *dispatch(gpumem_session *session, int argc, const char *const *argv,
         FILE *out, FILE *err, int *ret_status)
 {
@@ -333,23 +358,17 @@ static struct gm_error *dispatch(gpumem_session *session, int argc, const char *
 		gm_put(out, "gpumem %s\n", GPUMEM_VERSION);
 		return NULL;
 	}
-	if (strcmp(argv[0], "help") == 0 && argc == 2 && gm_command_find(argv[1])) {
-		gm_command_help(gm_command_find(argv[1]), out);
+	if (strcmp(argv[0], "help") == 0 && argc == 1) {
+		gm_commands_help(shell, out);
 		return NULL;
 	}
-	const struct gm_command *command = gm_command_find(argv[0]);
-	if (!command) {
-		if (shell && strcmp(argv[0], "ranks") == 0)
-			return gm_error_create(GM_USAGE, "unknown command 'ranks': all ranks of a "
-			                                 "job are asked by a program "
-			                                 "of its own: see `gpumem-ranks --help`");
-		const struct gm_command *nearest = gm_command_nearest(argv[0], shell);
-		if (nearest)
-			return gm_error_create(GM_USAGE,
-			        "unknown command '%s': did you mean `gpumem %s`?", argv[0],
-			        nearest->name);
-		return gm_error_create(
-		        GM_USAGE, "unknown command '%s': see `gpumem --help`", argv[0]);
+	const char *name = strcmp(argv[0], "help") == 0 ? argv[1] : argv[0];
+	const struct gm_command *command = gm_command_find(name);
+	if (!command)
+		return unknown_command(name, shell);
+	if (name != argv[0]) {
+		const char *const words[] = {name, "--help"};
+		return run_command(session, command, 2, words, out, err, ret_status);
 	}
 	if ((shell ? !command->shell : !command->gdb) || (session->library && !command->gdb))
 		return gm_error_create(GM_USAGE, "%s: not possible here: type it in %s",

@@ -300,7 +300,7 @@ static struct gm_error *open_log(const char *path, const char *name,
 		error = gm_error_in_file(gm_error_create(GM_CORRUPT,
 		                                 "%s: cannot be opened: %s: check the name; a "
 		                                 "recording is written by "
-		                                 "`gpumem record` in gdb, a snapshot by "
+		                                 "`gpumem run`, a snapshot by "
 		                                 "torch.cuda.memory._dump_snapshot",
 		                                 path, strerror(os_error)),
 		        path);

@@ -6,6 +6,8 @@ import string
 
 import pytest
 
+from mistakes import wrong_answers
+
 
 def answer_of(run_gpumem, *words):
     answer = run_gpumem(*words)
@@ -115,3 +117,11 @@ def test_a_mistyped_word_is_answered_with_one_that_is_known(run_gpumem, words, s
 def test_run_and_attach_refuse_the_same_words(run_gpumem, command, option, said):
     line = answer_of(run_gpumem, *command, option, *(["--", "true"] if command == ["run"] else []))
     assert said in line and line.count("--help`") == 1
+
+
+def test_thirty_mistakes_of_a_beginner_are_answered_with_what_to_do(run_gpumem, python, tmp_path):
+    recording = tmp_path / "run.gpumem"
+    run_gpumem("run", "--sim", "-o", recording, "--", python, "-c", "import torch; torch.empty(1, device='cuda')").check()
+    assert wrong_answers(lambda *words: run_gpumem(*words, cwd=tmp_path), recording, tmp_path) == []
+    for words in (["help"], ["help", "peak"], ["help", "run"]):
+        assert run_gpumem(*words).check().out == run_gpumem(*words[1:], "--help").check().out

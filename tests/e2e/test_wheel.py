@@ -10,6 +10,7 @@ import zipfile
 
 import pytest
 from conftest import BUILD, EXAMPLES, PYTHON, ROOT, run_process
+from mistakes import wrong_answers
 
 PACKAGE = ROOT / "scripts" / "wheel.d" / "gpumem_debugger"
 ONLY_THE_SYSTEM = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/"), "LANG": "C.UTF-8"}
@@ -224,3 +225,15 @@ def test_holders_are_named_from_the_wheel_alone(installed, environment, spawn, s
     answer = installed("who-holds", address, "--pid", process.pid).check()
     assert "kept" in answer.out and "'first'" in answer.out
     process.communicate("\n", timeout=600)
+
+
+@pytest.mark.long
+def test_thirty_mistakes_of_a_beginner_are_answered_with_what_to_do(environment, tmp_path):
+    """From the wheel alone. test_mistakes asks the same of the build every day."""
+
+    def call(*words):
+        return run_process([environment / "bin" / "gpumem", *words], env=ONLY_THE_SYSTEM, cwd=tmp_path)
+
+    recording = tmp_path / "run.gpumem"
+    call("run", "--sim", "-o", recording, "--", environment / "bin" / "python", "-c", "import torch; torch.empty(1, device='cuda')").check()
+    assert wrong_answers(call, recording, tmp_path) == []
