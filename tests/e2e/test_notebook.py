@@ -240,3 +240,13 @@ print(type(shell.find_magic("gpumem").__self__).__module__)
     assert "install gpumem-debugger again" in without.out + without.err
     shutil.copytree(MODULES, package / "lib64" / "gpumem-python")
     assert run_process([PYTHON, "-c", program], env=environment).check().out.strip() == "gpumem_debugger._gpumem.notebook"
+
+
+def test_lines_whose_growth_ends_are_in_the_table_of_leaks():
+    """`leaks` has them under `bounded` (test_growth_bounded); the table says why they are no leaks."""
+    site = {"file": "buffer.py", "line": 6, "function": "keep", "bytes": 12 << 20, "blocks": 12}
+    answer = {"sites": [], "bounded": [{**site, "bound": {"kind": kind}} for kind in ("full", "by_shape", "limit")]}
+    words = "import json, sys; from gpumem.notebook_answers import leaks; print(*leaks(json.loads(sys.argv[1])))"
+    shown = run_process([PYTHON, "-c", words, json.dumps(answer)], env={**os.environ, "PYTHONPATH": str(MODULES)}).check().out
+    assert "No line keeps more memory with each step." in shown and shown.count("buffer.py:6 in keep") == 3, shown
+    assert all(why in shown for why in ("a buffer that is full", "for each shape of the inputs", "its container has a limit")), shown

@@ -117,10 +117,10 @@ def blocks(answer):
 def steps(answer):
     loop = answer.get("loop")
     parts = [f"{answer['iterations']:,} steps of the loop at {loop['file']}:{loop['line']}" if loop else f"{answer['iterations']:,} steps"]
-    columns = [">step", ">at start", ">peak", "in", ">at end", ">allocated", ">blocks", ">kept"]
+    columns = [">step", ">at start", ">peak", "in", ">at end", ">allocated", ">blocks", ">kept", ">replaced"]
     rows = (
         [one["step"], *map(size_text, (one["allocated_start"], one["peak"])), one["peak_phase"], size_text(one["allocated_end"])]
-        + [size_text(one["bytes"]), one["blocks"], size_text(one["kept"])]
+        + [size_text(one["bytes"]), one["blocks"], size_text(one["kept"]), "" if one["replaced"] is None else size_text(one["replaced"])]
         for one in answer["steps"]
     )
     growth = answer.get("growth_per_step")
@@ -136,9 +136,17 @@ def phases(answer):
     return table(columns, rows)
 
 
+BOUNDS = {
+    "full": "a buffer that is full",
+    "by_shape": "a block for each shape of the inputs",
+    "limit": "its container has a limit",
+}
+
+
 def leaks(answer):
+    ends = bounded(answer.get("bounded") or [])
     if not answer["sites"]:
-        return ["No line keeps more memory with each step."]
+        return ["No line keeps more memory with each step.", *ends]
     columns = [">a step", ">in all", ">blocks", "category", "allocated at", "held by"]
     rows = []
     for one in answer["sites"]:
@@ -146,7 +154,19 @@ def leaks(answer):
         holder = one.get("holder")
         held = holder if isinstance(holder, str) else (holder or {}).get("text", "")
         rows.append([size_text(one["bytes_per_step"]), size_text(one["bytes"]), one["blocks"], one["category"], where, held])
-    return [f"The memory of {len(rows)} lines grows with each step.", *table(columns, rows)]
+    return [f"The memory of {len(rows)} lines grows with each step.", *table(columns, rows), *ends]
+
+
+def bounded(sites):
+    """Lines whose growth ends by itself: no leaks."""
+    if not sites:
+        return []
+    columns = [">in all", ">blocks", "allocated at", "why it ends"]
+    rows = (
+        [size_text(one["bytes"]), one["blocks"], f"{one['file']}:{one['line']} in {one['function']}", BOUNDS.get((one.get("bound") or {}).get("kind"), "")]
+        for one in sites
+    )
+    return ["Not counted as leaks, as their growth ends:", *table(columns, rows)]
 
 
 TABLES = {"peak": peak, "blocks": blocks, "steps": steps, "phases": phases, "leaks": leaks}
