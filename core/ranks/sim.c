@@ -332,6 +332,14 @@ static struct gm_error *lead(struct gm_world *world, const struct input *input, 
 {
 	double started = gm_seconds();
 	struct giving giving = {.world = world, .job = &input->job, .child = child};
+	_cleanup_close_ int lock = -1;
+	bool locked;
+	gm_try(gm_sim_folder_lock(&input->job, &lock, &locked));
+	if (!locked)
+		gm_put(err,
+		        "gpumem-ranks: sim: -o %s: this file system has no locks: see that no "
+		        "other `gpumem-ranks sim` works there\n",
+		        input->job.folder);
 	giving.busy = calloc(world->size, sizeof(*giving.busy));
 	struct gm_error *error =
 	        giving.busy ? gm_rank_plan_create(&input->plan, &giving.plan) : &gm_error_no_memory;

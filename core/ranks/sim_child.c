@@ -47,15 +47,23 @@ static void set_environment(void)
 	setenv("GPUMEM_SIM_QUIET", "1", 1);
 }
 
-/* What an attempt before this one left, which was killed. */
-static struct gm_error *remove_old(const struct gm_sim_job *job, uint32_t rank)
+/* What an attempt before this one left, which was killed. Without its output, `output`, there was
+ * none: such a recording is somebody else's. */
+static struct gm_error *remove_old(const struct gm_sim_job *job, uint32_t rank, const char *output)
 {
 	struct gm_sim_paths paths;
+	struct gm_error *error = NULL;
+	bool ours = access(output, F_OK) == 0;
 	gm_try(gm_sim_folder_recordings(job, rank, &paths));
-	for (size_t i = 0; i < paths.items.count; i++)
+	for (size_t i = 0; i < paths.items.count && ours; i++)
 		unlink(paths.items.items[i]);
+	if (paths.items.count && !ours)
+		error = gm_error_create(GM_USAGE,
+		        "%s: this command did not write it: move it, or name another folder "
+		        "with -o",
+		        paths.items.items[0]);
 	gm_sim_paths_deinit(&paths);
-	return NULL;
+	return error;
 }
 
 /* `failed`: where the number of the error is written if it cannot be started. */
@@ -133,7 +141,7 @@ struct gm_error *gm_sim_child_start(
 	        asprintf(&sim, "--sim%s%s", job->profile ? "=" : "",
 	                job->profile ? job->profile : "") < 0)
 		return &gm_error_no_memory;
-	gm_try(remove_old(job, rank));
+	gm_try(remove_old(job, rank, output));
 	_cleanup_close_ int out = open(
 	        output, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
 	if (out < 0)

@@ -1,6 +1,8 @@
 #include "ranks/sim_folder.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -140,6 +142,60 @@ static struct gm_error *compare(const struct gm_sim_job *job, const char *text, 
 	return error;
 }
 
+#define LOCK_NAME "job.lock"
+/* What a command leaves that was killed before it had written job.json. */
+#define PART_PREFIX ".job.json."
+
+/* A folder without job.json is only taken if it is empty: what lies there is not ours. The names
+ * are read first, as another process of ours may be about to write job.json. */
+static struct gm_error *refuse_others(const struct gm_sim_job *job, const char *path)
+{
+	_cleanup_free_ char *found = NULL;
+	DIR *folder = opendir(job->folder);
+	if (!folder)
+		return gm_error_os(GM_USAGE, errno, "-o %s: cannot be read", job->folder);
+	for (struct dirent *entry; !found && (entry = readdir(folder));) {
+		const char *name = entry->d_name;
+		if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+		        strcmp(name, LOCK_NAME) != 0 &&
+		        strncmp(name, PART_PREFIX, strlen(PART_PREFIX)) != 0 &&
+		        !(found = strdup(name)))
+			break;
+	}
+	closedir(folder);
+	if (!found || access(path, F_OK) == 0)
+		return NULL;
+	return gm_error_create(GM_USAGE,
+	        "-o %s: it has files, such as %s, and no job.json of `gpumem-ranks sim`: name "
+	        "another folder with -o, a new or an empty one",
+	        job->folder, found);
+}
+
+struct gm_error *gm_sim_folder_lock(const struct gm_sim_job *job, int *ret_fd, bool *ret_locked)
+{
+	_cleanup_free_ char *lock = NULL, *path = NULL;
+	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	if (asprintf(&lock, "%s/" LOCK_NAME, job->folder) < 0) {
+		lock = NULL;
+		return &gm_error_no_memory;
+	}
+	if (asprintf(&path, "%s/job.json", job->folder) < 0) {
+		path = NULL;
+		return &gm_error_no_memory;
+	}
+	gm_try(refuse_others(job, path));
+	*ret_fd = open(lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+	if (*ret_fd < 0)
+		return gm_error_os(GM_TARGET, errno, "%s: cannot be written", lock);
+	*ret_locked = fcntl(*ret_fd, F_OFD_SETLK, &all) == 0;
+	if (*ret_locked || (errno != EAGAIN && errno != EACCES))
+		return NULL; /* the file system has no locks, as some network ones */
+	return gm_error_create(GM_USAGE,
+	        "-o %s: another `gpumem-ranks sim` is at work there: wait for its end, or name "
+	        "another folder with -o",
+	        job->folder);
+}
+
 struct gm_error *gm_sim_folder_begin(const struct gm_sim_job *job)
 {
 	_cleanup_free_ char *path = NULL, *text = NULL;
@@ -235,6 +291,12 @@ void gm_sim_paths_deinit(struct gm_sim_paths *paths)
 	gm_array_deinit(&paths->items);
 }
 
+/* By what follows "rank.N.gpumem": nothing, or ".PID". */
+static bool is_recording(const char *rest)
+{
+	return !*rest || (*rest == '.' && rest[1] && !rest[1 + strspn(rest + 1, "0123456789")]);
+}
+
 struct gm_error *gm_sim_folder_recordings(
         const struct gm_sim_job *job, uint32_t rank, struct gm_sim_paths *ret_paths)
 {
@@ -246,7 +308,10 @@ struct gm_error *gm_sim_folder_recordings(
 	if (!pattern)
 		return &gm_error_no_memory;
 	struct gm_error *error = find(pattern, &list);
+	size_t own = strlen(job->folder) + strlen(names); /* the "/" for the pattern's "*" */
 	for (size_t i = 0; i < list.gl_pathc && !error; i++) {
+		if (!is_recording(list.gl_pathv[i] + own))
+			continue;
 		char *path = strdup(list.gl_pathv[i]);
 		if (!path || !gm_array_push(&ret_paths->items, path)) {
 			free(path);

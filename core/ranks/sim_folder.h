@@ -4,10 +4,14 @@
  *
  *   rank.N.json     its result, written when it is finished
  *   rank.N.gpumem   its recording, and rank.N.gpumem.PID of its further processes
- *   rank.N.out      what it wrote
+ *   rank.N.out      what it wrote; it is there before the recording is
+ *
+ * and job.lock, which the command holds that is at work. No other file is touched.
  */
 #ifndef GM_RANKS_SIM_FOLDER_H
 #define GM_RANKS_SIM_FOLDER_H
+
+#include <stdbool.h>
 
 #include "base/array.h"
 #include "ranks/sim_result.h"
@@ -22,6 +26,9 @@ struct gm_sim_job {
 
 /* Creates the folder where it is missing; every process does. */
 struct gm_error *gm_sim_folder_make(const struct gm_sim_job *job);
+/* Process 0, before anything else: nobody else may work there as long as *ret_fd is open. False in
+ * *ret_locked: the file system has no locks. GM_USAGE: somebody does, or the folder is not ours. */
+struct gm_error *gm_sim_folder_lock(const struct gm_sim_job *job, int *ret_fd, bool *ret_locked);
 /* Process 0: notes which job it is. GM_USAGE: it holds another one, and says what differs. */
 struct gm_error *gm_sim_folder_begin(const struct gm_sim_job *job);
 

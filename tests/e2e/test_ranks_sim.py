@@ -91,6 +91,38 @@ def test_a_folder_of_another_job_is_refused_and_damaged_results_are_run_again(si
     assert done.status == 3 and "job.json: offset" in done.err
 
 
+def test_files_that_are_not_its_own_are_never_removed(sim, tmp_path):
+    folder = tmp_path / "real"
+    folder.mkdir()
+    names = [folder / f"rank.{rank}.gpumem" for rank in range(2)]
+    for name in names:
+        name.write_text("the user's")
+    done = sim("one", 1, "--world", 2, "-o", "real", "--", "true")
+    assert done.status == 2 and "no job.json" in done.err and "name another folder" in done.err
+    assert sorted(folder.iterdir()) == names and {name.read_text() for name in names} == {"the user's"}
+    # nor one that came there later, or has a like name
+    sim("one", 1, "--world", 2, "-o", "job", "--sample", 1, "--", "true")
+    late, other = tmp_path / "job" / "rank.1.gpumem", tmp_path / "job" / "rank.0.gpumem.old"
+    for name in (late, other):
+        name.write_text("the user's")
+    (tmp_path / "job" / "rank.0.json").unlink()
+    done = sim("one", 1, "--world", 2, "-o", "job", "--", "true")
+    assert done.status == 2 and "rank.1.gpumem: this command did not write it" in done.err
+    assert late.read_text() == other.read_text() == "the user's"
+
+
+def test_two_commands_in_one_folder_at_once_are_not_allowed(sim, spawn, wait_for, tmp_path):
+    program = ("sh", "-c", "touch began; while ! test -e go; do sleep 0.05; done")
+    words = [*start_of("one", 1), "sim", "--world", "2", "--", *program]
+    first = spawn(words, env=ENVIRONMENT, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    wait_for(lambda: (tmp_path / "began").exists())
+    second = sim("one", 1, "--world", 2, "--", *program)
+    (tmp_path / "go").touch()
+    assert second.status == 2 and "another `gpumem-ranks sim` is at work there" in second.err
+    assert "2 run" in first.communicate()[0]
+    sim("one", 1, "--world", 2, "--", *program).check(0)
+
+
 def test_a_killed_rank_is_not_counted_and_the_same_command_goes_on(sim, tmp_path):
     program = ("sh", "-c", "test $RANK != 4 || test -e fixed || kill -9 $PPID $$; exit 0")
     done = sim("one", 1, "--world", 8, "--json", "--", *program)
