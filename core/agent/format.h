@@ -199,6 +199,10 @@ struct gm_agent_file_header {
 	_Atomic uint32_t names, names_reader;
 	uint64_t sequence_at;
 	_Atomic uint32_t ooms; /* since 3.5: out-of-memory errors of its devices so far */
+	uint32_t unused;
+	/* Since 3.5: the file that a copy was saved to, by whoever waits to move this one (cli);
+	 * 0, 0: none. */
+	uint64_t saved_device, saved_inode;
 };
 
 /* Who reads names waits until the program asks for it, at a moment at which gradients and the

@@ -256,8 +256,10 @@ static void print_outcome(
 			        as_typed(one->path, folder));
 		else if (one->error && record->spool)
 			gm_put(err,
-			        "gpumem: %s: the recording stays in %s, and can be read there; "
-			        "`gpumem run --collect --spool %s` moves it\n",
+			        one->error->status == GM_CORRUPT
+			                ? "gpumem: %s\n"
+			                : "gpumem: %s: the recording stays in %s, and can be read "
+			                  "there; `gpumem run --collect --spool %s` moves it\n",
 			        one->error->message, one->path, record->spool);
 		else if (one->error)
 			gm_put(err,

@@ -110,21 +110,33 @@ static struct gm_error *finish(struct gm_spooled *spooled, struct gm_whole_file 
 	return spooled->saved ? gm_whole_file_finish(file) : &gm_error_no_memory;
 }
 
+static struct gm_error *error_kind(const char *path)
+{
+	return gm_error_create(
+	        GM_TARGET, "%s: not a regular file: a recording cannot be saved there", path);
+}
+
 static struct gm_error *save(struct gm_spooled *spooled, const char *path, const char *old,
         const struct gm_spool_options *options, struct gm_spool_summary *ret_summary)
 {
 	struct gm_whole_file file;
 	struct stat about;
+	if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) /* opening a pipe would wait */
+		return error_kind(path);
 	gm_try(gm_whole_file_open(path, 0600, GM_WHOLE_FILE_ANY, &file));
 	if (!file.name) {
 		gm_whole_file_close(&file);
-		return gm_error_create(GM_TARGET,
-		        "%s: not a regular file: a recording cannot be saved there", path);
+		return error_kind(path);
 	}
 	_cleanup_free_ char *temporary = gm_whole_file_temporary(&file);
 	struct gm_error *error =
 	        temporary ? gm_spool_convert(spooled->path, temporary, options, ret_summary)
 	                  : &gm_error_no_memory;
+	if (error && error->os_error && temporary && strstr(error->message, temporary)) {
+		int os_error = error->os_error;
+		gm_error_destroy(error);
+		error = gm_error_os(GM_TARGET, os_error, "%s: cannot be written", path);
+	}
 	if (!error && fstat(file.fd, &about) != 0)
 		error = gm_error_os(GM_TARGET, errno, "%s: cannot be written", path);
 	if (!error)
@@ -133,6 +145,8 @@ static struct gm_error *save(struct gm_spooled *spooled, const char *path, const
 	if (!error) {
 		spooled->device = about.st_dev;
 		spooled->inode = about.st_ino;
+		if (spooled->lock >= 0)
+			gm_spool_note_saved(spooled->lock, spooled->device, spooled->inode);
 	}
 	return error;
 }
@@ -144,17 +158,17 @@ struct gm_error *gm_spooled_save(struct gm_spooled *spooled, const char *old,
 	gm_try(gm_spool_look(spooled->path, &look));
 	if (look.out[0] != '/' || strchr(look.out, '\n'))
 		return gm_error_create(GM_CORRUPT,
-		        "%s: it does not name the file that it is for: `gpumem peak` and the other "
-		        "commands read it where it is",
+		        "%s: it does not name the file that it is for, as when the disk was full "
+		        "at its start",
 		        spooled->path);
 	return save(spooled, spooled->saved ? spooled->saved : look.out, old, options, ret_summary);
 }
 
 /* --- what was left ---------------------------------------------------------------------------- */
 
-/* Calls `one` with each recording of ours in the folder. */
-static struct gm_error *each(
-        const char *folder, void (*one)(void *context, const char *path), void *context)
+/* Calls `one` with each recording of ours in the folder, and counts the others'. */
+static struct gm_error *each(const char *folder, void (*one)(void *context, const char *path),
+        void *context, size_t *ret_others)
 {
 	DIR *listing = opendir(folder);
 	if (!listing)
@@ -168,8 +182,11 @@ static struct gm_error *each(
 			path = NULL;
 			break;
 		}
-		if (lstat(path, &about) == 0 && S_ISREG(about.st_mode) &&
-		        about.st_uid == geteuid() && gm_spool_is(path))
+		if (lstat(path, &about) != 0 || !S_ISREG(about.st_mode))
+			continue;
+		if (about.st_uid != geteuid())
+			++*ret_others;
+		else if (gm_spool_is(path))
 			one(context, path);
 	}
 	closedir(listing);
@@ -193,9 +210,27 @@ static void count_one(void *context, const char *path)
 
 size_t gm_spooled_count_left(const char *folder)
 {
-	size_t count = 0;
-	gm_error_destroy(each(folder, count_one, &count));
+	size_t count = 0, others = 0;
+	gm_error_destroy(each(folder, count_one, &count, &others));
 	return count;
+}
+
+/* A copy may have been saved before everything was killed: the whole recording replaces it. */
+static void find_copy(struct gm_spooled *spooled)
+{
+	struct gm_spool_look look;
+	_cleanup_error_ struct gm_error *error = gm_spool_look(spooled->path, &look);
+	for (int try = 0; !error && look.saved_inode && try < NAMES_TRIED; try++) {
+		_cleanup_free_ char *name = numbered(look.out, look.pid, try);
+		if (!name || access(name, F_OK) != 0)
+			return;
+		if (!is_named(name, look.saved_device, look.saved_inode))
+			continue;
+		spooled->saved = gm_take(name);
+		spooled->device = look.saved_device;
+		spooled->inode = look.saved_inode;
+		return;
+	}
 }
 
 struct collecting {
@@ -215,6 +250,7 @@ static void collect_one(void *context, const char *path)
 	}
 	const struct gm_spool_options options = {.packed = true};
 	struct gm_spool_summary summary = {0};
+	find_copy(&spooled);
 	struct gm_error *error = gm_spooled_save(&spooled, "", &options, &summary);
 	if (!error) {
 		char number[GM_SIZE_GROUPED];
@@ -235,11 +271,17 @@ static void collect_one(void *context, const char *path)
 struct gm_error *gm_spooled_collect(const char *folder, FILE *err)
 {
 	struct collecting collecting = {.err = err};
-	gm_try(each(folder, collect_one, &collecting));
+	size_t others = 0;
+	gm_try(each(folder, collect_one, &collecting, &others));
 	if (collecting.running)
 		gm_put(err, "gpumem: %s: %zu recording%s of processes that still run\n", folder,
 		        collecting.running, collecting.running == 1 ? "" : "s");
-	if (!collecting.saved && !collecting.running && !collecting.error)
+	if (others)
+		gm_put(err,
+		        "gpumem: %s: %zu recording%s of other users, who have to collect %s "
+		        "themselves\n",
+		        folder, others, others == 1 ? "" : "s", others == 1 ? "it" : "them");
+	if (!collecting.saved && !collecting.running && !collecting.error && !others)
 		gm_put(err, "gpumem: %s: no recordings were left here\n", folder);
 	return collecting.error;
 }

@@ -49,6 +49,8 @@ struct gm_error *gm_spool_look(const char *path, struct gm_spool_look *ret_look)
 	look.pid = (pid_t)file.header.pid;
 	look.runs = gm_spool_runs(&file.header);
 	look.ooms = file.header.ooms;
+	look.saved_device = file.header.saved_device;
+	look.saved_inode = file.header.saved_inode;
 	struct gm_error *error = find_out(&file, look.out, sizeof(look.out));
 	gm_spool_close(&file);
 	if (!error)
@@ -64,6 +66,18 @@ uint32_t gm_spool_ooms(const char *path)
 	                      (ssize_t)sizeof(ooms))
 		return 0;
 	return ooms;
+}
+
+void gm_spool_note_saved(int fd, uint64_t device, uint64_t inode)
+{
+	const uint64_t saved[] = {device, inode};
+	_Static_assert(offsetof(struct gm_agent_file_header, saved_inode) ==
+	                       offsetof(struct gm_agent_file_header, saved_device) + 8,
+	        "one write");
+	/* without it the copy stays next to the whole recording */
+	ssize_t written = pwrite(
+	        fd, saved, sizeof(saved), offsetof(struct gm_agent_file_header, saved_device));
+	(void)written;
 }
 
 bool gm_spool_is_for_another(const char *name)

@@ -43,8 +43,9 @@ bool gm_spool_is(const char *path);
 /* What a recording's file tells without its events. */
 struct gm_spool_look {
 	pid_t pid;
-	bool runs;      /* its process is on this machine and may write on */
-	uint32_t ooms;  /* out-of-memory errors of its devices so far */
+	bool runs;                          /* its process is on this machine and may write on */
+	uint32_t ooms;                      /* out-of-memory errors of its devices so far */
+	uint64_t saved_device, saved_inode; /* of a copy that was saved before; 0, 0: none */
 	char out[4096]; /* where it is to be moved when it has ended; "": it stays */
 };
 /* Whether a file of this name, without its folder, is moved to another one. */
@@ -53,6 +54,9 @@ struct gm_error *gm_spool_look(const char *path, struct gm_spool_look *ret_look)
 /* Only how often its devices ran out of memory: cheap, for one that is looked at again and again.
  */
 uint32_t gm_spool_ooms(const char *path);
+
+/* Notes in the file itself that a copy was saved; `fd` can write to it. */
+void gm_spool_note_saved(int fd, uint64_t device, uint64_t inode);
 
 /* Converts the agent's file at `path` to a log in memory, whose path is `path`. */
 struct gm_error *gm_spool_import(const char *path, struct gm_log **ret_log);

@@ -130,6 +130,46 @@ def test_a_killed_runs_recording_stays_in_the_spool_and_is_collected(run_gpumem,
     assert "no recordings were left" in run_gpumem(*collect).check().err
 
 
+def test_the_copy_that_was_saved_at_an_oom_is_replaced_by_the_collected_recording(run_gpumem, spawn, environment, folders, tmp_path):
+    out, spool = folders
+    ready = tmp_path / "ready"
+    job = start(spawn, environment, folders, 5, "oom", "wait", ready)
+    wait_until(ready.exists)
+    wait_until(lambda: names(out) == ["run.2.gpumem"])
+    program = the_program(job.pid)
+    job.kill()
+    os.kill(program, signal.SIGKILL)
+    job.communicate()
+    wait_until(lambda: not os.path.exists(f"/proc/{program}"))
+    done = run_gpumem("run", "--collect", "--spool", spool).check()
+    assert f"{out}/run.2.gpumem: " in done.err
+    assert names(out) == ["run.2.gpumem"] and not names(spool)
+    gaps = run_gpumem("info", out / "run.2.gpumem", "--json").check().json()["gaps"]
+    assert not any("still runs" in gap for gap in gaps), gaps
+
+
+def test_a_pipe_of_the_files_name_is_refused_and_not_waited_for(run_gpumem, environment, folders):
+    out, spool = folders
+    os.mkfifo(out / "run.1.gpumem")
+    words = ["-o", out / "run.%r.gpumem", "--spool", spool, "--", PYTHON, RANK, 3]
+    done = run_gpumem("run", "--sim", *words, env={**environment, "RANK": "1"}, timeout=120).check()
+    assert "run.1.gpumem: not a regular file" in done.err and len(names(spool)) == 1
+    (out / "run.1.gpumem").unlink()
+    run_gpumem("run", "--collect", "--spool", spool).check()
+    assert peak(run_gpumem, out / "run.1.gpumem") == 3
+
+
+def test_recordings_of_other_users_are_counted_and_not_collected(run_gpumem, environment, folders):
+    out, spool = folders
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a file another user's")
+    other = spool / "gpumem-spool-run.gpumem"
+    other.write_bytes(b"")
+    os.chown(other, 65534, 65534)
+    done = run_gpumem("run", "--collect", "--spool", spool).check()
+    assert "1 recording of other users" in done.err and other.exists()
+
+
 def test_a_recording_that_cannot_be_saved_stays_in_the_spool_and_a_line_names_it(run_gpumem, environment, folders):
     out, spool = folders
     (out / "sub").mkdir()
