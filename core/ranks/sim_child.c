@@ -18,34 +18,11 @@
 #include "base/sibling_path.h"
 #include "base/tail.h"
 #include "ranks/sim_digest.h"
+#include "ranks/sim_environment.h"
 
 enum { WORDS_OF_RUN = 16, STOP_SECONDS = 5 };
 
-extern char **environ;
-
 /* --- starting --------------------------------------------------------------------------------- */
-
-static bool is_of_a_launcher(const char *variable)
-{
-	static const char *const prefixes[] = {"OMPI_", "PMIX_", "PMI_", "PRTE_", "HYDRA_", "HYDI_",
-	        "MPI_LOCAL", "MPIR_", "SLURM_", "SLURMD_"};
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
-			return true;
-	return false;
-}
-
-static void set_environment(void)
-{
-	size_t kept = 0;
-	for (size_t i = 0; environ[i]; i++)
-		if (!is_of_a_launcher(environ[i]))
-			environ[kept++] = environ[i];
-	environ[kept] = NULL;
-	setenv("PYTHONHASHSEED", "0", 0);
-	setenv("OMP_NUM_THREADS", "1", 0);
-	setenv("GPUMEM_SIM_QUIET", "1", 1);
-}
 
 /* What an attempt before this one left, which was killed. Without its output, `output`, there was
  * none: such a recording is somebody else's. */
@@ -80,7 +57,7 @@ static _Noreturn void become(const char *const *words, int out, int failed, pid_
 	signal(SIGTERM, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	set_environment();
+	gm_sim_environment_set();
 	execvp(words[0], (char *const *)words);
 	int code = errno;
 	(void)!write(failed, &code, sizeof(code));

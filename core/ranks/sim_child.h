@@ -1,11 +1,6 @@
 /*
  * One rank of a simulated job, as a process: `gpumem run --sim --rank R --world W`, as it is typed
  * in a shell.
- *
- * The variables of the launcher that started gpumem-ranks are not the program's: they are taken
- * away, as a program may look at them. PYTHONHASHSEED=0 makes the order of Python's sets the same
- * in all ranks, so that equal ones can be found equal, and OMP_NUM_THREADS=1 is what torchrun sets
- * where several processes share a machine; both only where the user has not set them.
  */
 #ifndef GM_RANKS_SIM_CHILD_H
 #define GM_RANKS_SIM_CHILD_H

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/regular_file.h"
 #include "base/whole_file.h"
+#include "ranks/sim_environment.h"
 #include "render/json.h"
 
 enum { RESULT_MOST = 1 << 16, JOB_MOST = 1 << 22 }; /* bytes of a file */
@@ -100,6 +101,7 @@ static json_t *describe(const struct gm_sim_job *job)
 	json_object_set_new(value, "sim", gm_json_string(job->profile ? job->profile : ""));
 	json_object_set_new(value, "compute_below", text_or_null(job->compute_below));
 	json_object_set_new(value, "overflow_at", text_or_null(job->overflow_at));
+	json_object_set_new(value, "environment", gm_sim_environment_describe(job->program[0]));
 	json_object_set_new(value, "gpumem", json_string(GPUMEM_VERSION));
 	return value;
 }
@@ -111,6 +113,18 @@ struct gm_error *gm_sim_folder_make(const struct gm_sim_job *job)
 	if (access(job->folder, W_OK | X_OK) != 0)
 		return gm_error_os(GM_USAGE, errno, "-o %s: cannot be written", job->folder);
 	return NULL;
+}
+
+static struct gm_error *other_environment(
+        const struct gm_sim_job *job, const json_t *before, const json_t *now)
+{
+	const json_t *old = json_object_get(before, "environment");
+	_cleanup_free_ char *names =
+	        gm_sim_environment_different(old, json_object_get(now, "environment"));
+	return gm_error_create(GM_USAGE,
+	        "-o %s: the environment differs from that of the ranks there: %s: set it as it was "
+	        "(`env -u NAME` for one that was not set), or name another folder with -o",
+	        job->folder, json_is_object(old) && names ? names : "theirs is not known");
 }
 
 static struct gm_error *compare(const struct gm_sim_job *job, const char *text, size_t size)
@@ -131,12 +145,14 @@ static struct gm_error *compare(const struct gm_sim_job *job, const char *text, 
 		if (!different && !json_equal(value, json_object_get(before, key)))
 			different = key;
 	}
-	struct gm_error *error =
-	        different ? gm_error_create(GM_USAGE,
-	                            "-o %s: it has the ranks of another job: its `%s` is not the "
-	                            "same (job.json): name another folder, or remove this one",
-	                            job->folder, different)
-	                  : NULL;
+	struct gm_error *error = NULL;
+	if (different && strcmp(different, "environment") == 0)
+		error = other_environment(job, before, now);
+	else if (different)
+		error = gm_error_create(GM_USAGE,
+		        "-o %s: it has the ranks of another job: its `%s` is not the same "
+		        "(job.json): name another folder, or remove this one",
+		        job->folder, different);
 	json_decref(before);
 	json_decref(now);
 	return error;

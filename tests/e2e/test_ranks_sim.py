@@ -111,6 +111,20 @@ def test_files_that_are_not_its_own_are_never_removed(sim, tmp_path):
     assert late.read_text() == other.read_text() == "the user's"
 
 
+def test_another_environment_is_refused_and_named(run, tmp_path):
+    def call(**variables):
+        words = [*start_of("one", 1), "sim", "--world", 2, "--json", "--", "sh", "-c", "exit $CODE"]
+        return run(words, env=ENVIRONMENT | variables, cwd=tmp_path)
+
+    assert call(CODE="3", TOKEN="hunter2").check(1).json()["run"] == 2
+    assert call(CODE="3", TOKEN="hunter2", TERM="vt52", SLURM_JOB_ID="7").check(1).json()["run_earlier"] == 2
+    done = call(CODE="4", NEW="1")
+    assert done.status == 2 and "the environment differs from that of the ranks there" in done.err
+    assert all(name in done.err for name in ("CODE", "TOKEN", "NEW")) and "PATH" not in done.err
+    kept = (tmp_path / "gpumem-ranks-sim" / "job.json").read_text()
+    assert "TOKEN" in kept and "hunter2" not in kept and "TERM" not in json.loads(kept)["environment"]
+
+
 def test_two_commands_in_one_folder_at_once_are_not_allowed(sim, spawn, wait_for, tmp_path):
     program = ("sh", "-c", "touch began; while ! test -e go; do sleep 0.05; done")
     words = [*start_of("one", 1), "sim", "--world", "2", "--", *program]
