@@ -128,6 +128,25 @@ static size_t tables_of(const struct gm_compare_options *options, enum gm_group_
 	return options->by == GM_BY_NONE ? 2 : 1;
 }
 
+static void take_devices(const struct gm_model *model, size_t main, struct gm_compared_file *file)
+{
+	const struct gm_model_device *device = gm_model_device(model, main);
+	file->has_device = true;
+	file->device_type = device->type;
+	file->device = device->index;
+	file->reserved = device->peak.reserved;
+	for (size_t i = 0; i < gm_model_device_count(model); i++) {
+		device = gm_model_device(model, i);
+		if (i == main || !gm_device_is_accelerator(device->type) || !device->peak.allocated)
+			continue;
+		if (file->others++ && device->peak.allocated <= file->other_peak)
+			continue;
+		file->other_type = device->type;
+		file->other = device->index;
+		file->other_peak = device->peak.allocated;
+	}
+}
+
 static struct gm_error *read_file(struct gm_context *context,
         const struct gm_compare_options *options, struct gm_strings *strings,
         struct gm_compared_one *one)
@@ -146,13 +165,8 @@ static struct gm_error *read_file(struct gm_context *context,
 	gm_info_deinit(&info);
 	file->event = GM_NO_EVENT;
 	gm_try(take_steps(context, file, options->step, &event));
-	if (main != SIZE_MAX) {
-		const struct gm_model_device *device = gm_model_device(model, main);
-		file->has_device = true;
-		file->device_type = device->type;
-		file->device = device->index;
-		file->reserved = device->peak.reserved;
-	}
+	if (main != SIZE_MAX)
+		take_devices(model, main, file);
 	for (size_t i = 0; i < tables; i++)
 		gm_try(take_groups(context, by[i], event, strings, one, i));
 	return NULL;

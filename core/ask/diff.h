@@ -20,6 +20,12 @@ struct gm_compared_file {
 	bool has_device;  /* false: no memory was allocated in the record */
 	uint8_t device_type;
 	int16_t device; /* the main one */
+	/* Other accelerators with memory of the program: how many, and the one with the highest
+	 * peak. */
+	uint32_t others;
+	uint8_t other_type;
+	int16_t other;
+	uint64_t other_peak;
 	bool complete;
 	uint64_t events, reserved; /* of the record; peak of the device */
 	uint64_t allocated;        /* at `event` */

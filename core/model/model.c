@@ -433,18 +433,25 @@ const struct gm_model_device *gm_model_device(const struct gm_model *model, size
 	return &model->devices.items[index];
 }
 
+/* CUDA devices, then other accelerators, then the rest; each kind from the highest peak on. */
+static bool is_before(const struct gm_model_device *a, const struct gm_model_device *b)
+{
+	unsigned kind_a = a->type == 1 ? 0 : gm_device_is_accelerator(a->type) ? 1 : 2;
+	unsigned kind_b = b->type == 1 ? 0 : gm_device_is_accelerator(b->type) ? 1 : 2;
+	if (kind_a != kind_b)
+		return kind_a < kind_b;
+	if (a->peak.allocated != b->peak.allocated)
+		return a->peak.allocated > b->peak.allocated;
+	return a->index < b->index;
+}
+
 size_t gm_model_main_device(const struct gm_model *model)
 {
+	const struct gm_model_device *found = NULL;
 	for (size_t i = 0; i < model->devices.count; i++)
-		if (model->devices.items[i].type == 1 && model->devices.items[i].index == 0)
-			return i;
-	for (size_t i = 0; i < model->devices.count; i++)
-		if (model->devices.items[i].type == 1)
-			return i;
-	for (size_t i = 0; i < model->devices.count; i++)
-		if (gm_device_is_accelerator(model->devices.items[i].type))
-			return i;
-	return model->devices.count ? 0 : SIZE_MAX;
+		if (!found || is_before(&model->devices.items[i], found))
+			found = &model->devices.items[i];
+	return found ? (size_t)(found - model->devices.items) : SIZE_MAX;
 }
 
 size_t gm_model_accelerator(const struct gm_model *model, uint64_t index)

@@ -38,8 +38,9 @@ const struct gm_log *gm_model_log(const struct gm_model *model);
 size_t gm_model_device_count(const struct gm_model *model);
 /* Owned by the model. */
 const struct gm_model_device *gm_model_device(const struct gm_model *model, size_t index);
-/* The default device of questions: the first CUDA one with events, else another
- * accelerator, else the first. SIZE_MAX: there is none. */
+/* The default device of questions: the CUDA one with the highest peak, else another accelerator,
+ * else any. A stray block on cuda:0 does not hide the device that a rank works on. SIZE_MAX: there
+ * is none. */
 size_t gm_model_main_device(const struct gm_model *model);
 
 /* The accelerator with that index, whatever its type; SIZE_MAX: there is none. */

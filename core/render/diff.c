@@ -299,10 +299,14 @@ json_t *gm_compared_file_json(const struct gm_compared_file *file)
 		json_array_append_new(steps, json_pack("{s:i, s:I, s:I}", "step", (int)i + 1,
 		                                     "peak", (json_int_t)file->steps[i].peak,
 		                                     "kept", (json_int_t)file->steps[i].kept));
-	return json_pack("{s:o, s:o, s:I, s:b, s:I, s:I, s:o, s:o, s:o, s:o}", "file",
+	json_t *other = file->others ? json_pack("{s:i, s:I, s:I}", "device", (int)file->other,
+	                                       "peak_allocated", (json_int_t)file->other_peak,
+	                                       "devices", (json_int_t)file->others)
+	                             : json_null();
+	return json_pack("{s:o, s:o, s:o, s:I, s:b, s:I, s:I, s:o, s:o, s:o, s:o}", "file",
 	        gm_json_string(file->path), "device",
-	        file->has_device ? json_integer(file->device) : json_null(), "events",
-	        (json_int_t)file->events, "complete", file->complete, "allocated",
+	        file->has_device ? json_integer(file->device) : json_null(), "elsewhere", other,
+	        "events", (json_int_t)file->events, "complete", file->complete, "allocated",
 	        (json_int_t)file->allocated, "peak_reserved", (json_int_t)file->reserved, "event",
 	        gm_json_event_or_null(file->event), "step",
 	        file->step ? json_integer(file->step) : json_null(), "phase",

@@ -173,6 +173,21 @@ def test_what_only_one_rank_has_is_found_in_it(run_ranks, job):
     assert [file["rank"] for file in ask("steps")["files"] if file["growth_per_step"]] == [LEAKS]
 
 
+def test_the_peak_is_that_of_the_device_that_a_rank_works_on(run, run_ranks, run_gpumem, tmp_path):
+    run([RECORDINGS, tmp_path, "4", "1500", "1", "--devices", "1"]).check()
+    answer = ask(run_ranks, tmp_path, "info")
+    assert [file["device"] for file in answer["files"]] == [0, 1, 2, 3]
+    assert all(file["allocated"] > 100 * MIB for file in answer["files"])
+    assert [file["elsewhere"] for file in answer["files"]] == [None] + 3 * [{"device": 0, "peak_allocated": 10 * MIB, "devices": 1}]
+    text = run_ranks("one", 1, "info", tmp_path / "run.*.gpumem").check().out
+    assert "those of cuda:0 (0), cuda:1 (1), cuda:2 (2), cuda:3 (3).\n" in text
+    assert "3 ranks have memory on another device too (1-3): at most 10.00 MiB, on cuda:0 in rank 1.\n" in text
+    peak = run_gpumem("peak", tmp_path / "run.1.gpumem").check().out
+    assert peak.startswith("cuda:1: ")
+    both = run_gpumem("diff", tmp_path / "run.0.gpumem", tmp_path / "run.1.gpumem", "--json").json()
+    assert both["files"] == answer["files"][:2]
+
+
 # --- faults ----------------------------------------------------------------------------------------------------------------------------
 
 

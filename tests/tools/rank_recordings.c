@@ -1,11 +1,12 @@
 /*
  * rank_recordings FOLDER RANKS EVENTS SEED [--odd RANK] [--leak RANK] [--oom RANK] [--stages N]
- * [--set RANK] [--world N] [--first RANK]: writes run.R.gpumem of each rank of a job that never
- * ran. The ranks train one model and differ as those of a real job do: in the sizes of what depends
- * on their data. The odd rank keeps 64 MiB at a line that no other rank has run; the one that leaks
- * keeps something of each step; the last one runs out of memory. With stages, rank R is of stage R
- * % N, and each stage has other layers. One rank may have other settings of the allocator; with a
- * world, ranks record their variables.
+ * [--set RANK] [--world N] [--first RANK] [--devices 1]: writes run.R.gpumem of each rank of a job
+ * that never ran. The ranks train one model and differ as those of a real job do: in the sizes of
+ * what depends on their data. The odd rank keeps 64 MiB at a line that no other rank has run; the
+ * one that leaks keeps something of each step; the last one runs out of memory. With stages, rank
+ * R is of stage R % N, and each stage has other layers. One rank may have other settings of the
+ * allocator; with a world, ranks record their variables. With --devices 1, rank R works on cuda:R,
+ * and the others than rank 0 have 10 MiB on cuda:0 too.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ struct run {
 	struct gm_log_writer *log;
 	uint64_t random, allocated, reserved, time, next;
 	uint32_t rank, stage;
+	int16_t device;
 	uint32_t main, model, layers[LAYERS], backward, optimizer, odd, leak, loss;
 	struct held kept[KEPT_MOST];
 	size_t kept_count;
@@ -62,6 +64,7 @@ static void put_event(struct run *run, enum gm_action action, struct held held, 
 {
 	const struct gm_event event = {.action = (uint8_t)action,
 	        .device_type = 1,
+	        .device = run->device,
 	        .thread = 1,
 	        .time_ns = run->time += 1000,
 	        .address = held.address,
@@ -119,7 +122,7 @@ static void run_step(struct run *run, bool leaks)
 }
 
 struct options {
-	uint32_t ranks, first, odd, leak, oom, stages, set, parallel;
+	uint32_t ranks, first, odd, leak, oom, stages, set, parallel, devices;
 	uint64_t events, seed;
 };
 
@@ -155,6 +158,11 @@ static void write_rank(const char *folder, uint32_t rank, const struct options *
 	run.odd = stack_of(&run, "/job/train.py", "keep_for_debugging", 77);
 	run.leak = stack_of(&run, "/job/train.py", "log_metrics", 88);
 	run.loss = stack_of(&run, "/job/train.py", "loss", 22);
+	if (options->devices && rank) {
+		allocate(&run, 10 * MIB, run.model);
+		run.allocated = run.reserved = 0;
+		run.device = (int16_t)rank;
+	}
 	for (unsigned i = 0; i < LAYERS; i++)
 		allocate(&run, (1 + run.stage) * MIB, run.model);
 	for (unsigned i = 0; i < LAYERS; i++)
@@ -199,6 +207,8 @@ int main(int argc, char **argv)
 			options.set = value;
 		else if (strcmp(argv[i], "--world") == 0)
 			options.parallel = value;
+		else if (strcmp(argv[i], "--devices") == 0)
+			options.devices = value;
 		else if (strcmp(argv[i], "--first") == 0)
 			options.first = value;
 	}

@@ -12,7 +12,7 @@
 #include "render/json.h"
 #include "render/say.h"
 
-enum { ROWS_MOST = 20, GROUPS_MOST = 20, ODD_MOST = 10 };
+enum { ROWS_MOST = 20, GROUPS_MOST = 20, ODD_MOST = 10, DEVICES_MOST = 16 };
 
 /* --- figures ---------------------------------------------------------------------------------- */
 
@@ -140,6 +140,77 @@ static void put_ranks_of(const struct gm_job *job, const struct gm_ranks_answer 
 	fputs(" (", out);
 	gm_put_ranks(job, answer, files, count, out);
 	fputs(")", out);
+}
+
+static uint32_t device_key(uint8_t type, int16_t device)
+{
+	return (uint32_t)type << 16 | (uint16_t)device;
+}
+
+/* "cuda:0 (rank 0), cuda:1 (rank 1)": whose peak is on which device. One device of all is not worth
+ * a line of ranks. */
+static struct gm_error *put_devices(
+        const struct gm_job *job, const struct gm_ranks_answer *answer, FILE *out)
+{
+	struct gm_rank_table table;
+	char name[GM_SIZE_TEXT];
+	gm_rank_table_init(&table, answer->count);
+	bool fits = true;
+	for (size_t i = 0; i < answer->count && fits; i++) {
+		const struct gm_compared_file *file = &answer->compare.files[i];
+		if (file->has_device)
+			fits = gm_rank_table_add(
+			        &table, device_key(file->device_type, file->device), 0, i, 0);
+	}
+	gm_rank_table_sort_by_key(&table);
+	for (size_t i = 0; fits && i < table.rows.count; i++) {
+		const struct gm_rank_row *row = &table.rows.items[i];
+		if (i == DEVICES_MOST) {
+			gm_put(out, ", and %zu more devices", table.rows.count - i);
+			break;
+		}
+		gm_put(out, "%s%s", i ? ", " : "The peaks are those of ",
+		        gm_text_device(
+		                (uint8_t)(row->key >> 16), (int16_t)(row->key & 0xffff), name));
+		if (table.rows.count > 1)
+			put_ranks_of(job, answer, row, out);
+	}
+	if (fits && table.rows.count)
+		fputs(".\n", out);
+	gm_rank_table_deinit(&table);
+	return fits ? NULL : &gm_error_no_memory;
+}
+
+/* Ranks with memory on a device that they do not work on, such as what torch.load() puts where a
+ * checkpoint was saved. */
+static struct gm_error *put_elsewhere(
+        const struct gm_job *job, const struct gm_ranks_answer *answer, FILE *out)
+{
+	_cleanup_free_ size_t *files = calloc(answer->count + 1, sizeof(*files));
+	const struct gm_compared_file *most = NULL;
+	size_t count = 0, most_in = 0;
+	char size[GM_SIZE_TEXT], device[GM_SIZE_TEXT];
+	if (!files)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < answer->count; i++) {
+		const struct gm_compared_file *file = &answer->compare.files[i];
+		if (!file->others)
+			continue;
+		files[count++] = i;
+		if (!most || file->other_peak > most->other_peak) {
+			most = file;
+			most_in = i;
+		}
+	}
+	if (!most)
+		return NULL;
+	_cleanup_free_ char *name = gm_job_name(job, answer, most_in);
+	gm_put(out, "%zu rank%s ha%s memory on another device too (", count, gm_text_s(count),
+	        count == 1 ? "s" : "ve");
+	gm_put_ranks(job, answer, files, count, out);
+	gm_put(out, "): at most %s, on %s in %s.\n", gm_text_size(most->other_peak, size),
+	        gm_text_device(most->other_type, most->other, device), name ? name : "");
+	return NULL;
 }
 
 /* Ranks whose allocator is set otherwise than that of most: they hold other memory for it. */
@@ -304,6 +375,8 @@ struct gm_error *gm_render_ranks_compare(const struct gm_job *job,
 	if (!answer->count)
 		return NULL;
 	gm_try(put_sums(job, answer, style, out));
+	gm_try(put_devices(job, answer, out));
+	gm_try(put_elsewhere(job, answer, out));
 	put_groups(job, answer, out);
 	put_all_odd(job, answer, out);
 	if (view == GM_RANKS_SUMS) {

@@ -70,6 +70,17 @@ static void code_steps(struct gm_codec *codec, struct gm_compared_file *file)
 	}
 }
 
+static void code_others(struct gm_codec *codec, struct gm_compared_file *file)
+{
+	unsigned type = file->other_type, device = (uint16_t)file->other;
+	gm_code_u32(codec, &file->others);
+	gm_code_enum(codec, &type, UINT8_MAX);
+	gm_code_enum(codec, &device, UINT16_MAX);
+	file->other_type = (uint8_t)type;
+	file->other = (int16_t)device;
+	gm_code_u64(codec, &file->other_peak);
+}
+
 static void code_file(struct gm_codec *codec, struct gm_compared_file *file)
 {
 	unsigned type = file->device_type, device = (uint16_t)file->device, phase = file->phase;
@@ -78,6 +89,7 @@ static void code_file(struct gm_codec *codec, struct gm_compared_file *file)
 	gm_code_enum(codec, &device, UINT16_MAX);
 	file->device_type = (uint8_t)type;
 	file->device = (int16_t)device;
+	code_others(codec, file);
 	gm_code_bool(codec, &file->complete);
 	gm_code_u64(codec, &file->events);
 	gm_code_u64(codec, &file->reserved);
