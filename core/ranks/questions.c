@@ -100,10 +100,13 @@ static struct gm_style style_of(FILE *out)
 	return style;
 }
 
-/* diff: they differ; oom: no rank did. */
+/* diff: they differ; oom: no rank did. Launchers take any other status than 0 for a failure: they
+ * print a message after the answer and mark the step of the job as failed. */
 static int status_of(const struct question *question, const struct gm_job *job,
         const struct gm_ranks_answer *answer)
 {
+	if (job->processes > 1)
+		return GM_OK;
 	if (question->view == GM_RANKS_DIFFERENT)
 		return answer->compare.equal ? GM_OK : GM_NEGATIVE;
 	for (size_t i = 0; question->section == GM_SECTION_OOM && i < answer->count; i++) {
@@ -215,7 +218,8 @@ QUESTION(peak, "what makes up the peaks of the ranks, by category and by line",
         "Shows the least, the median and the most of each line, and in which rank they are.\n");
 QUESTION(diff, "what differs between the ranks",
         "Shows the lines whose bytes at the peak are not the same in all ranks. Exit status 1: "
-        "they differ.\n");
+        "they\ndiffer, where one process answers; several exit 0, as their launcher takes 1 for "
+        "a failure.\n");
 QUESTION(steps, "the peaks of each step over all ranks",
         "Shows the least, the median and the most of each step, and the ranks that grow.\n");
 QUESTION(phases, "the peaks and the bytes of each phase over all ranks",
@@ -224,7 +228,8 @@ QUESTION(leaks, "lines whose memory grows, and in how many ranks",
         "Shows what each line has left, as the least, the median and the most of the ranks in "
         "which it grows.\n");
 QUESTION(oom, "the ranks that ran out of memory, and why",
-        "Shows the last out-of-memory error of each rank. Exit status 1: there is none.\n");
+        "Shows the last out-of-memory error of each rank. Exit status 1: there is none, "
+        "where\none process answers; several exit 0, as their launcher takes 1 for a failure.\n");
 QUESTION(timeline, "a plot of allocated memory over all ranks, and its shapes",
         "Shows the least, the median and the most at each part of the recordings, and of each "
         "shape.\n");

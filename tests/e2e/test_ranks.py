@@ -188,6 +188,15 @@ def test_the_peak_is_that_of_the_device_that_a_rank_works_on(run, run_ranks, run
     assert both["files"] == answer["files"][:2]
 
 
+def test_a_negative_answer_of_several_processes_is_no_failure_for_their_launcher(run_ranks, small):
+    for question in ("diff", "oom"):
+        alone = run_ranks("one", 1, question, small / "run.*.gpumem").check(1)
+        for mpi in ("openmpi", "mpich"):
+            together = run_ranks(mpi, 2, question, small / "run.*.gpumem").check(0)
+            assert together.out.splitlines()[1:] == alone.out.splitlines()[1:]
+        assert "several exit 0" in run_ranks("one", 1, question, "--help").check().out
+
+
 # --- faults ----------------------------------------------------------------------------------------------------------------------------
 
 
