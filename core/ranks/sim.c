@@ -15,6 +15,7 @@
 #include "ranks/render/sim.h"
 #include "ranks/sim_answer.h"
 #include "ranks/sim_child.h"
+#include "sim/profile.h"
 
 enum { WORLD_MOST = 1 << 20, CHECK_LEAST = 4, CHECK_MOST = 64, RANKS_OF_A_CHECK = 256 };
 enum {
@@ -24,6 +25,7 @@ enum {
 	KEY_SAMPLE,
 	KEY_CHECK,
 	KEY_TIMEOUT,
+	KEY_AGAIN,
 	KEY_BELOW,
 	KEY_OVERFLOW
 };
@@ -41,6 +43,7 @@ static const struct argp_option option_table[] = {
                 "runs N of the inferred ranks, chosen at random (default: 1 of 256, at least 4)",
                 0},
         {"timeout", KEY_TIMEOUT, "SECONDS", 0, "ends a rank that takes longer", 0},
+        {"again", KEY_AGAIN, NULL, 0, "runs ranks again that failed or ran out of memory", 0},
         {"compute-below", KEY_BELOW, "BYTES", 0, "as in `gpumem run`", 0},
         {"overflow-at", KEY_OVERFLOW, "STEPS", 0, "as in `gpumem run`", 0},
         {0},
@@ -82,6 +85,9 @@ static struct gm_error *handle(void *data, int key, const char *argument)
 	case KEY_TIMEOUT:
 		gm_try(gm_parse_number(argument, 1, UINT32_MAX, &number));
 		input->job.timeout = (uint32_t)number;
+		break;
+	case KEY_AGAIN:
+		input->job.again = true;
 		break;
 	case KEY_BELOW:
 		input->job.compute_below = argument;
@@ -187,6 +193,12 @@ static struct gm_error *take_new(struct giving *giving, const struct gm_sim_resu
 		        "of the machine's memory: %zu ranks are finished in %s: the same command "
 		        "goes on, with fewer processes on a machine if that was the reason",
 		        result->rank, result->status, result->host, giving->results.items.count,
+		        giving->job->folder);
+	if (result->outcome == GM_SIM_NOT_STARTED)
+		return gm_error_create(GM_TARGET,
+		        "rank %" PRIu32 " could not be started on %s: exit status %" PRIu32
+		        ": %s: nothing of this is kept in %s",
+		        result->rank, result->host, result->status, result->line,
 		        giving->job->folder);
 	giving->seconds += result->seconds;
 	gm_try(gm_sim_folder_write(giving->job, result));
@@ -383,6 +395,8 @@ static struct gm_error *parse(const struct gm_ranks_command *command, int argc, 
 	if (input->plan.all && input->plan.most)
 		return gm_error_create(
 		        GM_USAGE, "sim: --all and --sample exclude each other: choose one");
+	struct gm_sim_choice choice;
+	gm_try(gm_error_prefix(gm_sim_profile_parse(input->job.profile, &choice), "sim"));
 	input->job.program = &argv[arguments->rest];
 	uint32_t check = input->plan.world / RANKS_OF_A_CHECK;
 	if (!input->has_check)
@@ -424,7 +438,7 @@ const struct gm_ranks_command gm_ranks_sim = {
                 .summary = "runs a job's ranks on the simulated device: the highest peak, and "
                            "whether it fits",
                 .usage = "--world W [--sim=PROFILE] [-o DIR] [--all | --sample N] [--check N] "
-                         "[--timeout SECONDS] [--json] -- PROG ARGS\n"
+                         "[--timeout SECONDS] [--again] [--json] -- PROG ARGS\n"
                          "Runs the program as `gpumem run --sim --rank R --world W` does, for the "
                          "ranks R of a job; each of the\n"
                          "processes that mpirun or srun started runs one rank at a time. Ranks "

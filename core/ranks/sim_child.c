@@ -153,21 +153,37 @@ struct gm_error *gm_sim_child_start(
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-/* The last line that is the program's own: `gpumem run` writes some after it. */
-static const char *own_line(struct gm_tail *tail)
+static const char own_prefix[] = "gpumem"; /* of what `gpumem run` and the agent write */
+
+static bool is_ours(const char *line)
 {
-	struct gm_tail rest = *tail;
-	for (size_t size = rest.size; size;) {
-		char *line = gm_tail_last_line(&rest);
-		if (*line && strncmp(line, "gpumem: ", 8) != 0) {
-			*tail = rest;
-			return tail->text + (line - rest.text);
-		}
-		size = (size_t)(line - rest.text);
-		rest = *tail;
-		rest.size = size;
+	return strncmp(line, own_prefix, strlen(own_prefix)) == 0;
+}
+
+/* The last line that is the program's own, or "". */
+static const char *program_line(struct gm_tail *tail)
+{
+	for (size_t size = tail->size; size; tail->size = size) {
+		char *line = gm_tail_last_line(tail);
+		if (*line && !is_ours(line))
+			return line;
+		size = (size_t)(line - tail->text);
+		tail->text[size] = 0;
 	}
-	return gm_tail_last_line(tail);
+	return "";
+}
+
+/* `gpumem run` says why nothing was started, and nothing else is there. */
+static bool is_of_starting(const struct gm_sim_result *result, const char *last)
+{
+	static const char nothing[] = "gpumem: nothing to record", next[] = "gpumem: next:";
+	if (result->status == 126 || result->status == 127)
+		return true;
+	return (result->status == GM_USAGE || result->status == GM_TARGET ||
+	               result->status == GM_INTERNAL) &&
+	       !result->events && !*result->line && is_ours(last) &&
+	       strncmp(last, nothing, strlen(nothing)) != 0 &&
+	       strncmp(last, next, strlen(next)) != 0;
 }
 
 static void read_last_line(
@@ -182,7 +198,14 @@ static void read_last_line(
 		rewind(file);
 	while (file && (count = fread(bytes, 1, sizeof(bytes), file)) > 0)
 		gm_tail_put(&tail, bytes, count);
-	snprintf(result->line, sizeof(result->line), "%s", own_line(&tail));
+	struct gm_tail rest = tail;
+	const char *last = gm_tail_last_line(&tail);
+	snprintf(result->line, sizeof(result->line), "%s", program_line(&rest));
+	if (result->outcome != GM_SIM_FAILED || !is_of_starting(result, last))
+		return;
+	result->outcome = GM_SIM_NOT_STARTED;
+	if (!*result->line)
+		snprintf(result->line, sizeof(result->line), "%s", last);
 }
 
 static bool is_from_outside(int signal_number)

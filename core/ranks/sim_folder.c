@@ -263,6 +263,13 @@ static char *pattern_in(const struct gm_sim_job *job, const char *names)
 	return text;
 }
 
+static bool to_be_run_again(const struct gm_sim_job *job, const struct gm_sim_result *result)
+{
+	bool has_more_time = !job->timeout || job->timeout > result->seconds;
+	return (job->again && result->outcome != GM_SIM_RAN) ||
+	       (result->outcome == GM_SIM_TIMED_OUT && has_more_time);
+}
+
 static struct gm_error *read_result(
         const struct gm_sim_job *job, const char *path, struct gm_sim_results *results)
 {
@@ -278,8 +285,12 @@ static struct gm_error *read_result(
 		return gm_take(error);
 	/* one that is damaged or has another's name is run again */
 	if (own && strcmp(own, path) == 0 && result.rank < job->world &&
-	        result.outcome != GM_SIM_KILLED && !gm_array_push(&results->items, result))
-		return &gm_error_no_memory;
+	        gm_sim_outcome_counts(result.outcome)) {
+		if (to_be_run_again(job, &result))
+			unlink(path); /* also where this command does not come to it */
+		else if (!gm_array_push(&results->items, result))
+			return &gm_error_no_memory;
+	}
 	return NULL;
 }
 

@@ -21,6 +21,7 @@ struct gm_sim_job {
 	uint32_t world;
 	const char *profile, *compute_below, *overflow_at; /* as given; NULL: not */
 	uint32_t timeout; /* seconds that a rank may take; 0: any */
+	bool again;       /* ranks that failed are run again */
 	char **program;   /* ends with NULL */
 };
 
@@ -35,7 +36,8 @@ struct gm_error *gm_sim_folder_begin(const struct gm_sim_job *job);
 struct gm_sim_results {
 	GM_ARRAY(struct gm_sim_result) items;
 };
-/* The ranks that are finished there. What cannot be read of them is run again. */
+/* The ranks that are finished there. What cannot be read of them is run again, as are timed out
+ * ones that have more time now and, if so wanted, all that failed. */
 struct gm_error *gm_sim_folder_read(
         const struct gm_sim_job *job, struct gm_sim_results *ret_results);
 struct gm_error *gm_sim_folder_write(

@@ -16,6 +16,7 @@ static const char *const outcomes[GM_SIM_OUTCOMES] = {
         [GM_SIM_CRASHED] = "crashed",
         [GM_SIM_TIMED_OUT] = "timed_out",
         [GM_SIM_KILLED] = "killed",
+        [GM_SIM_NOT_STARTED] = "not_started",
 };
 
 const char *gm_sim_outcome_name(enum gm_sim_outcome outcome)

@@ -5,6 +5,7 @@
 #ifndef GM_RANKS_SIM_RESULT_H
 #define GM_RANKS_SIM_RESULT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,8 +18,14 @@ enum gm_sim_outcome {
 	GM_SIM_CRASHED,       /* a signal ended it, which came from itself */
 	GM_SIM_TIMED_OUT,     /* it took longer than --timeout, and was killed for that */
 	GM_SIM_KILLED,        /* a signal from outside: it is not finished */
+	GM_SIM_NOT_STARTED,   /* the program, or `gpumem run`, could not be started */
 	GM_SIM_OUTCOMES,
 };
+/* Whether it is a result of the rank, and not of what was around it. */
+static inline bool gm_sim_outcome_counts(enum gm_sim_outcome outcome)
+{
+	return outcome != GM_SIM_KILLED && outcome != GM_SIM_NOT_STARTED;
+}
 /* "ran", "out_of_memory" ... */
 const char *gm_sim_outcome_name(enum gm_sim_outcome outcome);
 

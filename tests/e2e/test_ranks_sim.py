@@ -156,11 +156,41 @@ def test_without_gpumem_no_rank_counts_as_failed(run, tmp_path):
 
 
 def test_a_rank_that_takes_too_long_is_ended(sim, tmp_path):
-    program = ("sh", "-c", "test $RANK = 0 || exit 0; echo $$ > waits; echo waiting; sleep 1000")
+    program = ("sh", "-c", "test $RANK = 0 || exit 0; test -e fixed && exit 0; echo $$ > waits; echo waiting; sleep 1000")
     answer = sim("one", 1, "--world", 2, "--timeout", 1, "--json", "--", *program).check(1).json()
     assert groups_of(answer) == [({0}, "timed_out", 0), ({1}, "ran", 0)]
     assert answer["groups"][0]["line"] == "waiting" and answer["fit"] == "not_known"
     assert not os.path.exists(f"/proc/{(tmp_path / 'waits').read_text().strip()}")
+    # with no more time it would be the same
+    (tmp_path / "fixed").touch()
+    answer = sim("one", 1, "--world", 2, "--timeout", 1, "--json", "--", *program).json()
+    assert answer["run_earlier"] == 2
+    answer = sim("one", 1, "--world", 2, "--timeout", 600, "--json", "--", *program).json()
+    assert groups_of(answer) == [({0, 1}, "ran", 0)] and answer["run_earlier"] == 1
+
+
+def test_failed_ranks_are_run_again_if_asked_for(sim, tmp_path):
+    program = ("sh", "-c", "test $RANK = 0 || test -e fixed")
+    failed = [({0}, "ran", 0), ({1}, "failed", 1)]
+    assert groups_of(sim("one", 1, "--world", 2, "--json", "--", *program).json()) == failed
+    (tmp_path / "fixed").touch()
+    assert groups_of(sim("one", 1, "--world", 2, "--json", "--", *program).json()) == failed
+    answer = sim("one", 1, "--world", 2, "--again", "--json", "--", *program).json()
+    assert groups_of(answer) == [({0, 1}, "ran", 0)] and answer["run_earlier"] == 1
+
+
+@pytest.mark.parametrize(
+    "program, why",
+    [
+        (["no-such-program"], "no-such-program: no such program"),
+        (["sh", "-c", "no-such-command"], "exit status 127: sh: 1: no-such-command: not found"),
+        (["/etc/passwd"], "Permission denied"),
+    ],
+)
+def test_a_program_that_cannot_be_started_is_no_result(sim, tmp_path, program, why):
+    done = sim("one", 1, "--world", 4, "-o", "job", "--", *program)
+    assert done.status == 4 and "rank 0 could not be started" in done.err and why in done.err
+    assert not list((tmp_path / "job").glob("rank.*.json"))
 
 
 @pytest.mark.parametrize("mpi, processes", [("one", 1), ("openmpi", 2), ("mpich", 2)])
@@ -185,6 +215,7 @@ def test_an_interrupt_ends_the_ranks_too(spawn, wait_for, tmp_path, mpi, process
         (["--world", "1", "--", "true"], "1"),
         (["--world", "64", "--all", "--sample", "3", "--", "true"], "exclude each other"),
         (["--world", "64", "-o", "/nowhere/x", "--", "true"], "No such file"),
+        (["--world", "64", "--sim=nosuch", "--", "true"], "no such profile"),
     ],
 )
 def test_wrong_words_are_refused(sim, tmp_path, words, why):
