@@ -332,7 +332,9 @@ static struct gm_error *answer(
 	found.elapsed = gm_seconds() - started;
 	found.processes = giving->world->size;
 	found.machines = giving->world->node_count;
-	*ret_status = found.fit == GM_SIM_FITS ? GM_OK : GM_NEGATIVE;
+	/* a launcher takes another status than 0 for a failure, and writes a page about it */
+	bool alone = giving->world->size == 1;
+	*ret_status = found.fit == GM_SIM_FITS || !alone ? GM_OK : GM_NEGATIVE;
 	struct gm_error *error =
 	        json ? gm_render_sim_json(&found, out) : gm_render_sim_text(&found, out);
 	gm_sim_answer_deinit(&found);
@@ -446,7 +448,10 @@ const struct gm_ranks_command gm_ranks_sim = {
                          "to be equal and not run, except for a check; the answer says how many "
                          "were run. Finished ranks are\n"
                          "kept in DIR, and the same command goes on there.\n"
-                         "Exit status 1: it does not fit, or a rank failed.\n\n"
+                         "Exit status 1, of one process: it does not fit, a rank failed or is not "
+                         "known, or none used a device.\n"
+                         "Several processes end with 0 once they have answered: see the answer, or "
+                         "`fit` of --json.\n\n"
                          " Example: mpirun -n 32 gpumem-ranks sim --world 4096 --sim=h100-80gb -- "
                          "python train.py"},
         .run = run,

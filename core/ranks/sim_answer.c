@@ -51,17 +51,18 @@ static int compare(const void *a, const void *b)
 
 static void judge(struct gm_sim_answer *answer)
 {
-	bool failed = answer->unknown > 0;
 	answer->fit = GM_SIM_FITS;
 	for (size_t i = 0; i < answer->groups.count; i++) {
 		const struct gm_sim_result *result = &answer->groups.items[i].result;
 		if (result->outcome == GM_SIM_OUT_OF_MEMORY)
 			answer->fit = GM_SIM_DOES_NOT_FIT;
-		failed |= result->outcome != GM_SIM_RAN && result->outcome != GM_SIM_OUT_OF_MEMORY;
+		answer->used |= result->peak_allocated || result->peak_reserved || result->ooms;
+		answer->failed |=
+		        result->outcome != GM_SIM_RAN && result->outcome != GM_SIM_OUT_OF_MEMORY;
 		if (result->total > answer->total)
 			answer->total = result->total;
 	}
-	if (failed && answer->fit == GM_SIM_FITS)
+	if ((answer->unknown || answer->failed || !answer->used) && answer->fit == GM_SIM_FITS)
 		answer->fit = GM_SIM_FIT_NOT_KNOWN;
 }
 

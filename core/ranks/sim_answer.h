@@ -25,7 +25,7 @@ struct gm_sim_group {
 enum gm_sim_fit {
 	GM_SIM_FITS,
 	GM_SIM_DOES_NOT_FIT,  /* a rank ran out of memory */
-	GM_SIM_FIT_NOT_KNOWN, /* a rank failed otherwise, or is not known */
+	GM_SIM_FIT_NOT_KNOWN, /* a rank failed otherwise or is not known, or none used the device */
 };
 
 struct gm_sim_answer {
@@ -35,6 +35,8 @@ struct gm_sim_answer {
 	uint32_t earlier;                     /* of `run`: in earlier ones */
 	uint32_t checked; /* of `run`: had been inferred, and were as inferred */
 	struct gm_sim_spans unknown_spans;
+	bool failed; /* a rank did, for another reason than memory */
+	bool used;   /* a rank allocated memory of a device, or tried to */
 	enum gm_sim_fit fit;
 	uint64_t total; /* bytes of the device; 0: not known */
 	double seconds; /* that the ranks took together, in this run */

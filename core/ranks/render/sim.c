@@ -55,6 +55,12 @@ static uint32_t ranks_in(const struct gm_sim_group *group)
 	return group->run + group->inferred;
 }
 
+/* Whether each rank was run: nothing is inferred or open. */
+static bool is_complete(const struct gm_sim_answer *answer)
+{
+	return !answer->inferred && !answer->unknown;
+}
+
 /* --- text ------------------------------------------------------------------------------------- */
 
 static void put_head(const struct gm_sim_answer *answer, FILE *out)
@@ -80,21 +86,31 @@ static void put_head(const struct gm_sim_answer *answer, FILE *out)
 		        answer->checked);
 }
 
+static void put_inferred(const struct gm_sim_group *group, FILE *out)
+{
+	if (group->inferred)
+		gm_put(out, " (%" PRIu32 " of them inferred)", group->inferred);
+}
+
 static void put_highest(const struct gm_sim_answer *answer, FILE *out)
 {
 	const struct gm_sim_group *group = &answer->groups.items[0];
 	const struct gm_sim_result *result = &group->result;
 	char allocated[GM_SIZE_TEXT], reserved[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
 	_cleanup_free_ char *ranks = group_ranks(group);
-	if (!result->peak_allocated) {
-		gm_put(out, "no rank allocated memory of a device\n");
+	if (!answer->used)
 		return;
-	}
-	gm_put(out, "the highest peak: %s allocated (%s bytes), %s reserved, on rank%s %s\n",
+	fputs("the highest peak", out);
+	if (!is_complete(answer))
+		gm_put(out, " of the %" PRIu32 " rank%s that %s run", answer->run,
+		        gm_text_s(answer->run), answer->run == 1 ? "was" : "were");
+	gm_put(out, ": %s allocated (%s bytes), %s reserved, on rank%s %s",
 	        gm_text_size(result->peak_allocated, allocated),
 	        gm_text_grouped(result->peak_allocated, exact),
 	        gm_text_size(result->peak_reserved, reserved), gm_text_s(ranks_in(group)),
 	        ranks ? ranks : "");
+	put_inferred(group, out);
+	fputs("\n", out);
 }
 
 /* Segments are what the device must have: another rank may have reserved more. */
@@ -108,39 +124,67 @@ static void put_most_reserved(const struct gm_sim_answer *answer, FILE *out)
 	if (most == &answer->groups.items[0])
 		return;
 	_cleanup_free_ char *ranks = group_ranks(most);
-	gm_put(out, "the most reserved: %s, on rank%s %s\n",
+	gm_put(out, "the most reserved: %s, on rank%s %s",
 	        gm_text_size(most->result.peak_reserved, reserved), gm_text_s(ranks_in(most)),
 	        ranks ? ranks : "");
+	put_inferred(most, out);
+	fputs("\n", out);
 }
 
+/* The ranks that ran out of memory: "rank 3", "ranks 4-7, rank 9". */
+static void put_who_ran_out(const struct gm_sim_answer *answer, FILE *out)
+{
+	bool first = true;
+	for (size_t i = 0; i < answer->groups.count; i++) {
+		const struct gm_sim_group *group = &answer->groups.items[i];
+		if (group->result.outcome != GM_SIM_OUT_OF_MEMORY)
+			continue;
+		_cleanup_free_ char *ranks = group_ranks(group);
+		gm_put(out, "%srank%s %s", first ? "" : ", ", gm_text_s(ranks_in(group)),
+		        ranks ? ranks : "");
+		put_inferred(group, out);
+		first = false;
+	}
+}
+
+/* What is claimed is what was run. */
 static void put_fit(const struct gm_sim_answer *answer, FILE *out)
 {
-	char size[GM_SIZE_TEXT];
-	const char *device = answer->total ? gm_text_size(answer->total, size) : "its memory";
-	if (answer->fit == GM_SIM_FITS)
-		gm_put(out, "it fits: no rank %sran out of the device's %s\n",
-		        answer->inferred ? "that was run " : "", device);
-	else if (answer->fit == GM_SIM_FIT_NOT_KNOWN && answer->unknown)
-		gm_put(out, "whether it fits is not known: not every rank is\n");
-	else if (answer->fit == GM_SIM_FIT_NOT_KNOWN)
-		gm_put(out, "whether it fits is not known: a rank failed for another reason\n");
-	else
-		gm_put(out, "it does not fit: a rank ran out of the device's %s\n", device);
+	char size[GM_SIZE_TEXT], device[GM_SIZE_TEXT + 32] = "device's memory";
+	if (answer->total)
+		snprintf(device, sizeof(device), "device's %s", gm_text_size(answer->total, size));
+	if (answer->fit == GM_SIM_DOES_NOT_FIT) {
+		fputs("it does not fit: ", out);
+		put_who_ran_out(answer, out);
+		gm_put(out, " ran out of the %s\n", device);
+	} else if (answer->failed) {
+		fputs("whether it fits is not known: a rank failed for another reason\n", out);
+	} else if (!answer->used) {
+		fputs("nothing was allocated on a device: no answer\n", out);
+	} else if (is_complete(answer)) {
+		gm_put(out, "it fits: no rank ran out of the %s\n", device);
+	} else {
+		gm_put(out,
+		        "it fits, as far as was run: of %" PRIu32 " ranks %" PRIu32
+		        " %s run, and none ran out of the %s\n",
+		        answer->job->world, answer->run, answer->run == 1 ? "was" : "were", device);
+	}
 }
 
 static char *outcome_text(const struct gm_sim_result *result)
 {
 	struct gm_said_sizes sizes = {0};
+	const char *colon = *result->line ? ": " : "";
 	switch (result->outcome) {
 	case GM_SIM_OUT_OF_MEMORY:
 		return gm_say(
 		        "out of memory: asked for %s", gm_say_size(&sizes, result->requested));
 	case GM_SIM_FAILED:
-		return gm_say("exit status %" PRIu32 ": %s", result->status, result->line);
+		return gm_say("exit status %" PRIu32 "%s%s", result->status, colon, result->line);
 	case GM_SIM_CRASHED:
-		return gm_say("%s: %s", strsignal((int)result->status), result->line);
+		return gm_say("%s%s%s", strsignal((int)result->status), colon, result->line);
 	case GM_SIM_TIMED_OUT:
-		return gm_say("took longer than --timeout: %s", result->line);
+		return gm_say("timed out (--timeout)%s%s", colon, result->line);
 	default:
 		return gm_say("ran");
 	}
@@ -253,6 +297,8 @@ struct gm_error *gm_render_sim_json(const struct gm_sim_answer *answer, FILE *ou
 	json_object_set_new(value, "not_known_ranks", spans_json(&answer->unknown_spans));
 	json_object_set_new(value, "checked", json_integer(answer->checked));
 	json_object_set_new(value, "fit", json_string(fits[answer->fit]));
+	json_object_set_new(value, "every_rank_run", json_boolean(is_complete(answer)));
+	json_object_set_new(value, "device_used", json_boolean(answer->used));
 	json_object_set_new(value, "device_total",
 	        answer->total ? json_integer((json_int_t)answer->total) : json_null());
 	json_object_set_new(value, "groups", groups);
