@@ -62,7 +62,7 @@ def test_ranks_within_groups_are_found(sim):
         (set(range(3, 64, 4)), "failed", 1),
     ]
     text = sim("one", 1, "--world", 64, "--", *LAST_OF_4).check(1).out
-    assert re.search(r"^ +16 +\d+ +0 B +0 B +3-63 by 4 +exit status 1", text, re.M)
+    assert re.search(r"^ +16 +\d+ +0 B +0 B +3-63 by 4 +exit status 1$", text, re.M)
 
 
 def test_only_so_many_ranks_are_run_and_of_the_others_nothing_is_said(sim):
