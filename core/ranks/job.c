@@ -25,6 +25,8 @@ void gm_job_deinit(struct gm_job *job)
 		free_message(job->messages.items[i]);
 	gm_array_deinit(&job->files);
 	gm_array_deinit(&job->missing);
+	gm_array_deinit(&job->older);
+	gm_array_deinit(&job->parts);
 	gm_array_deinit(&job->foreign);
 	gm_array_deinit(&job->messages);
 	gm_strings_deinit(&job->strings);

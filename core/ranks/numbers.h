@@ -8,4 +8,7 @@
  * fills in `known`, `world` and `missing`. */
 struct gm_error *gm_job_number(struct gm_job *job);
 
+/* The length of a path without the process id of FILE.gpumem.PID. */
+size_t gm_path_stem(const char *path);
+
 #endif

@@ -16,6 +16,7 @@
 #include "ranks/render/compare.h"
 #include "ranks/render/rows.h"
 #include "ranks/sections/oom.h"
+#include "ranks/siblings.h"
 
 enum { KEY_LOCAL = 0x1101, KEY_NO_KEEP };
 
@@ -145,6 +146,7 @@ static struct gm_error *answer_it(const struct question *question, struct gm_job
 	/* A file for which there was no memory is told as one that was not read; from here on there
 	 * is an answer, or none. */
 	gm_allocation_forget();
+	gm_try(gm_job_find_siblings(job));
 	gm_try(gm_job_number(job));
 	struct gm_ranks_answer answer;
 	gm_try(gm_ranks_answer(job, question->section, &answer));

@@ -1,6 +1,7 @@
 #include "ranks/summary.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -129,6 +130,24 @@ static uint32_t read_allocator(const struct gm_log *log, struct gm_strings *stri
 	return gm_strings_add(strings, settings);
 }
 
+static bool read_batch(const struct gm_log *log, struct gm_strings *strings, uint32_t *ret_batch)
+{
+	static const char *const names[] = {"SLURM_JOB_ID", "PBS_JOBID"};
+	*ret_batch = 0;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		const char *value = gm_log_setting(log, names[i]);
+		char *text;
+		if (!value)
+			continue;
+		if (asprintf(&text, "%s %s", names[i], value) < 0)
+			return false;
+		*ret_batch = gm_strings_add(strings, text);
+		free(text);
+		return *ret_batch != 0;
+	}
+	return true;
+}
+
 static struct gm_error *read_recording(struct gm_context *context, unsigned sections,
         struct gm_strings *strings, struct gm_rank_summary *summary)
 {
@@ -139,6 +158,8 @@ static struct gm_error *read_recording(struct gm_context *context, unsigned sect
 	summary->truncated = gm_log_truncated(log, &summary->truncated_at);
 	summary->source = gm_strings_add(strings, gm_log_source(log));
 	summary->allocator = read_allocator(log, strings);
+	if (!read_batch(log, strings, &summary->batch))
+		return &gm_error_no_memory;
 	summary->pid = gm_log_pid(log);
 	summary->start_ns = gm_log_start_ns(log);
 	for (unsigned i = 0; i < GM_JOB_NUMBERS; i++)
@@ -237,6 +258,7 @@ void gm_code_summary(struct gm_codec *codec, struct gm_rank_summary *summary)
 	gm_code_u64(codec, &summary->truncated_at);
 	gm_code_string(codec, &summary->source);
 	gm_code_string(codec, &summary->allocator);
+	gm_code_string(codec, &summary->batch);
 	gm_code_u64(codec, &summary->pid);
 	gm_code_u64(codec, &summary->start_ns);
 	for (unsigned i = 0; i < GM_JOB_NUMBERS; i++)
@@ -288,7 +310,7 @@ bool gm_summary_move(const struct gm_rank_summary *summary, const struct gm_stri
 	struct gm_rank_summary moved = *summary, reading = *summary;
 	bool fits = number_all(from, to, &numbers);
 	uint32_t *const strings[] = {&moved.path, &moved.host, &moved.why, &moved.version,
-	        &moved.source, &moved.allocator};
+	        &moved.source, &moved.allocator, &moved.batch};
 	for (size_t i = 0; i < sizeof(strings) / sizeof(*strings); i++)
 		*strings[i] = moved_string(&numbers, *strings[i]);
 	for (unsigned i = 0; i < GM_SECTIONS; i++) {

@@ -55,6 +55,7 @@ struct gm_rank_summary {
 	uint64_t truncated_at;
 	uint32_t source;    /* the command line */
 	uint32_t allocator; /* the settings of PyTorch's allocator, as recorded; 0: none are */
+	uint32_t batch; /* "SLURM_JOB_ID 17": the job of the batch system; 0: none is recorded */
 	uint64_t pid, start_ns;
 	uint32_t numbers[GM_JOB_NUMBERS]; /* GM_RANK_NONE: not recorded */
 

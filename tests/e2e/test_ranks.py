@@ -197,6 +197,47 @@ def test_a_negative_answer_of_several_processes_is_no_failure_for_their_launcher
         assert "several exit 0" in run_ranks("one", 1, question, "--help").check().out
 
 
+def test_of_several_files_of_a_rank_the_newest_counts(run, run_ranks, tmp_path):
+    """As torchrun starts a job of four again, with two ranks: the later process writes FILE.PID."""
+    run([RECORDINGS, tmp_path, "4", "1500", "1", "--world", "4"]).check()
+    (tmp_path / "again").mkdir()
+    run([RECORDINGS, tmp_path / "again", "2", "1500", "1", "--world", "2"]).check()
+    for rank in range(2):
+        (tmp_path / "again" / f"run.{rank}.gpumem").rename(tmp_path / f"run.{rank}.gpumem.471{rank}")
+    done = run_ranks("one", 1, "info", tmp_path / "run.*", "--no-keep").check()
+    assert done.out.startswith("2 recordings\n")
+    assert "  rank 1 has 2 files: run.1.gpumem, run.1.gpumem.4711: the newest counts, run.1.gpumem.4711\n" in done.out
+    assert "  rank 3: run.3.gpumem is of another start, with 4 ranks; the newest has 2: it does not count\n" in done.out
+    assert "no file of" not in done.out and "2 ranks are alike: 0-1;" in done.out
+    told = json.loads(run_ranks("one", 1, "info", tmp_path / "run.*", "--no-keep", "--json").check().out)["job"]
+    assert (told["world"], told["missing"], told["complete"]) == (2, [], True)
+    assert [(one["rank"], Path(one["file"]).name) for one in told["older"]] == [(rank, f"run.{rank}.gpumem") for rank in range(4)]
+    done = run_ranks("one", 1, "info", tmp_path / "run.*.gpumem", "--no-keep").check()
+    assert "  2 files FILE.PID are next to these, such as run.0.gpumem.4710: a later process of the same rank" in done.out
+    # By the names alone, too.
+    run([RECORDINGS, tmp_path, "3", "1500", "1"]).check()
+    shutil.copy(tmp_path / "run.2.gpumem", tmp_path / "run.2.gpumem.99")
+    done = run_ranks("one", 1, "info", *(tmp_path / f"run.{name}" for name in ("0.gpumem", "1.gpumem", "2.gpumem*")), "--no-keep").check()
+    assert "3 ranks are alike: 0-2;" in done.out and "rank 2 has 2 files: " in done.out
+
+
+def test_files_of_several_jobs_are_told_and_named(run, run_ranks, tmp_path):
+    for job in ("8", "9"):
+        (tmp_path / job).mkdir()
+        run([RECORDINGS, tmp_path / job, "2", "1500", "1", "--world", "2", "--job", job]).check()
+    done = run_ranks("one", 1, "info", tmp_path / "?" / "run.*.gpumem", "--no-keep").check()
+    assert "  the files are of 2 jobs (SLURM_JOB_ID 8: 2, SLURM_JOB_ID 9: 2): ask for the files of one\n" in done.out
+    assert "4 ranks are alike: " in done.out and f"{tmp_path}/9/run.1.gpumem" in done.out
+    for job in ("8", "9"):
+        (tmp_path / job / "run.1.gpumem").rename(tmp_path / job / f"x{job}.gpumem")
+        (tmp_path / job / "run.0.gpumem").rename(tmp_path / job / f"y{job}.gpumem")
+    done = run_ranks("one", 1, "info", tmp_path / "?" / "*.gpumem", "--no-keep").check()
+    assert "4 ranks are alike: y8.gpumem, y9.gpumem, x8.gpumem, x9.gpumem;" in done.out
+    assert "the files are of 2 jobs" in done.out
+    one = run_ranks("one", 1, "info", tmp_path / "8" / "*.gpumem", "--no-keep").check()
+    assert "2 ranks are alike: 0-1;" in one.out and "jobs" not in one.out
+
+
 # --- faults ----------------------------------------------------------------------------------------------------------------------------
 
 

@@ -1,12 +1,13 @@
 /*
  * rank_recordings FOLDER RANKS EVENTS SEED [--odd RANK] [--leak RANK] [--oom RANK] [--stages N]
- * [--set RANK] [--world N] [--first RANK] [--devices 1]: writes run.R.gpumem of each rank of a job
- * that never ran. The ranks train one model and differ as those of a real job do: in the sizes of
- * what depends on their data. The odd rank keeps 64 MiB at a line that no other rank has run; the
- * one that leaks keeps something of each step; the last one runs out of memory. With stages, rank
- * R is of stage R % N, and each stage has other layers. One rank may have other settings of the
- * allocator; with a world, ranks record their variables. With --devices 1, rank R works on cuda:R,
- * and the others than rank 0 have 10 MiB on cuda:0 too.
+ * [--set RANK] [--world N] [--first RANK] [--devices 1] [--job N]: writes run.R.gpumem of each
+ * rank of a job that never ran. The ranks train one model and differ as those of a real job do: in
+ * the sizes of what depends on their data. The odd rank keeps 64 MiB at a line that no other rank
+ * has run; the one that leaks keeps something of each step; the last one runs out of memory. With
+ * stages, rank R is of stage R % N, and each stage has other layers. One rank may have other
+ * settings of the allocator; with a world, ranks record their variables. With --devices 1, rank R
+ * works on cuda:R, and the others than rank 0 have 10 MiB on cuda:0 too. --job N is the number of
+ * a job of Slurm.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -122,7 +123,7 @@ static void run_step(struct run *run, bool leaks)
 }
 
 struct options {
-	uint32_t ranks, first, odd, leak, oom, stages, set, parallel, devices;
+	uint32_t ranks, first, odd, leak, oom, stages, set, parallel, devices, job;
 	uint64_t events, seed;
 };
 
@@ -148,6 +149,11 @@ static void write_rank(const char *folder, uint32_t rank, const struct options *
 		gm_log_writer_setting(run.log, "RANK", value);
 		snprintf(value, sizeof(value), "%" PRIu32, options->parallel);
 		gm_log_writer_setting(run.log, "WORLD_SIZE", value);
+	}
+	if (options->job) {
+		char value[16];
+		snprintf(value, sizeof(value), "%" PRIu32, options->job);
+		gm_log_writer_setting(run.log, "SLURM_JOB_ID", value);
 	}
 	for (unsigned i = 0; i < LAYERS; i++)
 		run.layers[i] =
@@ -209,6 +215,8 @@ int main(int argc, char **argv)
 			options.parallel = value;
 		else if (strcmp(argv[i], "--devices") == 0)
 			options.devices = value;
+		else if (strcmp(argv[i], "--job") == 0)
+			options.job = value;
 		else if (strcmp(argv[i], "--first") == 0)
 			options.first = value;
 	}

@@ -12,11 +12,22 @@
 
 enum { LINES_MOST = 10, RANGES_MOST = 8 };
 
+static const char *short_path(const struct gm_job *job, uint32_t path)
+{
+	const char *text = gm_job_string(job, path);
+	return job->same_names ? text : gm_place_base_name(text);
+}
+
+static bool has_ranks(const struct gm_job *job)
+{
+	return job->known != GM_RANK_NOT_KNOWN && job->unique;
+}
+
 static char *name_of(const struct gm_job *job, const struct gm_rank_summary *file)
 {
-	if (gm_rank_of(file) != GM_RANK_NONE)
+	if (has_ranks(job) && gm_rank_of(file) != GM_RANK_NONE)
 		return gm_say("rank %" PRIu32, gm_rank_of(file));
-	return gm_say("%s", gm_place_base_name(gm_job_string(job, file->path)));
+	return gm_say("%s", short_path(job, file->path));
 }
 
 char *gm_job_name(const struct gm_job *job, const struct gm_ranks_answer *answer, size_t file)
@@ -82,9 +93,16 @@ void gm_put_ranks(const struct gm_job *job, const struct gm_ranks_answer *answer
 	_cleanup_free_ uint32_t *numbers = calloc(count + 1, sizeof(*numbers));
 	if (!numbers)
 		return;
+	if (!has_ranks(job)) {
+		for (size_t i = 0; i < count && i < RANGES_MOST; i++)
+			gm_put(out, "%s%s", i ? ", " : "",
+			        short_path(job, job->files.items[answer->files[files[i]]].path));
+		if (count > RANGES_MOST)
+			gm_put(out, ", and %zu more", count - RANGES_MOST);
+		return;
+	}
 	for (size_t i = 0; i < count; i++)
-		numbers[i] = job->known == GM_RANK_NOT_KNOWN ? (uint32_t)files[i]
-		                                             : rank_at(job, answer, files[i]);
+		numbers[i] = rank_at(job, answer, files[i]);
 	put_numbers(numbers, count, out);
 }
 
@@ -127,6 +145,53 @@ static void put_missing(const struct gm_job *job, FILE *out)
 	        job->world ? "as the recordings count them" : "by the names of the files");
 }
 
+/* One line for all older files of a rank, from `first` on. Returns how many these are. */
+static size_t put_older_of(const struct gm_job *job, size_t first, FILE *out)
+{
+	const struct gm_job_older *older = &job->older.items[first];
+	size_t count = 1;
+	while (first + count < job->older.count && older[count].rank == older->rank &&
+	        older[count].newer == older->newer)
+		count++;
+	if (!out)
+		return count;
+	if (!older->newer) {
+		gm_put(out,
+		        "  rank %" PRIu32 ": %s is of another start, with %" PRIu32
+		        " ranks; the newest has %" PRIu32 ": it does not count\n",
+		        older->rank, short_path(job, older->path), older->world, job->world);
+		return count;
+	}
+	gm_put(out, "  rank %" PRIu32 " has %zu files: ", older->rank, count + 1);
+	for (size_t i = 0; i < count && i < RANGES_MOST; i++)
+		gm_put(out, "%s, ", short_path(job, older[i].path));
+	gm_put(out, "%s: the newest counts, %s\n", short_path(job, older->newer),
+	        short_path(job, older->newer));
+	return count;
+}
+
+static void put_older(const struct gm_job *job, FILE *out)
+{
+	size_t lines = 0;
+	for (size_t i = 0; i < job->older.count; lines++)
+		i += put_older_of(job, i, lines < LINES_MOST ? out : NULL);
+	if (lines > LINES_MOST)
+		gm_put(out, "  ... and %zu more ranks have older files: --json has all\n",
+		        lines - LINES_MOST);
+}
+
+static void put_parts(const struct gm_job *job, FILE *out)
+{
+	if (!job->parts.count)
+		return;
+	gm_put(out, "  the files are of %zu jobs (", job->parts.count);
+	for (size_t i = 0; i < job->parts.count && i < RANGES_MOST; i++)
+		gm_put(out, "%s%s: %zu", i ? ", " : "",
+		        gm_job_string(job, job->parts.items[i].name), job->parts.items[i].files);
+	gm_put(out, "%s): ask for the files of one\n",
+	        job->parts.count > RANGES_MOST ? ", ..." : "");
+}
+
 static void put_foreign(const struct gm_job *job, FILE *out)
 {
 	for (size_t i = 0; i < job->foreign.count && i < LINES_MOST; i++) {
@@ -159,6 +224,15 @@ void gm_render_job_head(const struct gm_job *job, const struct gm_ranks_answer *
 	if (kept)
 		gm_put(out, "; %zu from kept summaries", kept);
 	fputs("\n", out);
+	put_parts(job, out);
+	put_older(job, out);
+	if (job->siblings)
+		gm_put(out,
+		        "  %zu file%s FILE.PID %s next to these, such as %s: a later process of "
+		        "the "
+		        "same rank wrote it: 'FILE*' means both\n",
+		        job->siblings, gm_text_s(job->siblings), job->siblings == 1 ? "is" : "are",
+		        short_path(job, job->sibling));
 	put_missing(job, out);
 	put_foreign(job, out);
 	if (job->doubles)
@@ -217,7 +291,8 @@ static json_t *file_json(const struct gm_job *job, const struct gm_ranks_answer 
 
 static bool is_complete(const struct gm_job *job, const struct gm_ranks_answer *answer)
 {
-	bool complete = !job->missing_count && !job->foreign.count && job->files.count;
+	bool complete =
+	        !job->missing_count && !job->parts.count && !job->foreign.count && job->files.count;
 	for (size_t i = 0; i < job->files.count && complete; i++) {
 		char *why = flaw(job, answer, &job->files.items[i]);
 		complete = !why;
@@ -231,6 +306,14 @@ static json_t *foreign_json(const struct gm_job_foreign *foreign)
 	return json_pack("{s:I, s:o, s:o, s:I}", "process", (json_int_t)foreign->process, "host",
 	        gm_json_string(foreign->host), "gpumem", gm_json_string(foreign->format), "files",
 	        (json_int_t)foreign->files);
+}
+
+static json_t *older_json(const struct gm_job *job, const struct gm_job_older *older)
+{
+	return json_pack("{s:o, s:I, s:o, s:o}", "file",
+	        gm_json_string(gm_job_string(job, older->path)), "rank", (json_int_t)older->rank,
+	        "newer", gm_json_string_or_null(gm_job_string(job, older->newer)), "world",
+	        older->world ? json_integer(older->world) : json_null());
 }
 
 void gm_stream_job(struct gm_json_stream *stream, const struct gm_job *job,
@@ -253,6 +336,18 @@ void gm_stream_job(struct gm_json_stream *stream, const struct gm_job *job,
 	gm_stream_open(stream, "missing", '[');
 	for (size_t i = 0; i < job->missing.count; i++)
 		gm_stream_put(stream, NULL, json_integer(job->missing.items[i]));
+	gm_stream_close(stream, ']');
+	gm_stream_put(stream, "siblings", json_integer((json_int_t)job->siblings));
+	gm_stream_open(stream, "older", '[');
+	for (size_t i = 0; i < job->older.count; i++)
+		gm_stream_put(stream, NULL, older_json(job, &job->older.items[i]));
+	gm_stream_close(stream, ']');
+	gm_stream_open(stream, "jobs", '[');
+	for (size_t i = 0; i < job->parts.count; i++)
+		gm_stream_put(stream, NULL,
+		        json_pack("{s:o, s:I}", "job",
+		                gm_json_string(gm_job_string(job, job->parts.items[i].name)),
+		                "files", (json_int_t)job->parts.items[i].files));
 	gm_stream_close(stream, ']');
 	gm_stream_open(stream, "other_versions", '[');
 	for (size_t i = 0; i < job->foreign.count; i++)
