@@ -10,6 +10,7 @@
 #include "ask/context.h"
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/hash.h"
 
 void gm_compare_deinit(struct gm_compare *compare)
 {
@@ -61,6 +62,8 @@ static struct gm_error *take_steps(struct gm_context *context, struct gm_compare
 	gm_steps_answer_deinit(&answer);
 	if (!file->steps)
 		return &gm_error_no_memory;
+	file->steps_all = count;
+	file->steps_value = gm_hash_bytes(file->steps, count * sizeof(*file->steps), 0);
 	if (wanted && *ret_event == GM_NO_EVENT)
 		return gm_error_create(
 		        GM_USAGE, "%s: has no step %u: it has %u", file->path, wanted, count);
@@ -321,7 +324,8 @@ static struct gm_error *make_table(
 
 static bool same_steps(const struct gm_compared_file *a, const struct gm_compared_file *b)
 {
-	if (a->step_count != b->step_count)
+	if (a->step_count != b->step_count || a->steps_all != b->steps_all ||
+	        a->steps_value != b->steps_value)
 		return false;
 	for (size_t i = 0; i < a->step_count; i++)
 		if (a->steps[i].peak != b->steps[i].peak || a->steps[i].kept != b->steps[i].kept)

@@ -34,6 +34,8 @@ struct gm_compared_file {
 	enum gm_phase phase;
 	struct gm_compared_step *steps; /* from step 1; owned */
 	size_t step_count;
+	uint32_t steps_all;   /* as many as there are; `steps` may have only the first ones */
+	uint64_t steps_value; /* the hash of all */
 };
 
 /* What one key (a line, a category) has in each file. */

@@ -303,10 +303,10 @@ json_t *gm_compared_file_json(const struct gm_compared_file *file)
 	                                       "peak_allocated", (json_int_t)file->other_peak,
 	                                       "devices", (json_int_t)file->others)
 	                             : json_null();
-	return json_pack("{s:o, s:o, s:o, s:I, s:b, s:I, s:I, s:o, s:o, s:o, s:o}", "file",
-	        gm_json_string(file->path), "device",
-	        file->has_device ? json_integer(file->device) : json_null(), "elsewhere", other,
-	        "events", (json_int_t)file->events, "complete", file->complete, "allocated",
+	return json_pack("{s:I, s:o, s:o, s:o, s:I, s:b, s:I, s:I, s:o, s:o, s:o, s:o}",
+	        "iterations", (json_int_t)file->steps_all, "file", gm_json_string(file->path),
+	        "device", file->has_device ? json_integer(file->device) : json_null(), "elsewhere",
+	        other, "events", (json_int_t)file->events, "complete", file->complete, "allocated",
 	        (json_int_t)file->allocated, "peak_reserved", (json_int_t)file->reserved, "event",
 	        gm_json_event_or_null(file->event), "step",
 	        file->step ? json_integer(file->step) : json_null(), "phase",

@@ -238,6 +238,22 @@ def test_files_of_several_jobs_are_told_and_named(run, run_ranks, tmp_path):
     assert "2 ranks are alike: 0-1;" in one.out and "jobs" not in one.out
 
 
+def test_of_very_many_steps_the_number_the_highest_and_the_last_are_exact(run, run_ranks, tmp_path):
+    run([RECORDINGS, tmp_path, "2", str(96 + 6 * 6000), "1", "--short", "1"]).check()
+    answer = ask(run_ranks, tmp_path, "info")
+    assert answer["job"]["complete"] and [file["iterations"] for file in answer["files"]] == [6000, 6000]
+    text = run_ranks("one", 1, "info", tmp_path / "run.*.gpumem").check().out
+    assert re.search(r"^ *6000 +6000 +6000 +all +all +steps$", text, re.M)
+    answer = ask(run_ranks, tmp_path, "steps")
+    assert not answer["job"]["complete"]
+    (file, _) = answer["files"]
+    steps = {step["step"]: step["peak"] for step in file["steps"]}
+    assert {4096, 5001, 6000} <= set(steps) and 4999 not in steps and max(steps, key=steps.get) == 5001
+    text = run_ranks("one", 1, "steps", tmp_path / "run.*.gpumem").check().out
+    assert "\nOf the first 4096 of 6000 steps; after these only the highest of each rank and the last 16.\n" in text
+    assert re.search(r" 5001$", text, re.M) and "4096" in text
+
+
 # --- faults ----------------------------------------------------------------------------------------------------------------------------
 
 

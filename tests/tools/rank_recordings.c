@@ -1,13 +1,13 @@
 /*
  * rank_recordings FOLDER RANKS EVENTS SEED [--odd RANK] [--leak RANK] [--oom RANK] [--stages N]
- * [--set RANK] [--world N] [--first RANK] [--devices 1] [--job N]: writes run.R.gpumem of each
- * rank of a job that never ran. The ranks train one model and differ as those of a real job do: in
- * the sizes of what depends on their data. The odd rank keeps 64 MiB at a line that no other rank
- * has run; the one that leaks keeps something of each step; the last one runs out of memory. With
- * stages, rank R is of stage R % N, and each stage has other layers. One rank may have other
- * settings of the allocator; with a world, ranks record their variables. With --devices 1, rank R
- * works on cuda:R, and the others than rank 0 have 10 MiB on cuda:0 too. --job N is the number of
- * a job of Slurm.
+ * [--set RANK] [--world N] [--first RANK] [--devices 1] [--job N] [--short 1]: writes run.R.gpumem
+ * of each rank of a job that never ran. The ranks train one model and differ as those of a real
+ * job do: in the sizes of what depends on their data. The odd rank keeps 64 MiB at a line that no
+ * other rank has run; the one that leaks keeps something of each step; the last one runs out of
+ * memory. With stages, rank R is of stage R % N, and each stage has other layers. One rank may
+ * have other settings of the allocator; with a world, ranks record their variables. With --devices
+ * 1, rank R works on cuda:R, and the others than rank 0 have 10 MiB on cuda:0 too. --job N is the
+ * number of a job of Slurm. --short 1: steps of one block, of which step 5001 has the largest.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -123,7 +123,7 @@ static void run_step(struct run *run, bool leaks)
 }
 
 struct options {
-	uint32_t ranks, first, odd, leak, oom, stages, set, parallel, devices, job;
+	uint32_t ranks, first, odd, leak, oom, stages, set, parallel, devices, job, short_steps;
 	uint64_t events, seed;
 };
 
@@ -175,10 +175,17 @@ static void write_rank(const char *folder, uint32_t rank, const struct options *
 		allocate(&run, 2 * (1 + run.stage) * MIB, run.optimizer);
 	if (rank == options->odd)
 		allocate(&run, 64 * MIB, run.odd);
-	uint64_t per_step = 6 * (2 * LAYERS + 1) - LAYERS, events = 4 * LAYERS;
+	uint64_t per_step = options->short_steps ? 6 : 6 * (2 * LAYERS + 1) - LAYERS,
+	         events = 4 * LAYERS;
 	for (; events < options->events; events += per_step) {
 		step_begins(&run, (run.time - UINT64_C(1700000000000000000) - rank) / 1000);
-		run_step(&run, rank == options->leak);
+		if (options->short_steps)
+			release(&run,
+			        allocate(&run, (events == 4 * LAYERS + 5000 * 6 ? 8 : 4) * MIB,
+			                run.loss),
+			        run.loss);
+		else
+			run_step(&run, rank == options->leak);
 	}
 	if (rank == options->oom)
 		put_event(&run, GM_OOM, (struct held){0, UINT64_C(8) << 30}, run.loss);
@@ -217,6 +224,8 @@ int main(int argc, char **argv)
 			options.devices = value;
 		else if (strcmp(argv[i], "--job") == 0)
 			options.job = value;
+		else if (strcmp(argv[i], "--short") == 0)
+			options.short_steps = value;
 		else if (strcmp(argv[i], "--first") == 0)
 			options.first = value;
 	}

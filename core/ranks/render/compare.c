@@ -78,7 +78,7 @@ static uint64_t figure_of(const struct gm_compared_file *file, enum figure figur
 	case EVENTS:
 		return file->events;
 	case STEPS:
-		return file->step_count;
+		return file->steps_all;
 	case ALLOCATED:
 		return file->allocated;
 	default:

@@ -128,8 +128,9 @@ static char *flaw(const struct gm_job *job, const struct gm_ranks_answer *answer
 	if (!file->complete)
 		return gm_say("%s: not complete: `gpumem info` shows what is missing",
 		        gm_job_string(job, file->path));
-	if (section->cut || file->sections[GM_SECTION_PEAK].cut)
-		return gm_say("%s: the summary has only its largest lines and its first steps",
+	if ((section->cut && answer->section != GM_SECTION_STEPS) ||
+	        file->sections[GM_SECTION_PEAK].cut)
+		return gm_say("%s: the summary has only its largest lines",
 		        gm_job_string(job, file->path));
 	return NULL;
 }
@@ -295,7 +296,7 @@ static bool is_complete(const struct gm_job *job, const struct gm_ranks_answer *
 	        !job->missing_count && !job->parts.count && !job->foreign.count && job->files.count;
 	for (size_t i = 0; i < job->files.count && complete; i++) {
 		char *why = flaw(job, answer, &job->files.items[i]);
-		complete = !why;
+		complete = !why && !job->files.items[i].sections[answer->section].cut;
 		free(why);
 	}
 	return complete;

@@ -89,7 +89,7 @@ static struct gm_error *put_table(const struct gm_job *job, const struct gm_rank
 			const struct gm_rank_row *next = &answer->rows.rows.items[j];
 			if (next->more != figure)
 				continue;
-			if (!are_equal(row, next))
+			if (next->key != last->key + 1 || !are_equal(row, next))
 				break;
 			last = next;
 			i = j;
@@ -248,12 +248,39 @@ static struct gm_error *put_none(const struct gm_ranks_answer *answer, const cha
 	return NULL;
 }
 
+/* Of more steps than a summary holds, which are in the table. */
+static struct gm_error *put_cut(
+        const struct gm_job *job, const struct gm_ranks_answer *answer, FILE *out)
+{
+	uint32_t most = 0;
+	for (size_t i = 0; i < answer->count; i++) {
+		const struct gm_rank_summary *file = &job->files.items[answer->files[i]];
+		struct gm_steps_section steps;
+		bool no_memory;
+		if (!file->sections[GM_SECTION_STEPS].cut)
+			continue;
+		if (gm_summary_section(file, GM_SECTION_STEPS, &steps, &no_memory)) {
+			most = steps.steps > most ? steps.steps : most;
+			gm_section_steps.deinit(&steps);
+		} else if (no_memory) {
+			return &gm_error_no_memory;
+		}
+	}
+	if (most)
+		gm_put(out,
+		        "\nOf the first %d of %" PRIu32
+		        " steps; after these only the highest of each rank and the last %d.\n",
+		        GM_STEPS_FIRST, most, GM_STEPS_LAST);
+	return NULL;
+}
+
 static struct gm_error *put_answer(const struct gm_job *job, const struct gm_ranks_answer *answer,
         const struct gm_style *style, FILE *out)
 {
 	size_t said;
 	switch (answer->section) {
 	case GM_SECTION_STEPS:
+		gm_try(put_cut(job, answer, out));
 		gm_try(put_table(job, answer, GM_FIGURE_PEAK, "peak of step", style, out));
 		gm_try(say_each(job, answer, say_growth, out, &said));
 		return put_none(answer,

@@ -22,10 +22,8 @@ static bool bound(struct gm_compared_one *one)
 		one->shares[i].count = GM_PEAK_SHARES_MOST;
 		cut = true;
 	}
-	if (one->file.step_count > GM_PEAK_STEPS_MOST) {
+	if (one->file.step_count > GM_PEAK_STEPS_MOST)
 		one->file.step_count = GM_PEAK_STEPS_MOST;
-		cut = true;
-	}
 	return cut;
 }
 
@@ -98,6 +96,8 @@ static void code_file(struct gm_codec *codec, struct gm_compared_file *file)
 	gm_code_u32(codec, &file->step);
 	gm_code_enum(codec, &phase, GM_PHASE_COUNT - 1);
 	file->phase = phase;
+	gm_code_u32(codec, &file->steps_all);
+	gm_code_u64(codec, &file->steps_value);
 	code_steps(codec, file);
 }
 

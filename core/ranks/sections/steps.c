@@ -6,6 +6,28 @@
 #include "ask/phases.h"
 #include "ask/steps.h"
 
+/* Of the stretches: those before `first`, the highest step, and those from `last` on. */
+struct kept_range {
+	size_t first, highest, last;
+};
+
+static struct kept_range range_of(const struct gm_steps_answer *answer)
+{
+	struct kept_range range = {.highest = SIZE_MAX};
+	size_t steps = 0, count = answer->step_count;
+	for (size_t i = 0; i < count; i++) {
+		const struct gm_stretch *one = &answer->steps[i];
+		steps += one->step != 0;
+		if (steps <= GM_STEPS_FIRST && i < GM_STEPS_MOST - GM_STEPS_LAST - 1)
+			range.first = i + 1;
+		if (one->step && (range.highest == SIZE_MAX ||
+		                         one->peak > answer->steps[range.highest].peak))
+			range.highest = i;
+	}
+	range.last = count > GM_STEPS_LAST ? count - GM_STEPS_LAST : 0;
+	return range;
+}
+
 static struct gm_error *read_steps(
         struct gm_context *context, struct gm_strings *strings, void *section, bool *ret_cut)
 {
@@ -14,15 +36,19 @@ static struct gm_error *read_steps(
 	struct gm_error *error = gm_ask_steps(context, &answer);
 	if (error)
 		return error;
-	size_t count = answer.step_count < GM_STEPS_MOST ? answer.step_count : GM_STEPS_MOST;
-	*ret_cut = count < answer.step_count;
+	const struct kept_range kept = range_of(&answer);
+	*ret_cut = false;
 	steps->growth = answer.growth;
 	steps->leaks = answer.leaks;
 	steps->even = answer.even;
 	for (size_t i = 0; i < answer.step_count; i++)
 		if (answer.steps[i].step > steps->steps)
 			steps->steps = answer.steps[i].step;
-	for (size_t i = 0; i < count && !error; i++) {
+	for (size_t i = 0; i < answer.step_count && !error; i++) {
+		if (i >= kept.first && i != kept.highest && i < kept.last) {
+			*ret_cut = true;
+			continue;
+		}
 		struct gm_kept_stretch one = {answer.steps[i], 0};
 		one.stretch.phase = one.stretch.events
 		                            ? gm_model_phase(answer.model, one.stretch.peak_event)

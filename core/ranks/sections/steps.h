@@ -5,7 +5,12 @@
 #include "ask/recording/stretch.h"
 #include "ranks/sections/section.h"
 
-enum { GM_STEPS_MOST = 4096 };
+enum {
+	GM_STEPS_FIRST =
+	        4096, /* of more steps these, the highest, and the last stretches are kept */
+	GM_STEPS_LAST = 16,
+	GM_STEPS_MOST = 3 * GM_STEPS_FIRST, /* with the stretches between them */
+};
 
 struct gm_kept_stretch {
 	struct gm_stretch stretch; /* of the steps: `phase` is that of the peak */
