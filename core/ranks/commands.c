@@ -76,13 +76,15 @@ bool gm_ranks_only_help(int argc, char **argv)
 	for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
 			return true;
-	return strcmp(argv[0], "--version") == 0 || strcmp(argv[0], "-V") == 0;
+	return strcmp(argv[0], "--version") == 0 || strcmp(argv[0], "-V") == 0 ||
+	       strcmp(argv[0], "help") == 0;
 }
 
 static struct gm_error *dispatch(
         struct gm_world *world, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
-	if (argc < 1 || strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) {
+	if (argc < 1 || strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0 ||
+	        (argc == 1 && strcmp(argv[0], "help") == 0)) {
 		put_help(out);
 		return NULL;
 	}
@@ -91,6 +93,12 @@ static struct gm_error *dispatch(
 		gm_put(out, "gpumem-ranks %s, %s\n", GPUMEM_VERSION,
 		        engine[0] ? engine : "without MPI");
 		return NULL;
+	}
+	static char help[] = "--help";
+	char *asked[] = {argc > 1 ? argv[1] : NULL, help, NULL};
+	if (strcmp(argv[0], "help") == 0) {
+		argv = asked;
+		argc = 2;
 	}
 	const struct gm_ranks_command *command = find(argv[0]);
 	if (!command)

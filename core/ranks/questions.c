@@ -1,7 +1,9 @@
 #include "ranks/questions.h"
 
+#include <errno.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -135,9 +137,26 @@ static struct gm_error *render(const struct question *question, const struct gm_
 	            : gm_render_ranks_compare(job, answer, question->view, &style, out);
 }
 
+/* May its folder not be listed? */
+static bool is_closed(const char *pattern)
+{
+	_cleanup_free_ char *folder = strdup(pattern);
+	if (!folder)
+		return false;
+	folder[strcspn(folder, "*?[")] = '\0';
+	char *slash = strrchr(folder, '/');
+	if (slash)
+		slash[1] = '\0';
+	return access(slash ? folder : ".", R_OK) != 0 && errno == EACCES;
+}
+
 static struct gm_error *answer_it(const struct question *question, struct gm_job *job,
         const struct gm_arguments *arguments, FILE *out, int *ret_status)
 {
+	if (!job->files.count && !job->foreign.count && is_closed(arguments->positional[0]))
+		return gm_error_create(GM_TARGET,
+		        "%s: permission denied: you may not list its folder: name each file",
+		        arguments->positional[0]);
 	if (!job->files.count && !job->foreign.count)
 		return gm_error_create(GM_USAGE,
 		        "%s: there is no such file: name the recordings of the job, a pattern in "

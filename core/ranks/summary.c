@@ -148,6 +148,22 @@ static bool read_batch(const struct gm_log *log, struct gm_strings *strings, uin
 	return true;
 }
 
+static struct gm_error *read_devices(
+        struct gm_context *context, const struct gm_log *log, struct gm_rank_summary *summary)
+{
+	struct gm_model *model;
+	gm_try(gm_context_model(context, &model));
+	size_t chosen = gm_model_main_device(model);
+	for (size_t i = 0; i < gm_model_device_count(model); i++) {
+		const struct gm_model_device *device = gm_model_device(model, i);
+		summary->ooms += device->ooms;
+		if (i == chosen && device->type == 1 &&
+		        !gm_log_device_total(log, device->index, &summary->total))
+			summary->total = 0;
+	}
+	return NULL;
+}
+
 static struct gm_error *read_recording(struct gm_context *context, unsigned sections,
         struct gm_strings *strings, struct gm_rank_summary *summary)
 {
@@ -164,6 +180,7 @@ static struct gm_error *read_recording(struct gm_context *context, unsigned sect
 	summary->start_ns = gm_log_start_ns(log);
 	for (unsigned i = 0; i < GM_JOB_NUMBERS; i++)
 		summary->numbers[i] = read_number(log, i);
+	gm_try(read_devices(context, log, summary));
 	gm_try(gm_ask_info(context, &info));
 	summary->complete = info.complete;
 	gm_info_deinit(&info);
@@ -185,6 +202,9 @@ static struct gm_error *look_at(const char *path, struct gm_rank_summary *summar
 	struct stat file;
 	if (stat(path, &file) != 0)
 		return gm_error_os(GM_CORRUPT, errno, "%s: cannot open it", path);
+	if (S_ISDIR(file.st_mode))
+		return gm_error_create(GM_CORRUPT,
+		        "%s: is a folder: name its files, as in '%s/*.gpumem'", path, path);
 	summary->size = (uint64_t)file.st_size;
 	summary->modified_ns = (uint64_t)file.st_mtim.tv_sec * UINT64_C(1000000000) +
 	                       (uint64_t)file.st_mtim.tv_nsec;
@@ -261,6 +281,8 @@ void gm_code_summary(struct gm_codec *codec, struct gm_rank_summary *summary)
 	gm_code_string(codec, &summary->batch);
 	gm_code_u64(codec, &summary->pid);
 	gm_code_u64(codec, &summary->start_ns);
+	gm_code_u64(codec, &summary->total);
+	gm_code_u64(codec, &summary->ooms);
 	for (unsigned i = 0; i < GM_JOB_NUMBERS; i++)
 		gm_code_u32(codec, &summary->numbers[i]);
 	for (unsigned i = 0; i < GM_SECTIONS; i++)

@@ -254,6 +254,30 @@ def test_of_very_many_steps_the_number_the_highest_and_the_last_are_exact(run, r
     assert re.search(r" 5001$", text, re.M) and "4096" in text
 
 
+def test_info_names_the_ranks_that_ran_out_of_memory(run, run_ranks, tmp_path):
+    run([RECORDINGS, tmp_path, "4", "1500", "1", "--oom", "2", "--world", "4", "--small", "1"]).check()
+    text = run_ranks("one", 1, "info", tmp_path / "run.*.gpumem").check().out
+    assert "\n1 rank ran out of memory (2): `gpumem-ranks oom` shows where.\n" in text
+    told = ask(run_ranks, tmp_path, "info")["job"]["recordings"]
+    assert [file["ooms"] for file in told] == [0, 0, 1, 0]
+    assert [file["device_total"] for file in told] == [80 << 30, 40 << 30, 80 << 30, 80 << 30]
+    assert re.search(r"^ *40.00 GiB +80.00 GiB +80.00 GiB +rank 1 +3 ranks +memory of the device$", text, re.M)
+
+
+def test_what_is_no_file_says_what_to_name(run_ranks, small):
+    done = run_ranks("one", 1, "info", small).check(3)
+    assert f"is a folder: name its files, as in '{small}/*.gpumem'" in done.out
+    assert "Commands:" in run_ranks("one", 1, "help").check().out
+    assert run_ranks("one", 1, "help", "oom").check().out.startswith("Usage: gpumem-ranks oom ")
+    small.chmod(0o311)
+    try:
+        if not os.access(small, os.R_OK):  # root may
+            done = run_ranks("one", 1, "info", small / "run.*.gpumem").check(4)
+            assert "permission denied: you may not list its folder" in done.err
+    finally:
+        small.chmod(0o700)
+
+
 # --- faults ----------------------------------------------------------------------------------------------------------------------------
 
 

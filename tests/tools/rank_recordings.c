@@ -1,13 +1,14 @@
 /*
  * rank_recordings FOLDER RANKS EVENTS SEED [--odd RANK] [--leak RANK] [--oom RANK] [--stages N]
- * [--set RANK] [--world N] [--first RANK] [--devices 1] [--job N] [--short 1]: writes run.R.gpumem
- * of each rank of a job that never ran. The ranks train one model and differ as those of a real
- * job do: in the sizes of what depends on their data. The odd rank keeps 64 MiB at a line that no
- * other rank has run; the one that leaks keeps something of each step; the last one runs out of
- * memory. With stages, rank R is of stage R % N, and each stage has other layers. One rank may
- * have other settings of the allocator; with a world, ranks record their variables. With --devices
- * 1, rank R works on cuda:R, and the others than rank 0 have 10 MiB on cuda:0 too. --job N is the
- * number of a job of Slurm. --short 1: steps of one block, of which step 5001 has the largest.
+ * [--set RANK] [--world N] [--first RANK] [--devices 1] [--job N] [--short 1] [--small RANK]:
+ * writes run.R.gpumem of each rank of a job that never ran. The ranks train one model and differ
+ * as those of a real job do: in the sizes of what depends on their data. The odd rank keeps 64 MiB
+ * at a line that no other rank has run; the one that leaks keeps something of each step; the last
+ * one runs out of memory. With stages, rank R is of stage R % N, and each stage has other layers.
+ * One rank may have other settings of the allocator; with a world, ranks record their variables.
+ * With --devices 1, rank R works on cuda:R, and the others than rank 0 have 10 MiB on cuda:0 too.
+ * --job N is the number of a job of Slurm. --short 1: steps of one block, of which step 5001 has
+ * the largest. The small rank has a GPU of 40 GiB, the others of 80 GiB.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -123,7 +124,8 @@ static void run_step(struct run *run, bool leaks)
 }
 
 struct options {
-	uint32_t ranks, first, odd, leak, oom, stages, set, parallel, devices, job, short_steps;
+	uint32_t ranks, first, odd, leak, oom, stages, set, parallel, devices, job, short_steps,
+	        small;
 	uint64_t events, seed;
 };
 
@@ -150,6 +152,9 @@ static void write_rank(const char *folder, uint32_t rank, const struct options *
 		snprintf(value, sizeof(value), "%" PRIu32, options->parallel);
 		gm_log_writer_setting(run.log, "WORLD_SIZE", value);
 	}
+	if (options->small != UINT32_MAX)
+		gm_log_writer_counter(run.log, "device.0.total",
+		        rank == options->small ? UINT64_C(40) << 30 : UINT64_C(80) << 30);
 	if (options->job) {
 		char value[16];
 		snprintf(value, sizeof(value), "%" PRIu32, options->job);
@@ -198,6 +203,7 @@ int main(int argc, char **argv)
 	        .leak = UINT32_MAX,
 	        .oom = UINT32_MAX,
 	        .set = UINT32_MAX,
+	        .small = UINT32_MAX,
 	        .stages = 1};
 	if (argc < 5) {
 		fprintf(stderr, "usage: rank_recordings FOLDER RANKS EVENTS SEED [OPTION N ...]\n");
@@ -226,6 +232,8 @@ int main(int argc, char **argv)
 			options.job = value;
 		else if (strcmp(argv[i], "--short") == 0)
 			options.short_steps = value;
+		else if (strcmp(argv[i], "--small") == 0)
+			options.small = value;
 		else if (strcmp(argv[i], "--first") == 0)
 			options.first = value;
 	}

@@ -70,10 +70,28 @@ static void put_figures(struct gm_table *table, const struct gm_job *job,
 	put_where(table, job, answer, figures->values, most);
 }
 
-enum figure { EVENTS, STEPS, ALLOCATED, RESERVED, FIGURES };
+enum figure { EVENTS, STEPS, ALLOCATED, RESERVED, TOTAL, FIGURES };
 
-static uint64_t figure_of(const struct gm_compared_file *file, enum figure figure)
+/* 0: not known. */
+static uint64_t total_of(
+        const struct gm_job *job, const struct gm_ranks_answer *answer, size_t file)
 {
+	return job->files.items[answer->files[file]].total;
+}
+
+static bool are_known(
+        const struct gm_job *job, const struct gm_ranks_answer *answer, enum figure figure)
+{
+	for (size_t i = 0; figure == TOTAL && i < answer->count; i++)
+		if (!total_of(job, answer, i))
+			return false;
+	return true;
+}
+
+static uint64_t figure_of(const struct gm_job *job, const struct gm_ranks_answer *answer,
+        size_t index, enum figure figure)
+{
+	const struct gm_compared_file *file = &answer->compare.files[index];
 	switch (figure) {
 	case EVENTS:
 		return file->events;
@@ -81,6 +99,8 @@ static uint64_t figure_of(const struct gm_compared_file *file, enum figure figur
 		return file->steps_all;
 	case ALLOCATED:
 		return file->allocated;
+	case TOTAL:
+		return total_of(job, answer, index);
 	default:
 		return file->reserved;
 	}
@@ -92,7 +112,7 @@ static struct gm_error *put_sums(const struct gm_job *job, const struct gm_ranks
 	static const char *const heads[] = {
 	        "least", "median", "most", "least in", "most in", "figure"};
 	static const char *const names[FIGURES] = {
-	        "events", "steps", "peak allocated", "peak reserved"};
+	        "events", "steps", "peak allocated", "peak reserved", "memory of the device"};
 	size_t count = answer->count;
 	_cleanup_free_ uint64_t *values = calloc(2 * count + 1, sizeof(*values));
 	if (!values)
@@ -100,10 +120,12 @@ static struct gm_error *put_sums(const struct gm_job *job, const struct gm_ranks
 	fputs("\n", out);
 	struct gm_table *table = gm_table_create(heads, "rrrlll");
 	for (unsigned figure = 0; figure < FIGURES; figure++) {
+		if (!are_known(job, answer, figure))
+			continue;
 		for (size_t i = 0; i < count; i++)
-			values[i] = figure_of(&answer->compare.files[i], figure);
+			values[i] = figure_of(job, answer, i, figure);
 		const struct figures figures = {
-		        values, values + count, figure == ALLOCATED || figure == RESERVED};
+		        values, values + count, figure != EVENTS && figure != STEPS};
 		put_figures(table, job, answer, &figures);
 		gm_table_cell(table, "%s", names[figure]);
 	}
@@ -213,6 +235,20 @@ static struct gm_error *put_elsewhere(
 	return NULL;
 }
 
+static void put_ooms(const struct gm_job *job, const struct gm_ranks_answer *answer, FILE *out)
+{
+	_cleanup_free_ size_t *files = calloc(answer->count + 1, sizeof(*files));
+	size_t count = 0;
+	for (size_t i = 0; files && i < answer->count; i++)
+		if (job->files.items[answer->files[i]].ooms)
+			files[count++] = i;
+	if (!count)
+		return;
+	gm_put(out, "%zu rank%s ran out of memory (", count, gm_text_s(count));
+	gm_put_ranks(job, answer, files, count, out);
+	fputs("): `gpumem-ranks oom` shows where.\n", out);
+}
+
 /* Ranks whose allocator is set otherwise than that of most: they hold other memory for it. */
 static void put_settings(const struct gm_job *job, const struct gm_ranks_answer *answer, FILE *out)
 {
@@ -298,15 +334,21 @@ static void put_odd(const struct gm_job *job, const struct gm_ranks_answer *answ
 	uint64_t own = compare->files[odd->file].allocated;
 	char size[GM_SIZE_TEXT], part[GM_SIZE_TEXT];
 	_cleanup_free_ char *name = gm_job_name(job, answer, odd->file);
-	gm_put(out, "%s stands out: %s %s than the median of the %zu ranks that %s",
-	        name ? name : "", gm_text_size(gm_rank_gap(own, odd->median), size),
-	        own >= odd->median ? "more" : "less",
-	        answer->groups.items.items[odd->group].files.count,
-	        odd->alone ? "it is most like" : "it is like");
+	if (own == odd->median)
+		gm_put(out,
+		        "%s stands out: its peak has the size of the median of the %zu ranks that "
+		        "it is most like, but comes from other lines",
+		        name ? name : "", answer->groups.items.items[odd->group].files.count);
+	else
+		gm_put(out, "%s stands out: %s %s than the median of the %zu ranks that %s",
+		        name ? name : "", gm_text_size(gm_rank_gap(own, odd->median), size),
+		        own > odd->median ? "more" : "less",
+		        answer->groups.items.items[odd->group].files.count,
+		        odd->alone ? "it is most like" : "it is like");
 	if (odd->row != SIZE_MAX) {
 		const struct gm_compared_row *row =
 		        &compare->tables[compare->table_count - 1].rows[odd->row];
-		gm_put(out, ", %s of it from %s",
+		gm_put(out, own == odd->median ? ": %s more from %s" : ", %s of it from %s",
 		        gm_text_size(gm_rank_gap(odd->bytes, odd->usual), part),
 		        gm_text_path(gm_text_group(row->kind, row->key)));
 	}
@@ -377,6 +419,7 @@ struct gm_error *gm_render_ranks_compare(const struct gm_job *job,
 	gm_try(put_sums(job, answer, style, out));
 	gm_try(put_devices(job, answer, out));
 	gm_try(put_elsewhere(job, answer, out));
+	put_ooms(job, answer, out);
 	put_groups(job, answer, out);
 	put_all_odd(job, answer, out);
 	if (view == GM_RANKS_SUMS) {

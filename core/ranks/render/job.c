@@ -284,6 +284,9 @@ static json_t *file_json(const struct gm_job *job, const struct gm_ranks_answer 
 	        value, "gpumem", gm_json_string_or_null(gm_job_string(job, file->version)));
 	json_object_set_new(value, "started_ns",
 	        file->start_ns ? json_integer((json_int_t)file->start_ns) : json_null());
+	json_object_set_new(value, "device_total",
+	        file->total ? json_integer((json_int_t)file->total) : json_null());
+	json_object_set_new(value, "ooms", json_integer((json_int_t)file->ooms));
 	json_object_set_new(value, "allocator_settings",
 	        gm_json_string_or_null(gm_job_string(job, file->allocator)));
 	json_object_set_new(value, "numbers", numbers);
