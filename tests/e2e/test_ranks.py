@@ -264,6 +264,13 @@ def test_info_names_the_ranks_that_ran_out_of_memory(run, run_ranks, tmp_path):
     assert re.search(r"^ *40.00 GiB +80.00 GiB +80.00 GiB +rank 1 +3 ranks +memory of the device$", text, re.M)
 
 
+def test_a_rank_with_the_same_peak_from_other_lines_is_said_to_have_that(run, run_ranks, tmp_path):
+    run([RECORDINGS, tmp_path, "4", "300", "1", "--short", "1", "--other", "2"]).check()
+    text = run_ranks("one", 1, "info", tmp_path / "run.*.gpumem").check().out
+    said = "its peak has the size of the median of the 3 ranks that it is most like, but comes from other lines: 24.00 MiB more from /job/model.py:510"
+    assert f"rank 2 stands out: {said} in Model.__init__.\n" in text
+
+
 def test_what_is_no_file_says_what_to_name(run_ranks, small):
     done = run_ranks("one", 1, "info", small).check(3)
     assert f"is a folder: name its files, as in '{small}/*.gpumem'" in done.out

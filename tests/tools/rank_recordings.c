@@ -1,14 +1,15 @@
 /*
  * rank_recordings FOLDER RANKS EVENTS SEED [--odd RANK] [--leak RANK] [--oom RANK] [--stages N]
- * [--set RANK] [--world N] [--first RANK] [--devices 1] [--job N] [--short 1] [--small RANK]:
- * writes run.R.gpumem of each rank of a job that never ran. The ranks train one model and differ
- * as those of a real job do: in the sizes of what depends on their data. The odd rank keeps 64 MiB
- * at a line that no other rank has run; the one that leaks keeps something of each step; the last
- * one runs out of memory. With stages, rank R is of stage R % N, and each stage has other layers.
- * One rank may have other settings of the allocator; with a world, ranks record their variables.
- * With --devices 1, rank R works on cuda:R, and the others than rank 0 have 10 MiB on cuda:0 too.
- * --job N is the number of a job of Slurm. --short 1: steps of one block, of which step 5001 has
- * the largest. The small rank has a GPU of 40 GiB, the others of 80 GiB.
+ * [--set RANK] [--world N] [--first RANK] [--devices 1] [--job N] [--short 1] [--small RANK]
+ * [--other RANK]: writes run.R.gpumem of each rank of a job that never ran. The ranks train one
+ * model and differ as those of a real job do: in the sizes of what depends on their data. The odd
+ * rank keeps 64 MiB at a line that no other rank has run; the one that leaks keeps something of
+ * each step; the last one runs out of memory. With stages, rank R is of stage R % N, and each
+ * stage has other layers. One rank may have other settings of the allocator; with a world, ranks
+ * record their variables. With --devices 1, rank R works on cuda:R, and the others than rank 0
+ * have 10 MiB on cuda:0 too. --job N is the number of a job of Slurm. --short 1: steps of one
+ * block, of which step 5001 has the largest. The small rank has a GPU of 40 GiB, the others of 80
+ * GiB. The other rank makes its model at another line.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -125,7 +126,7 @@ static void run_step(struct run *run, bool leaks)
 
 struct options {
 	uint32_t ranks, first, odd, leak, oom, stages, set, parallel, devices, job, short_steps,
-	        small;
+	        small, other;
 	uint64_t events, seed;
 };
 
@@ -163,7 +164,8 @@ static void write_rank(const char *folder, uint32_t rank, const struct options *
 	for (unsigned i = 0; i < LAYERS; i++)
 		run.layers[i] =
 		        stack_of(&run, "/job/model.py", "Block.forward", 30 + 100 * run.stage + i);
-	run.model = stack_of(&run, "/job/model.py", "Model.__init__", 10);
+	run.model = stack_of(
+	        &run, "/job/model.py", "Model.__init__", rank == options->other ? 510 : 10);
 	run.backward = stack_of(&run, "/job/train.py", "backward", 24);
 	run.optimizer = stack_of(&run, "/job/train.py", "optimize", 26);
 	run.odd = stack_of(&run, "/job/train.py", "keep_for_debugging", 77);
@@ -204,6 +206,7 @@ int main(int argc, char **argv)
 	        .oom = UINT32_MAX,
 	        .set = UINT32_MAX,
 	        .small = UINT32_MAX,
+	        .other = UINT32_MAX,
 	        .stages = 1};
 	if (argc < 5) {
 		fprintf(stderr, "usage: rank_recordings FOLDER RANKS EVENTS SEED [OPTION N ...]\n");
@@ -234,6 +237,8 @@ int main(int argc, char **argv)
 			options.short_steps = value;
 		else if (strcmp(argv[i], "--small") == 0)
 			options.small = value;
+		else if (strcmp(argv[i], "--other") == 0)
+			options.other = value;
 		else if (strcmp(argv[i], "--first") == 0)
 			options.first = value;
 	}
