@@ -176,9 +176,9 @@ def test_errors_of_memory_are_marked(run_gpumem, tmp_path):
 
 def test_a_picture_is_of_one_device_and_another_can_be_named(run_gpumem, tmp_path):
     path = snapshot(tmp_path / "two.pickle", [], [entry("alloc", 4096, 512)], [entry("alloc", 4096, 1024), entry("alloc", 8192, 1 << 50)])
-    assert draw(run_gpumem, path).find("facts").text.startswith("cuda:1: peak 512 B")
+    assert draw(run_gpumem, path).find("facts").text.startswith("cuda:2: peak 1.00 PiB")  # the highest
     assert "the recording has 2 devices" in draw(run_gpumem, path).find("facts").text
-    assert draw(run_gpumem, path, "--device=2").find("facts").text.startswith("cuda:2: peak 1.00 PiB")
+    assert draw(run_gpumem, path, "--device=1").find("facts").text.startswith("cuda:1: peak 512 B")
     assert "no such device" in run_gpumem("view", path, "--svg", tmp_path / "x.svg", "--device=7").check(2).err
     assert not (tmp_path / "x.svg").exists()
 
