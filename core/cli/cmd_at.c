@@ -40,7 +40,7 @@ static struct gm_error *run(
 	        gm_parse_number(text + (text[0] == '#'), 0, UINT32_MAX - 1, &asked.event), "at"));
 	struct gm_events events;
 	struct gm_event event;
-	gm_try(gm_ask_events(context, (uint32_t)asked.event, (uint32_t)asked.event, &events));
+	gm_try(gm_ask_events(context, 0, UINT32_MAX, &events));
 	const struct gm_log *log = gm_model_log(events.model);
 	uint64_t count = gm_log_event_count(log);
 	if (asked.event >= count)

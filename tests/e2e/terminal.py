@@ -19,7 +19,9 @@ class Terminal:
         if self.child == 0:
             # the size is there before the command asks for it
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-            os.execvpe(str(command[0]), [str(word) for word in command], {**os.environ, "TERM": "xterm", **variables})
+            # where LINES and COLUMNS are set, curses believes them
+            inherited = {name: value for name, value in os.environ.items() if name not in ("LINES", "COLUMNS")}
+            os.execvpe(str(command[0]), [str(word) for word in command], {**inherited, "TERM": "xterm", **variables})
 
     def read(self):
         """More of what is shown. False: its end."""

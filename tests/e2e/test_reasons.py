@@ -117,6 +117,7 @@ def test_a_recording_that_was_removed_meanwhile_is_reported_as_missing(run_gpume
 # --- the state of a process ---------------------------------------------------------------------------------
 
 LEADER = """
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -128,9 +129,11 @@ static void *go_on(void *leader)
 	for (;;)
 		pause();
 }
-int main(void)
+int main(int count, char **words)
 {
 	static pthread_t leader, other;
+	if (count > 9) /* `attach` refuses a program that can load nothing */
+		dlopen(words[9], RTLD_NOW);
 	leader = pthread_self();
 	pthread_create(&other, NULL, go_on, &leader);
 	pthread_exit(NULL);
@@ -243,11 +246,14 @@ def test_a_process_that_is_stopped_while_attach_waits_is_said_to_be_stopped(spaw
 
 
 VFORKS = """
+#include <dlfcn.h>
 #include <stdio.h>
 #include <unistd.h>
-int main(void)
+int main(int count, char **words)
 {
 	char byte;
+	if (count > 9) /* `attach` refuses a program that can load nothing */
+		dlopen(words[9], RTLD_NOW);
 	puts("begun");
 	fflush(stdout);
 	if (vfork() == 0) {

@@ -18,8 +18,16 @@ WITHOUT_PTRACE = ["setpriv", "--bounding-set", "-sys_ptrace", "--inh-caps", "-sy
 USER_NAMESPACE = ["unshare", "-U"]
 AS_ROOT_INSIDE = ["unshare", "-U", "-r"]
 WAITS = """
+#include <dlfcn.h>
 #include <stdio.h>
-int main(void) { puts("begun"); fflush(stdout); return getchar() < 0; }
+int main(int count, char **words)
+{
+	puts("begun");
+	fflush(stdout);
+	if (count > 9) /* `attach` refuses a program that can load nothing */
+		dlopen(words[9], RTLD_NOW);
+	return getchar() < 0;
+}
 """
 # A domain of Landlock without a rule that matters here: of what is outside it nothing may be traced.
 LANDLOCKED = """

@@ -3,6 +3,8 @@
 import os
 import re
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -57,7 +59,8 @@ MANY = "\n".join(
 
 
 def test_the_keys_of_top_sort_filter_scroll_and_do_not_end_it_by_accident(spawn, gpumem, python, tmp_path):
-    program = tmp_path / "many.py"
+    folder = Path(tempfile.mkdtemp(prefix="top-"))  # a short name, which is not cut
+    program = folder / "many.py"
     program.write_text(MANY)
     run = spawn([gpumem, "run", "--sim", "-o", tmp_path / "run.gpumem", "--", python, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert run.stdout.readline() == "begun\n"

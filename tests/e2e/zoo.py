@@ -226,10 +226,10 @@ def not_possible(animal):
 
 
 def told_well(told, what):
-    """It did it, or said in one line why not."""
+    """It did it, or said in one line why not, after a line on what it waited for."""
     assert told.returncode in (0, 4), f"{what}: status {told.returncode}: {told.stderr}"
     if told.returncode == 4:
-        assert re.fullmatch(r"gpumem: [^\n]*: [^\n]+\n", told.stderr), f"{what}: {told.stderr!r}"
+        assert re.fullmatch(r"(gpumem: process \d+: waiting for [^\n]+\n)?gpumem: [^\n]*: [^\n]+\n", told.stderr), f"{what}: {told.stderr!r}"
 
 
 def ask(gpumem, *arguments):
