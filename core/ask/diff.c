@@ -12,6 +12,15 @@
 #include "base/cleanup.h"
 #include "base/hash.h"
 
+int gm_compared_by_most(const void *a, const void *b)
+{
+	const struct gm_compared_row *left = *(const struct gm_compared_row *const *)a;
+	const struct gm_compared_row *right = *(const struct gm_compared_row *const *)b;
+	if (left->most != right->most)
+		return left->most > right->most ? -1 : 1;
+	return gm_group_compare(left->kind, left->key, right->kind, right->key);
+}
+
 void gm_compare_deinit(struct gm_compare *compare)
 {
 	for (size_t i = 0; i < compare->table_count; i++) {

@@ -76,6 +76,8 @@ struct gm_compare_options {
 struct gm_error *gm_ask_compare(const struct gm_context *context, const char *const *paths,
         size_t count, const struct gm_compare_options *options, struct gm_compare *ret_compare);
 void gm_compare_deinit(struct gm_compare *compare);
+/* For qsort() of pointers to rows: those with the most bytes in any file first. */
+int gm_compared_by_most(const void *a, const void *b);
 
 /* What one key has in one file. Numbers of strings are those of the caller's table. */
 struct gm_compared_share {

@@ -170,15 +170,6 @@ static bool differs(const struct gm_compare *compare, const struct gm_compared_r
 	return false;
 }
 
-static int compare_most(const void *a, const void *b)
-{
-	const struct gm_compared_row *left = *(const struct gm_compared_row *const *)a;
-	const struct gm_compared_row *right = *(const struct gm_compared_row *const *)b;
-	if (left->most != right->most)
-		return left->most > right->most ? -1 : 1;
-	return gm_group_compare(left->kind, left->key, right->kind, right->key);
-}
-
 static struct gm_error *put_groups(const struct gm_compare *compare,
         const struct gm_compared_table *groups, const struct gm_compare_view *view,
         const struct gm_style *style, FILE *out)
@@ -198,7 +189,7 @@ static struct gm_error *put_groups(const struct gm_compare *compare,
 	if (!count)
 		return NULL;
 	if (view->all)
-		qsort(rows, count, sizeof(const struct gm_compared_row *), compare_most);
+		qsort(rows, count, sizeof(const struct gm_compared_row *), gm_compared_by_most);
 	fputc('\n', out);
 	struct gm_table *table = gm_table_create(
 	        compare->count == 2 ? two : many, compare->count == 2 ? "rrrrrl" : "rrrll");

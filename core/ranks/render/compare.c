@@ -366,15 +366,6 @@ static void put_all_odd(const struct gm_job *job, const struct gm_ranks_answer *
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static int compare_most(const void *a, const void *b)
-{
-	const struct gm_compared_row *left = *(const struct gm_compared_row *const *)a;
-	const struct gm_compared_row *right = *(const struct gm_compared_row *const *)b;
-	if (left->most != right->most)
-		return left->most > right->most ? -1 : 1;
-	return gm_group_compare(left->kind, left->key, right->kind, right->key);
-}
-
 static struct gm_error *put_rows(const struct gm_job *job, const struct gm_ranks_answer *answer,
         const struct gm_compared_table *groups, bool all, const struct gm_style *style, FILE *out)
 {
@@ -392,7 +383,7 @@ static struct gm_error *put_rows(const struct gm_job *job, const struct gm_ranks
 	if (!count)
 		return NULL;
 	if (all)
-		qsort(rows, count, sizeof(const struct gm_compared_row *), compare_most);
+		qsort(rows, count, sizeof(const struct gm_compared_row *), gm_compared_by_most);
 	fputs("\n", out);
 	struct gm_table *table = gm_table_create(heads, "rrrlll");
 	size_t shown = count <= ROWS_MOST + 1 ? count : ROWS_MOST;
