@@ -284,6 +284,21 @@ struct gm_error *gm_whole_file_finish_new(struct gm_whole_file *file, const char
 	return NULL;
 }
 
+bool gm_write_all(int fd, const void *bytes, size_t size)
+{
+	const char *at = bytes;
+	while (size > 0) {
+		ssize_t written = write(fd, at, size);
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written <= 0)
+			return false;
+		at += written;
+		size -= (size_t)written;
+	}
+	return true;
+}
+
 void gm_whole_file_close(struct gm_whole_file *file)
 {
 	if (file->temporary && file->folder >= 0)

@@ -48,6 +48,8 @@ struct gm_error *gm_whole_file_finish(struct gm_whole_file *file);
 /* The same for a name that must be new: an error with EEXIST if there is a file of that name, which
  * stays; then the file is still open, and may be finished under another name. */
 struct gm_error *gm_whole_file_finish_new(struct gm_whole_file *file, const char *name);
+/* Writes all of the bytes. False: errno tells why not. */
+bool gm_write_all(int fd, const void *bytes, size_t size);
 /* Drops it, unless it was finished. */
 void gm_whole_file_close(struct gm_whole_file *file);
 

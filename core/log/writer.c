@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/whole_file.h"
 #include "log/format.h"
 #include "log/intern.h"
 #include "log/pack.h"
@@ -101,25 +102,11 @@ static struct gm_error *remembered(const struct gm_log_writer *writer)
 	return gm_error_create(writer->error->status, "%s", writer->error->message);
 }
 
-static bool write_all(int fd, const uint8_t *bytes, size_t size)
-{
-	while (size > 0) {
-		ssize_t written = write(fd, bytes, size);
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written <= 0)
-			return false;
-		bytes += written;
-		size -= (size_t)written;
-	}
-	return true;
-}
-
 static void write_out(struct gm_log_writer *writer)
 {
 	if (writer->error || writer->out.count == 0)
 		return;
-	if (write_all(writer->fd, writer->out.items, writer->out.count)) {
+	if (gm_write_all(writer->fd, writer->out.items, writer->out.count)) {
 		writer->file_size += writer->out.count;
 	} else {
 		fail(writer, gm_error_os(GM_TARGET, errno,

@@ -145,18 +145,6 @@ bool gm_kept_read(const char *path, unsigned sections, struct gm_strings *string
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static bool write_all(int fd, const uint8_t *bytes, size_t size)
-{
-	while (size) {
-		ssize_t count = write(fd, bytes, size);
-		if (count <= 0)
-			return false;
-		bytes += count;
-		size -= (size_t)count;
-	}
-	return true;
-}
-
 /* Who may not read the recording may not read its summary either. */
 enum { MODE = 0666 };
 
@@ -179,8 +167,8 @@ void gm_kept_write(const char *path, struct gm_strings *strings, struct gm_rank_
 	                  : gm_whole_file_open(
 	                            name, recording.st_mode & MODE, GM_WHOLE_FILE_OF_MANY, &file);
 	if (!error) {
-		if (write_all(file.fd, codec.out.items, codec.out.count) &&
-		        write_all(file.fd, (const uint8_t *)&hash, HASH_BYTES))
+		if (gm_write_all(file.fd, codec.out.items, codec.out.count) &&
+		        gm_write_all(file.fd, &hash, HASH_BYTES))
 			error = gm_whole_file_finish(&file);
 		else
 			gm_whole_file_close(&file);

@@ -31,11 +31,7 @@ static struct gm_error *write_file(const char *path, const char *text)
 {
 	struct gm_whole_file file;
 	gm_try(gm_whole_file_open(path, 0666, GM_WHOLE_FILE_ANY, &file));
-	FILE *stream = fdopen(dup(file.fd), "w");
-	bool good = stream && fputs(text, stream) >= 0;
-	if (stream)
-		good &= fclose(stream) == 0;
-	if (good)
+	if (gm_write_all(file.fd, text, strlen(text)))
 		return gm_whole_file_finish(&file);
 	int code = errno;
 	gm_whole_file_close(&file);
