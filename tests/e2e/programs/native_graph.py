@@ -7,8 +7,12 @@ import os
 import random
 import sys
 import time
+from pathlib import Path
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "ways"))
+from implementation import implementation  # noqa: E402
 
 LEAVES, INNER = ["Holder", "Bag", "Table"], ["Link", "List", "Shared", "Index"]
 ROOTS = ["pointer", "unique", "shared", "vector", "map"]
@@ -19,16 +23,6 @@ library.make.restype = ctypes.c_void_p
 chance = random.Random(int(sys.argv[2]))
 device = "cuda" if torch.cuda.is_available() else "cpu"
 DEPTH = 3
-
-
-def implementation(tensor):
-    """The TensorImpl behind a Python tensor: THPVariable.cdata, behind a flag word before 2.9."""
-    words = ctypes.cast(id(tensor), ctypes.POINTER(ctypes.c_uint64))
-    made = ctypes.c_void_p(words[2] if words[2] > 1 else words[3])
-    counts = ctypes.cast(made, ctypes.POINTER(ctypes.c_uint64))[1]
-    if counts >> 63:  # from 2.10 on: it owns its Python object as soon as something else owns it
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(tensor))
-    return made
 
 
 class Node:

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 import torch.nn as nn
 from hold import DEVICE, SIDE, Skip, big, mark, need, other, running, stay, way
+from implementation import implementation
 
 
 def library():
@@ -27,16 +28,6 @@ def library():
         library.loaded = ctypes.CDLL(str(made))
         library.path = made
     return library.loaded
-
-
-def implementation(tensor):
-    """The TensorImpl behind a Python tensor: THPVariable.cdata, behind a flag word before 2.9."""
-    words = ctypes.cast(id(tensor), ctypes.POINTER(ctypes.c_uint64))
-    made = ctypes.c_void_p(words[2] if words[2] > 1 else words[3])
-    counts = ctypes.cast(made, ctypes.POINTER(ctypes.c_uint64))[1]
-    if counts >> 63:  # from 2.10 on: it owns its Python object as soon as something else owns it
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(tensor))
-    return made
 
 
 @way("static 'holder::kept_by_static' of libholder.so")
