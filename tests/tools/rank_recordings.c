@@ -215,33 +215,21 @@ int main(int argc, char **argv)
 	options.ranks = (uint32_t)strtoul(argv[2], NULL, 10);
 	options.events = strtoull(argv[3], NULL, 10);
 	options.seed = strtoull(argv[4], NULL, 10);
-	for (int i = 5; i + 1 < argc; i += 2) {
-		uint32_t value = (uint32_t)strtoul(argv[i + 1], NULL, 10);
-		if (strcmp(argv[i], "--odd") == 0)
-			options.odd = value;
-		else if (strcmp(argv[i], "--leak") == 0)
-			options.leak = value;
-		else if (strcmp(argv[i], "--oom") == 0)
-			options.oom = value;
-		else if (strcmp(argv[i], "--stages") == 0 && value)
-			options.stages = value;
-		else if (strcmp(argv[i], "--set") == 0)
-			options.set = value;
-		else if (strcmp(argv[i], "--world") == 0)
-			options.parallel = value;
-		else if (strcmp(argv[i], "--devices") == 0)
-			options.devices = value;
-		else if (strcmp(argv[i], "--job") == 0)
-			options.job = value;
-		else if (strcmp(argv[i], "--short") == 0)
-			options.short_steps = value;
-		else if (strcmp(argv[i], "--small") == 0)
-			options.small = value;
-		else if (strcmp(argv[i], "--other") == 0)
-			options.other = value;
-		else if (strcmp(argv[i], "--first") == 0)
-			options.first = value;
-	}
+	const struct {
+		const char *name;
+		uint32_t *value;
+	} known[] = {{"--odd", &options.odd}, {"--leak", &options.leak}, {"--oom", &options.oom},
+	        {"--stages", &options.stages}, {"--set", &options.set},
+	        {"--world", &options.parallel}, {"--devices", &options.devices},
+	        {"--job", &options.job}, {"--short", &options.short_steps},
+	        {"--small", &options.small}, {"--other", &options.other},
+	        {"--first", &options.first}};
+	for (int i = 5; i + 1 < argc; i += 2)
+		for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+			if (strcmp(argv[i], known[k].name) == 0)
+				*known[k].value = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+	if (options.stages == 0)
+		options.stages = 1;
 	for (uint32_t rank = options.first; rank < options.first + options.ranks; rank++)
 		write_rank(argv[1], rank, &options);
 	return 0;
