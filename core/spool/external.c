@@ -2,6 +2,9 @@
  * Memory outside PyTorch's allocator: what NCCL, cuBLAS and others get from CUDA, and pinned host
  * memory. In the log these are blocks of separate devices ("beside PyTorch", "pinned"), so that
  * PyTorch's sums do not contain them; in a program without PyTorch they are blocks of the device.
+ * With backend:cudaMallocAsync PyTorch's own requests come this way too: those of libc10_cuda.so
+ * are the device's blocks, and those of other libraries are beside PyTorch (cuBLAS takes 64 MiB of
+ * an H100 for each handle).
  * Each block has the library that requested it: the innermost one of the native stack that is not
  * CUDA's own.
  */
@@ -33,6 +36,8 @@ struct gm_spool_external {
 	struct external_block *blocks;
 	GM_ARRAY(struct range) modules;
 	uint32_t modules_seen; /* ids */
+	uint32_t c10_cuda;     /* string of the log: "libc10_cuda.so"; 0: not loaded */
+	bool c10_cuda_takes;   /* it has requested memory itself */
 	uint64_t allocated[3][GM_TORCH_DEVICES_MAX];
 	uint64_t on_devices, peak; /* of a program without PyTorch */
 };
@@ -95,6 +100,8 @@ static void read_modules(struct gm_spool_external *external)
 			range.name = gm_log_writer_string(external->log, name);
 		if (range.name >= 1 << 24)
 			range.name = 0;
+		if (range.name && strcmp(name, "libc10_cuda.so") == 0)
+			external->c10_cuda = range.name;
 		gm_array_push(&external->modules, range);
 	}
 	external->modules_seen = tables->counts[kind];
@@ -124,11 +131,16 @@ static uint32_t owner_of(struct gm_spool_external *external, uint32_t native)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static uint8_t type_of(const struct gm_spool_external *external, const struct gm_spool_event *from)
+static uint8_t type_of(
+        struct gm_spool_external *external, const struct gm_spool_event *from, uint32_t owner)
 {
 	if (from->source == GM_AGENT_HOST)
 		return GM_LOG_DEVICE_PINNED;
-	return external->tables->has_c10 ? GM_LOG_DEVICE_EXTERNAL : CUDA;
+	if (owner && owner == external->c10_cuda)
+		external->c10_cuda_takes = true;
+	bool beside = external->tables->has_c10 ||
+	              (external->c10_cuda_takes && owner && owner != external->c10_cuda);
+	return beside ? GM_LOG_DEVICE_EXTERNAL : CUDA;
 }
 
 static uint64_t *counter(struct gm_spool_external *external, uint8_t type, int16_t device)
@@ -187,11 +199,11 @@ unsigned gm_spool_external_event(struct gm_spool_external *external,
 		written += 2;
 	}
 	event.action = GM_ALLOC;
-	event.device_type = type_of(external, from);
+	event.owner = owner_of(external, from->native);
+	event.device_type = type_of(external, from, event.owner);
 	if (event.device_type == GM_LOG_DEVICE_PINNED)
 		event.device = 0;
 	event.requested = event.size;
-	event.owner = owner_of(external, from->native);
 	uint64_t *allocated = counter(external, event.device_type, event.device);
 	*allocated += event.size;
 	event.allocated = *allocated;

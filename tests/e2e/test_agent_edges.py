@@ -97,6 +97,15 @@ def test_blocks_of_cuda_malloc_async_are_its_requests_and_info_reports_it(record
     assert_blocks(run_gpumem, log, "PyTorch's allocator is backend:cudaMallocAsync")
 
 
+def test_with_cuda_malloc_async_what_libraries_take_is_beside_pytorch(record, run_gpumem):
+    """As cuBLAS does on a GPU: its handle's 64 MiB would else count as PyTorch's."""
+    setting = "import os, ctypes\nos.environ['PYTORCH_CUDA_ALLOC_CONF'] = os.environ['PYTORCH_ALLOC_CONF'] = 'backend:cudaMallocAsync'\n"
+    taken = "ctypes.CDLL(None).cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(64 << 20))\n"
+    _, log = record(setting + BLOCKS + taken)
+    devices = {device["device_type"]: device["peak_allocated"] for device in info_of(run_gpumem, log)["devices"]}
+    assert devices == {"cuda": 8 << 20, "cuda_beside": 64 << 20}
+
+
 def test_blocks_of_a_pluggable_allocator_are_what_it_takes_and_info_reports_it(record, run_gpumem, tmp_path):
     source = tmp_path / "mine.c"
     source.write_text(

@@ -115,12 +115,16 @@ static struct gm_error *check_gdb(
 	                GM_FOUND_GDB, .text = version, .of = path, .number = named});
 }
 
-static struct gm_error *check_cuda_gdb(struct gm_context *context, struct gm_doctor *doctor)
+/* *usable becomes true if cuda-gdb has Python: then it records where gdb does not. */
+static struct gm_error *check_cuda_gdb(
+        struct gm_context *context, struct gm_doctor *doctor, bool *usable)
 {
+	char version[128];
 	_cleanup_free_ char *path = find_program("cuda-gdb");
 	if (!path)
 		return gm_doctor_add(&doctor->machine, "cuda-gdb", GM_DOCTOR_ABSENT,
 		        (struct gm_doctor_fact){GM_FOUND_CUDA_GDB_ABSENT});
+	*usable = *usable || ask_gdb(path, false, version, sizeof(version));
 	return gm_doctor_add(&doctor->machine, "cuda-gdb", GM_DOCTOR_OK,
 	        (struct gm_doctor_fact){GM_FOUND_CUDA_GDB, .text = path});
 }
@@ -197,7 +201,7 @@ struct gm_error *gm_doctor_machine(struct gm_context *context, struct gm_doctor 
 {
 	bool gdb;
 	gm_try(check_gdb(context, doctor, &gdb));
-	gm_try(check_cuda_gdb(context, doctor));
+	gm_try(check_cuda_gdb(context, doctor, &gdb));
 	gm_try(check_ptrace(doctor));
 	gm_try(check_devices(doctor));
 	gm_try(check_simulation(doctor));

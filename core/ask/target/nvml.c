@@ -15,6 +15,12 @@ struct process_info {
 struct memory_info {
 	unsigned long long total, free, used;
 };
+/* nvmlMemory_v2_t: what the driver keeps for itself is not in `used`. */
+struct memory_info_v2 {
+	unsigned version;
+	unsigned long long total, reserved, free, used;
+};
+#define MEMORY_V2 ((unsigned)sizeof(struct memory_info_v2) | 2u << 24)
 enum { SUCCESS = 0, DEVICES_MAX = 64 };
 
 typedef void *device_t;
@@ -27,6 +33,7 @@ struct library {
 	int (*by_index)(unsigned, device_t *);
 	int (*by_uuid)(const char *, device_t *);
 	int (*memory)(device_t, struct memory_info *);
+	int (*memory_v2)(device_t, struct memory_info_v2 *); /* NULL before driver 510 */
 	int (*compute)(device_t, unsigned *, struct process_info *);
 	int (*graphics)(device_t, unsigned *, struct process_info *);
 };
@@ -58,6 +65,7 @@ static bool open_library(struct library *library)
 		dlclose(handle);
 		return false;
 	}
+	(void)find(handle, "nvmlDeviceGetMemoryInfo_v2", &library->memory_v2);
 	if (!find(handle, "nvmlDeviceGetGraphicsRunningProcesses_v3", &library->graphics))
 		(void)find(handle, "nvmlDeviceGetGraphicsRunningProcesses_v2", &library->graphics);
 	return true;
@@ -84,9 +92,15 @@ static void add_processes(int (*ask)(device_t, unsigned *, struct process_info *
 static bool read_device(const struct library *library, device_t device, struct gm_nvml_device *ret)
 {
 	struct memory_info memory = {0};
+	struct memory_info_v2 exact = {.version = MEMORY_V2};
 	ret->process_count = 0;
 	if (library->memory(device, &memory) != SUCCESS || memory.free > memory.total)
 		return false;
+	/* NVML's total has the driver's own share in it (480 MiB of an H100), CUDA's has not: the
+	 * one that programs see in cudaMemGetInfo and in an out-of-memory message is CUDA's. */
+	if (library->memory_v2 && library->memory_v2(device, &exact) == SUCCESS &&
+	        exact.total == memory.total && exact.reserved <= memory.total - memory.free)
+		memory.total -= exact.reserved;
 	ret->total = memory.total;
 	ret->free = memory.free;
 	add_processes(library->compute, device, ret);
