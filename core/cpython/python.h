@@ -292,6 +292,11 @@ const char *gm_py_code_name_at(
 /* The content of a bytes object; NULL: unreadable, absurd or no memory. */
 uint8_t *gm_py_bytes(struct gm_python *python, uint64_t object, size_t *ret_size);
 
+/* --- exceptions.c --- */
+/* The next entry of a co_exceptiontable from *at on, in code units; false: its end, or damaged. */
+bool gm_py_exception_next(const uint8_t *table, size_t size, size_t *at, uint32_t *ret_start,
+        uint32_t *ret_length, uint32_t *ret_target, uint32_t *ret_depth);
+
 /* --- depth.c --- */
 bool gm_py_depths_find(struct gm_code_entry *entry, int version, const struct gm_opcode *opcodes,
         const uint8_t *exceptions, size_t exceptions_size);
@@ -304,7 +309,11 @@ int gm_py_depth_at(struct gm_python *python, struct gm_code_entry *entry, uint32
 bool gm_py_lines_decode(struct gm_code_entry *entry, int version, const uint8_t *table, size_t size,
         uint32_t first_line, uint32_t bytecode_size);
 uint32_t gm_py_line_at(const struct gm_code_entry *entry, uint32_t offset);
-bool gm_py_loops_find(struct gm_code_entry *entry, int version, const struct gm_opcode *opcodes);
+/* From this version on the co_exceptiontable (`exceptions`; may be NULL) decides whether a jump
+ * back is a loop: without it, the code of a handler may count as one. */
+enum { GM_HANDLERS_AT_THE_END = 0x030c };
+bool gm_py_loops_find(struct gm_code_entry *entry, int version, const struct gm_opcode *opcodes,
+        const uint8_t *exceptions, size_t exceptions_size);
 
 /* --- instruction.c --- */
 struct gm_decoded {

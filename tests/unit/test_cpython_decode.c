@@ -252,7 +252,7 @@ static void backward_jumps_make_loops_outer_first_and_one_per_head(void **state)
 	begin(0x030b, o, code, sizeof(code));
 	for (uint32_t i = 0; i < 10; i++)
 		assert_true(gm_array_push(&entry.lines, ((struct gm_line_row){2 * i, 100 + i})));
-	assert_true(gm_py_loops_find(&entry, 0x030b, o));
+	assert_true(gm_py_loops_find(&entry, 0x030b, o, NULL, 0));
 	assert_int_equal(entry.code.loop_count, 2);
 	assert_int_equal(entry.code.loops[0].start, 2);
 	assert_int_equal(entry.code.loops[0].end, 14);
@@ -261,6 +261,33 @@ static void backward_jumps_make_loops_outer_first_and_one_per_head(void **state)
 	assert_int_equal(entry.code.loops[1].start, 4);
 	assert_int_equal(entry.code.loops[1].end, 12);
 	end();
+}
+
+/* Since 3.12 a handler is at the end, and jumps back to what follows its statement. */
+static void a_handler_that_jumps_back_is_no_loop_unless_it_begins_the_statement_again(void **state)
+{
+	const struct gm_opcode *o = gm_opcodes_312;
+	/* instructions 1 and 2 are protected, 5 and 6 handle */
+	static const uint8_t table[] = {0x80 | 1, 2, 5, 0};
+
+	for (uint32_t target = 1; target <= 3; target += 2) { /* again; what follows */
+		const uint8_t code[] = {
+		        number_of(o, "NOP"), 0,                               /* 0 */
+		        number_of(o, "NOP"), 0,                               /* 2: try */
+		        number_of(o, "NOP"), 0,                               /* 4 */
+		        number_of(o, "NOP"), 0,                               /* 6: after it */
+		        number_of(o, "RETURN_VALUE"), 0,                      /* 8 */
+		        number_of(o, "NOP"), 0,                               /* 10: except */
+		        number_of(o, "JUMP_BACKWARD"), (uint8_t)(7 - target), /* 12 */
+		};
+		for (size_t known = 0; known < 2; known++) {
+			begin(0x030c, o, code, sizeof(code));
+			assert_true(gm_py_loops_find(
+			        &entry, 0x030c, o, table, known ? sizeof(table) : 0));
+			assert_int_equal(entry.code.loop_count, !known || target == 1);
+			end();
+		}
+	}
 }
 
 static void random_bytecode_is_decoded_within_its_bounds(void **state)
@@ -276,7 +303,7 @@ static void random_bytecode_is_decoded_within_its_bounds(void **state)
 			code[k] = (uint8_t)rand();
 		const struct gm_python_tables *one = &all[(size_t)i % count];
 		begin(one->version, one->opcodes, code, size ? size : 2);
-		assert_true(gm_py_loops_find(&entry, python.version, python.opcodes));
+		assert_true(gm_py_loops_find(&entry, python.version, python.opcodes, code, size));
 		for (uint32_t k = 0; k < entry.code.loop_count; k++) {
 			assert_true(entry.code.loops[k].start < entry.code.loops[k].end);
 			assert_true(entry.code.loops[k].end <= entry.bytecode_size);
@@ -386,6 +413,8 @@ int main(void)
 	        cmocka_unit_test(specialised_stores_are_the_stores_they_stand_for),
 	        cmocka_unit_test(extended_arguments_are_put_together),
 	        cmocka_unit_test(backward_jumps_make_loops_outer_first_and_one_per_head),
+	        cmocka_unit_test(
+	                a_handler_that_jumps_back_is_no_loop_unless_it_begins_the_statement_again),
 	        cmocka_unit_test(random_bytecode_is_decoded_within_its_bounds),
 	        cmocka_unit_test(no_jump_leads_out_of_the_code),
 	        cmocka_unit_test(every_table_has_the_stores_and_returns),

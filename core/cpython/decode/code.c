@@ -244,6 +244,25 @@ static bool read_lines(struct gm_python *python, struct gm_code_entry *entry)
 	                        entry->code.first_line, entry->bytecode_size);
 }
 
+/* co_exceptiontable is read only where there is a jump back that may be a handler's. */
+static bool find_loops(struct gm_python *python, struct gm_code_entry *entry)
+{
+	const struct gm_python_layout *layout = &python->layout;
+	size_t size = 0;
+
+	if (!gm_py_loops_find(entry, python->version, python->opcodes, NULL, 0))
+		return false;
+	if (!entry->loops.count || python->version < GM_HANDLERS_AT_THE_END ||
+	        layout->code_exceptions == GM_NO_FIELD)
+		return true;
+	_cleanup_free_ uint8_t *exceptions =
+	        gm_py_bytes(python, gm_u64_at(entry->key, layout->code_exceptions), &size);
+	if (!size)
+		return true;
+	entry->loops.count = 0;
+	return gm_py_loops_find(entry, python->version, python->opcodes, exceptions, size);
+}
+
 static bool is_code_type(struct gm_python *python, uint64_t address)
 {
 	const struct gm_type *type;
@@ -283,7 +302,7 @@ static struct gm_code_entry *copy(struct gm_python *python, uint64_t address, co
 	entry->stack_size = stack < 0 || stack > GM_MAX_LOCALS ? 0 : (uint32_t)stack;
 	if (!entry->code.file || !entry->code.name || !read_bytecode(python, entry) ||
 	        !read_locals(python, entry) || !read_lines(python, entry) ||
-	        !gm_py_loops_find(entry, python->version, python->opcodes)) {
+	        !find_loops(python, entry)) {
 		gm_py_code_destroy(entry);
 		return NULL;
 	}

@@ -132,22 +132,6 @@ static void follow_all(struct follow *follow)
 		follow_one(follow, follow->todo.items[--follow->todo.count]);
 }
 
-/* Big-endian groups of six bits; bit 6 means that more follow, bit 7 begins an entry. */
-static bool read_varint(const uint8_t *table, size_t size, size_t *at, uint32_t *ret)
-{
-	uint32_t value = 0;
-
-	for (int i = 0; *at < size && i < 6; i++) {
-		uint8_t byte = table[(*at)++];
-		value = value << 6 | (byte & 63);
-		if (!(byte & 64)) {
-			*ret = value;
-			return true;
-		}
-	}
-	return false;
-}
-
 static void follow_handlers(struct follow *follow, const uint8_t *table, size_t size)
 {
 	for (size_t i = 0; i < size && !follow->failed;) {
@@ -155,11 +139,8 @@ static void follow_handlers(struct follow *follow, const uint8_t *table, size_t 
 		uint32_t length;
 		uint32_t target;
 		uint32_t depth;
-		if (!read_varint(table, size, &i, &start) ||
-		        !read_varint(table, size, &i, &length) ||
-		        !read_varint(table, size, &i, &target) ||
-		        !read_varint(table, size, &i, &depth) || target >= follow->count ||
-		        depth >> 1 > MAX_DEPTH) {
+		if (!gm_py_exception_next(table, size, &i, &start, &length, &target, &depth) ||
+		        target >= follow->count || depth >> 1 > MAX_DEPTH) {
 			follow->failed = true;
 			return;
 		}
