@@ -1,7 +1,8 @@
 /*
  * Stands in for NVIDIA's management library (libnvidia-ml.so.1) in tests: one device, whose figures
- * and processes are those of $GPUMEM_TEST_NVML: "UUID TOTAL FREE [PID:BYTES]...". Only the calls
- * that gpumem makes.
+ * and processes are those of $GPUMEM_TEST_NVML: "UUID TOTAL FREE [PID:BYTES]...". TOTAL is the one
+ * that CUDA tells; as on an H100, NVML's is larger by what the driver keeps for itself. Only the
+ * calls that gpumem makes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,11 @@ struct process_info {
 struct memory_info {
 	unsigned long long total, free, used;
 };
-enum { SUCCESS, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7 };
+struct memory_info_v2 {
+	unsigned version;
+	unsigned long long total, reserved, free, used;
+};
+enum { SUCCESS, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, WRONG_VERSION = 25, RESERVED = 480 << 20 };
 
 int nvmlInit_v2(void);
 int nvmlShutdown(void);
@@ -23,6 +28,7 @@ int nvmlDeviceGetCount_v2(unsigned *count);
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **device);
 int nvmlDeviceGetMemoryInfo(void *device, struct memory_info *memory);
+int nvmlDeviceGetMemoryInfo_v2(void *device, struct memory_info_v2 *memory);
 int nvmlDeviceGetComputeRunningProcesses_v3(
         void *device, unsigned *count, struct process_info *processes);
 
@@ -73,6 +79,19 @@ int nvmlDeviceGetHandleByUUID(const char *asked, void **device)
 int nvmlDeviceGetMemoryInfo(void *device, struct memory_info *ret)
 {
 	*ret = memory;
+	ret->total += RESERVED;
+	ret->used += RESERVED;
+	return device == uuid ? SUCCESS : NOT_FOUND;
+}
+
+int nvmlDeviceGetMemoryInfo_v2(void *device, struct memory_info_v2 *ret)
+{
+	if (ret->version != 0x02000028)
+		return WRONG_VERSION;
+	ret->total = memory.total + RESERVED;
+	ret->reserved = RESERVED;
+	ret->free = memory.free;
+	ret->used = memory.used;
 	return device == uuid ? SUCCESS : NOT_FOUND;
 }
 
