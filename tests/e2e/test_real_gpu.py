@@ -84,6 +84,27 @@ def test_the_linear_loop_differs_from_an_older_pytorch_s_by_one_workspace(run_gp
     assert simulated.reserved == real.reserved
 
 
+# Their libraries' workspaces are estimates on the simulated device (docs/real-gpus.md), or their sizes depend on values.
+ESTIMATED = {
+    *("conv1d", "conv2d", "conv3d", "LSTM", "GRU", "RNN", "linalg", "fft", "fft2", "fftn", "rfft", "rfft2", "irfft", "sparse", "sdpa"),
+    *("mode", "optimizer", "batch_norm", "transformer"),
+}  # fmt: skip
+
+
+@pytest.mark.long
+def test_each_operation_allocates_what_it_did_on_an_h100(run_gpumem, run, tmp_path):
+    """But for libraries' workspaces, each of 284 operations makes the same allocations and frees in the same order."""
+    python, out = python_with("2.11", run), tmp_path / "out.json"
+    run_gpumem("run", "--no-record", "--sim=h100-80gb", "--", python, "-W", "ignore", ROOT / "tests/gpu/workspaces.py", out, timeout=900).check()
+    sys.path.insert(0, str(ROOT / "tests" / "gpu"))
+    import compare
+
+    kinds, _ = compare.compare(compare.load(FIGURES / "h100" / "workspaces.json"), compare.load(out))
+    exact = {kind: counts for kind, counts in kinds.items() if kind not in ESTIMATED}
+    assert sum(counts[0] for counts in exact.values()) == 284
+    assert {kind for kind, counts in exact.items() if counts[1] != counts[0]} == set()
+
+
 def test_the_point_where_two_runs_differ_is_shown(run):
     tool = ROOT / "tests" / "tools" / "compare_snapshots.py"
     names = [FIGURES / "linear_loop.json", FIGURES / "attention.json"]
