@@ -8,7 +8,7 @@ from conftest import PYTHON
 
 PROGRAM = """
 import json, torch
-a = torch.randn(16, 16, device="cuda")
+a, many = torch.randn(16, 16, device="cuda"), torch.randn(16, 32, 32, device="cuda")
 calls = {
     "rfft": lambda: torch.fft.rfft(a), "ifft2": lambda: torch.fft.ifft2(a.to(torch.complex64)),
     "stft": lambda: torch.stft(torch.randn(2, 1000, device="cuda"), 64, return_complex=True, window=a.new_ones(64)),
@@ -16,6 +16,8 @@ calls = {
     "solve": lambda: torch.linalg.solve(a, a), "svd": lambda: torch.linalg.svd(a).S, "qr": lambda: torch.linalg.qr(a).R,
     "cholesky": lambda: torch.linalg.cholesky(a), "eigh": lambda: torch.linalg.eigh(a).eigenvalues,
     "inverse": lambda: torch.inverse(a), "lstsq": lambda: torch.linalg.lstsq(a, a).solution,
+    "batched_qr": lambda: torch.linalg.qr(many)[0], "batched_lstsq": lambda: torch.linalg.lstsq(many, many).solution,
+    "batched_solve": lambda: torch.linalg.solve(many, many.cfloat().real),
     "orthogonal": lambda: torch.nn.init.orthogonal_(torch.empty(8, 8, device="cuda")),
     "coo": lambda: torch.sparse.mm(a.to_sparse(), a), "csr": lambda: a.to_sparse_csr() @ a,
     "jiterator": lambda: a.prod(), "nvrtc": lambda: torch.special.i0(a),
@@ -51,6 +53,7 @@ def ran(run_gpumem, tmp_path_factory):
         ("eigh", [16]),
         ("inverse", [16, 16]),
         ("lstsq", [16, 16]),
+        *((name, [16, 32, 32]) for name in ("batched_qr", "batched_lstsq", "batched_solve")),
         ("orthogonal", [8, 8]),
         ("coo", [16, 16]),
         ("csr", [16, 16]),

@@ -225,3 +225,42 @@ API(cublasLtMatmulAlgoGetHeuristic, void *handle, void *description, void *a, vo
 	*ret_count = 1;
 	return SUCCESS;
 }
+
+/* ---- functions that report wrong arguments in *info ------------------------------------------ */
+
+static int solve_nothing(int *info)
+{
+	if (!gm_sim_captured_library())
+		GM_SIM_COUNT(gpumem_sim_account.library_not_computed, 1);
+	if (info) /* on the host; PyTorch asserts that it is 0 */
+		*info = 0;
+	return SUCCESS;
+}
+
+#define BATCHED_SOLVERS(letter)                                                                 \
+	API(cublas##letter##geqrfBatched, struct blas *handle, int m, int n, void *const *a,    \
+	        int lda, void *const *tau, int *info, int batch)                                \
+	{                                                                                       \
+		(void)m, (void)n, (void)a, (void)lda, (void)tau, (void)batch;                   \
+		return handle ? solve_nothing(info) : NOT_INITIALIZED;                          \
+	}                                                                                       \
+	API(cublas##letter##gelsBatched, struct blas *handle, int transpose, int m, int n,      \
+	        int count, void *const *a, int lda, void *const *c, int ldc, int *info,         \
+	        int *on_device, int batch)                                                      \
+	{                                                                                       \
+		(void)transpose, (void)m, (void)n, (void)count, (void)a, (void)lda, (void)c;    \
+		(void)ldc, (void)on_device, (void)batch;                                        \
+		return handle ? solve_nothing(info) : NOT_INITIALIZED;                          \
+	}                                                                                       \
+	API(cublas##letter##getrsBatched, struct blas *handle, int transpose, int n, int count, \
+	        const void *const *a, int lda, const int *pivots, void *const *b, int ldb,      \
+	        int *info, int batch)                                                           \
+	{                                                                                       \
+		(void)transpose, (void)n, (void)count, (void)a, (void)lda, (void)pivots;        \
+		(void)b, (void)ldb, (void)batch;                                                \
+		return handle ? solve_nothing(info) : NOT_INITIALIZED;                          \
+	}
+BATCHED_SOLVERS(S)
+BATCHED_SOLVERS(D)
+BATCHED_SOLVERS(C)
+BATCHED_SOLVERS(Z)
