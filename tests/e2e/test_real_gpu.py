@@ -105,6 +105,21 @@ def test_each_operation_allocates_what_it_did_on_an_h100(run_gpumem, run, tmp_pa
     assert {kind for kind, counts in exact.items() if counts[1] != counts[0]} == set()
 
 
+@pytest.mark.long
+def test_what_recurrent_networks_keep_for_backward_is_as_on_an_h100(run_gpumem, tmp_path):
+    out = tmp_path / "out.json"
+    words = [ROOT / "tests/gpu/workspaces.py", out, "only", "LSTM", "GRU", "RNN"]
+    run_gpumem("run", "--no-record", "--sim=h100-80gb", "--", PYTHON, "-W", "ignore", *words).check()
+    real, simulated = json.loads((FIGURES / "h100" / "workspaces.json").read_text()), json.loads(out.read_text())
+    assert len(simulated) == 48
+    for name, (_, run) in simulated.items():
+        peak, _, events = real[name][1]
+        freed = next(i for i, size in enumerate(events) if size < 0)  # the workspace, allocated before what is kept
+        assert run["events"][: freed - 2] == events[: freed - 2], name
+        assert run["events"][freed - 1] == events[freed - 1], name
+        assert abs(run["peak"] - peak) < 0.35 * peak, (name, run["peak"], peak)
+
+
 def test_the_point_where_two_runs_differ_is_shown(run):
     tool = ROOT / "tests" / "tools" / "compare_snapshots.py"
     names = [FIGURES / "linear_loop.json", FIGURES / "attention.json"]

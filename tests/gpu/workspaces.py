@@ -1,6 +1,6 @@
 """What each operation asks of PyTorch's allocator: the sizes of its allocations and frees in order, as JSON.
 
-    python workspaces.py OUT.json [PART OF PARTS]
+    python workspaces.py OUT.json [PART of PARTS | only KIND…]      KIND: the first word of an operation's name
 
 Run on a GPU and on the simulated device, and compared: they differ where a library asks for a workspace that the
 simulated device guesses wrong. Forward and backward are run twice: the second time, what a first call makes once is there.
@@ -394,9 +394,13 @@ def measure(make):
 
 
 def main():
-    part, parts = (int(sys.argv[2]), int(sys.argv[4])) if len(sys.argv) > 2 else (0, 1)
+    words, asked = sys.argv[2:], list(cases)
+    if words[:1] == ["only"]:
+        asked = [name for name in cases if name.split()[0] in words[1:]]
+    elif words:
+        asked = asked[int(words[0]) :: int(words[2])]
     found, begun = {}, time.monotonic()
-    for name in list(cases)[part::parts]:
+    for name in asked:
         try:
             found[name] = measure(cases[name])
         except Exception as error:  # noqa: BLE001 - what it says is the result
