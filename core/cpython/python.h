@@ -322,6 +322,10 @@ struct gm_decoded {
 	uint8_t opcode;
 	bool in_cache; /* the offset asked for is one of its cache units */
 };
+/* The target of a jump with `argument`, in code units, where `next` is the instruction after it and
+ * its caches and `count` the size of the code; UINT32_MAX: outside of the code, or no jump. */
+uint32_t gm_py_jump_target(const struct gm_opcode *opcode, int version, uint32_t next,
+        uint32_t argument, uint32_t count);
 bool gm_py_units_mark(struct gm_code_entry *entry, const struct gm_opcode *opcodes);
 bool gm_py_decode(const struct gm_code_entry *entry, const struct gm_opcode *opcodes,
         uint32_t offset, struct gm_decoded *ret);

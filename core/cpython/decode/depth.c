@@ -71,24 +71,6 @@ static void reach(struct follow *follow, uint32_t unit, int depth)
 	*known = (int16_t)depth;
 }
 
-/* The target of a jump; UINT32_MAX: outside of the code. */
-static uint32_t jump_target(const struct follow *follow, const struct gm_opcode *opcode,
-        uint32_t next, uint32_t argument)
-{
-	uint64_t target;
-
-	if (follow->version < 0x030a)
-		argument /= 2; /* bytes */
-	if (opcode->flags & GM_OPCODE_JUMP_BACK)
-		target = (uint64_t)next - argument; /* huge, if it is before the code */
-	else
-		target = opcode->flags & GM_OPCODE_JUMP_ABSOLUTE ? argument
-		                                                 : (uint64_t)next + argument;
-	/* Damaged code may end within the caches of its last instruction: then the next instruction
-	 * is after its end. */
-	return target < follow->count ? (uint32_t)target : UINT32_MAX;
-}
-
 static void follow_one(struct follow *follow, uint32_t unit)
 {
 	const struct gm_code_entry *entry = follow->entry;
@@ -108,7 +90,8 @@ static void follow_one(struct follow *follow, uint32_t unit)
 	next = at.start / 2 + 1 + opcode->caches;
 	if (opcode->flags &
 	        (GM_OPCODE_JUMP_BACK | GM_OPCODE_JUMP_ABSOLUTE | GM_OPCODE_JUMP_FORWARD)) {
-		uint32_t target = jump_target(follow, opcode, next, at.argument);
+		uint32_t target = gm_py_jump_target(
+		        opcode, follow->version, next, at.argument, follow->count);
 		effect = effect_of(&opcode->jump, at.argument, &known);
 		if (!known || target == UINT32_MAX)
 			follow->failed = true;

@@ -36,70 +36,42 @@ static bool add_jump(struct gm_code_entry *entry, uint32_t head, uint32_t from, 
 	return gm_array_push(&entry->loops, ((struct gm_loop){head, end, line, line}));
 }
 
-/* The target of a backward jump at `at`; at + 1 or more: it is not one. */
-static uint32_t target_of(
-        int version, const struct gm_opcode *opcode, const struct gm_decoded *at, uint32_t next)
-{
-	uint64_t argument = at->argument;
-
-	if (opcode->flags & GM_OPCODE_JUMP_BACK)
-		return argument * 2 <= next ? next - (uint32_t)argument * 2 : UINT32_MAX;
-	if (opcode->flags & GM_OPCODE_JUMP_ABSOLUTE) {
-		argument *= version >= 0x030a ? 2 : 1;
-		return argument <= UINT32_MAX ? (uint32_t)argument : UINT32_MAX;
-	}
-	return UINT32_MAX;
-}
-
 /* ---- whether a jump makes a loop ------------------------------------------------------------- */
+
+enum { NO_HANDLER = UINT32_MAX };
 
 struct search {
 	const struct gm_code_entry *entry;
 	const struct gm_opcode *opcodes;
 	int version;
-	const uint8_t *exceptions;
-	size_t exceptions_size;
-	uint8_t *seen; /* per code unit */
+	uint32_t count;     /* code units */
+	uint32_t *handlers; /* of each code unit; NULL: not known, and each jump back is a loop */
+	uint8_t *seen;      /* per code unit */
 	GM_ARRAY(uint32_t) todo;
+	uint64_t left; /* instructions that may still be followed: damaged code takes no longer */
 	bool failed;
 };
 
-static void see(struct search *search, uint64_t unit)
+static void see(struct search *search, uint32_t unit)
 {
-	if (unit >= search->entry->bytecode_size / 2 || search->seen[unit])
+	if (unit >= search->count || search->seen[unit])
 		return;
 	search->seen[unit] = 1;
-	if (!gm_array_push(&search->todo, (uint32_t)unit))
+	if (!gm_array_push(&search->todo, unit))
 		search->failed = true;
-}
-
-/* The handlers of the instructions of [unit, next). */
-static void see_handlers(struct search *search, uint32_t unit, uint32_t next)
-{
-	for (size_t i = 0; i < search->exceptions_size;) {
-		uint32_t start, length, target, depth;
-		if (!gm_py_exception_next(search->exceptions, search->exceptions_size, &i, &start,
-		            &length, &target, &depth))
-			return;
-		if (next > start && unit < (uint64_t)start + length)
-			see(search, target);
-	}
 }
 
 static void see_next(struct search *search, uint32_t unit)
 {
 	struct gm_decoded at;
-	if (!gm_py_decode(search->entry, search->opcodes, 2 * unit, &at)) {
+	if (!search->left-- || !gm_py_decode(search->entry, search->opcodes, 2 * unit, &at)) {
 		search->failed = true;
 		return;
 	}
 	const struct gm_opcode *opcode = &search->opcodes[at.opcode];
 	uint32_t next = at.start / 2 + 1 + opcode->caches;
-	see_handlers(search, unit, next);
-	if (opcode->flags & GM_OPCODE_JUMP_BACK)
-		see(search, at.argument <= next ? next - at.argument : UINT32_MAX);
-	if (opcode->flags & GM_OPCODE_JUMP_FORWARD)
-		see(search, (uint64_t)next + at.argument);
+	see(search, search->handlers[unit]);
+	see(search, gm_py_jump_target(opcode, search->version, next, at.argument, search->count));
 	if (!(opcode->flags & GM_OPCODE_NO_NEXT))
 		see(search, next);
 }
@@ -107,7 +79,7 @@ static void see_next(struct search *search, uint32_t unit)
 /* Whether `from` is reached from the start without `head` (byte offsets). */
 static bool is_reached_without(struct search *search, uint32_t from, uint32_t head)
 {
-	memset(search->seen, 0, search->entry->bytecode_size / 2);
+	memset(search->seen, 0, search->count);
 	search->seen[head / 2] = 1;
 	search->todo.count = 0;
 	see(search, 0);
@@ -116,10 +88,31 @@ static bool is_reached_without(struct search *search, uint32_t from, uint32_t he
 	return search->seen[from / 2] && !search->failed;
 }
 
+/* The compiler's entries are in order and do not overlap; what follows others is damage, and left
+ * out. False: no memory. */
+static bool read_handlers(struct search *search, const uint8_t *table, size_t size)
+{
+	uint32_t start, length, target, depth, end = 0;
+
+	search->seen = malloc(search->count);
+	search->handlers = malloc(search->count * sizeof(search->handlers[0]));
+	if (!search->seen || !search->handlers)
+		return false;
+	memset(search->handlers, 0xff, search->count * sizeof(search->handlers[0]));
+	for (size_t i = 0; i < size && gm_py_exception_next(table, size, &i, &start, &length,
+	                                       &target, &depth);) {
+		if (start < end || start >= search->count || length > search->count - start)
+			break;
+		for (end = start; end < start + length; end++)
+			search->handlers[end] = target;
+	}
+	return true;
+}
+
 /* A jump with an EXTENDED_ARG is reached at that: `from` is the first of its units. */
 static bool is_loop(struct search *search, uint32_t from, uint32_t head)
 {
-	return !search->seen || head == 0 || !is_reached_without(search, from, head);
+	return !search->handlers || head == 0 || !is_reached_without(search, from, head);
 }
 
 static int by_extent(const void *a, const void *b)
@@ -171,9 +164,10 @@ static bool find(struct gm_code_entry *entry, struct search *search)
 		struct gm_decoded decoded = {
 		        .start = at, .argument = argument << 8 | entry->bytecode[at + 1]};
 		uint32_t next = at + 2 + 2u * opcode->caches;
-		uint32_t target = target_of(search->version, opcode, &decoded, next);
-		if (target <= at && target + 1 < entry->bytecode_size &&
-		        entry->loops.count < MAX_LOOPS &&
+		uint32_t unit = gm_py_jump_target(
+		        opcode, search->version, next / 2, decoded.argument, search->count);
+		uint32_t target = unit == UINT32_MAX ? UINT32_MAX : 2 * unit;
+		if (target <= at && entry->loops.count < MAX_LOOPS &&
 		        !(opcodes[entry->bytecode[target]].flags & GM_OPCODE_SEND) &&
 		        is_loop(search, first, target) &&
 		        !add_jump(entry, target, at,
@@ -193,15 +187,13 @@ bool gm_py_loops_find(struct gm_code_entry *entry, int version, const struct gm_
 	struct search search = {.entry = entry,
 	        .opcodes = opcodes,
 	        .version = version,
-	        .exceptions = exceptions,
-	        .exceptions_size = exceptions_size};
+	        .count = entry->bytecode_size / 2,
+	        .left = UINT64_C(256) * entry->bytecode_size};
+	bool done = (!exceptions_size || version < GM_HANDLERS_AT_THE_END || !search.count ||
+	                    read_handlers(&search, exceptions, exceptions_size)) &&
+	            find(entry, &search);
 
-	if (exceptions_size && version >= GM_HANDLERS_AT_THE_END) {
-		search.seen = malloc(entry->bytecode_size / 2 + 1u);
-		if (!search.seen)
-			return false;
-	}
-	bool done = find(entry, &search);
+	free(search.handlers);
 	free(search.seen);
 	gm_array_deinit(&search.todo);
 	if (!done)

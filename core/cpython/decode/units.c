@@ -52,3 +52,23 @@ bool gm_py_decode(const struct gm_code_entry *entry, const struct gm_opcode *opc
 	        entry->bytecode[2 * at], in_cache};
 	return true;
 }
+
+uint32_t gm_py_jump_target(const struct gm_opcode *opcode, int version, uint32_t next,
+        uint32_t argument, uint32_t count)
+{
+	uint64_t target;
+
+	if (version < 0x030a)
+		argument /= 2; /* bytes */
+	if (opcode->flags & GM_OPCODE_JUMP_BACK)
+		target = (uint64_t)next - argument; /* huge, if it is before the code */
+	else if (opcode->flags & GM_OPCODE_JUMP_ABSOLUTE)
+		target = argument;
+	else if (opcode->flags & GM_OPCODE_JUMP_FORWARD)
+		target = (uint64_t)next + argument;
+	else
+		target = UINT64_MAX;
+	/* Damaged code may end within the caches of its last instruction: then the next instruction
+	 * is after its end. */
+	return target < count ? (uint32_t)target : UINT32_MAX;
+}
