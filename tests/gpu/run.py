@@ -3,8 +3,8 @@
 
     run.py -o OUT [--gpumem PATH] [--python PATH] [--jobs N] [--only PART,…]
 
-Parts: facts, memory, allocator, workspaces, programs, cupti, live, gdb, oom, overhead. The first three and the last two
-run alone, as free memory and time are measured; the others side by side. OUT gets a folder of results and results.json.
+Parts: facts, memory, workspaces, programs, cupti, live, gdb, oom, overhead. The first two and the last two run
+alone, as free memory and time are measured; the others side by side. OUT gets a folder of results and results.json.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def main():
     parser.add_argument("--gpumem", default=ROOT / "build/bin/gpumem")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--jobs", type=int, default=8)
-    parser.add_argument("--only", default="facts,memory,allocator,workspaces,programs,cupti,live,gdb,oom,overhead")
+    parser.add_argument("--only", default="facts,memory,workspaces,programs,cupti,live,gdb,oom,overhead")
     options = parser.parse_args()
     only, python, gpumem = options.only.split(","), options.python, options.gpumem
     out = Path(options.o)
@@ -71,13 +71,9 @@ def main():
         for part in ("plain", "pitched", "arrays", "host", "managed", "pools", "driver"):
             call(f"memory {part}", [built, part], limit=30)
 
-    def allocator():
-        for seed, settings in ((1, ""), (2, "expandable_segments:True"), (3, "max_split_size_mb:64,garbage_collection_threshold:0.5"), (4, "backend:cudaMallocAsync")):
-            call(f"allocator {settings or 'default'}", [python, PROGRAMS / "sim_allocator.py", seed, 150], env={"PYTORCH_CUDA_ALLOC_CONF": settings}, limit=60)
-
-    def recorded(name, program, *arguments, env=None, limit=150, options=()):
+    def recorded(name, program, *arguments, env=None, limit=150):
         place = out / name
-        words = ["run", "-o", f"{place}.gpumem", *options, "--", python, "-W", "ignore", HERE / "with_recorder.py", place, program, *arguments]
+        words = ["run", "-o", f"{place}.gpumem", "--", python, "-W", "ignore", HERE / "with_recorder.py", place, program, *arguments]
         ask(f"program {name}", *words, env=env or {}, limit=limit, cwd=out)
         for question in ("info", "peak", "steps", "phases"):
             ask(f"{question} {name}", question, f"{place}.gpumem", "--json")
@@ -161,15 +157,15 @@ def main():
         return [holders, attached, simulated]
 
     def gdb():
-        def session(name, debugger, program, commands, *arguments):
+        def session(program, commands):
             words = [w for c in commands for w in ("-ex", c)]
-            call(f"gdb {name}", [gpumem, "gdb", "--gdb", debugger, "-batch", *words, "--", python, "-W", "ignore", program, *arguments], limit=170)
+            call(f"gdb {program.stem}", [gpumem, "gdb", "--cuda-gdb", "-batch", *words, "--", python, "-W", "ignore", program], limit=170)
 
         asked = ["set pagination off", "gpumem record", "tcatch syscall write", "run", "gpumem who-holds outputs", "gpumem who-holds inputs", "gpumem until step=2", "gpumem blocks", "continue", "gpumem info", "gpumem steps", "gpumem peak", "gpumem why #5"]
         plain = ["set pagination off", "gpumem record", "run", "gpumem info --json", "gpumem peak", "gpumem steps"]
         return [
-            lambda: session("cuda-gdb linear_loop", "cuda-gdb", EXAMPLES / "linear_loop.py", asked),
-            lambda: session("cuda-gdb train_mlp", "cuda-gdb", EXAMPLES / "train_mlp.py", plain),
+            lambda: session(EXAMPLES / "linear_loop.py", asked),
+            lambda: session(EXAMPLES / "train_mlp.py", plain),
             lambda: call("gdb version", ["cuda-gdb", "-batch", "-nx", "-ex", "python import sys, gdb; print(sys.version, gdb.VERSION)"]),
             lambda: call("gdb kernel", [gpumem, "gdb", "--gdb", "cuda-gdb", "-batch", "-ex", "break fill", "-ex", "gpumem record", "-ex", "run", "-ex", "gpumem blocks", "-ex", "info cuda kernels", "-ex", "kill", "--", out / "static_g"], limit=100)
             if not call("gdb kernel build", ["nvcc", "-g", "-G", "-cudart", "shared", "-w", "-o", out / "static_g", HERE / "static.cu"])["status"]
@@ -196,7 +192,7 @@ def main():
         (out / "results.json").write_text(json.dumps(results, indent=1))
 
     begun = time.monotonic()
-    for part in (facts, memory, allocator):
+    for part in (facts, memory):
         if part.__name__ in only:
             part()
             save()
