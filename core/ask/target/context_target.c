@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/target/command_line.h"
 #include "ask/target/family.h"
 #include "base/cleanup.h"
 #include "ask/target/context_learn.h"
@@ -241,21 +242,6 @@ struct gm_error *gm_context_holders(struct gm_context *context, struct gm_holder
 
 enum { COMMAND_MAX = 4096 };
 
-static char *command_line(int pid)
-{
-	char path[40], words[COMMAND_MAX];
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	_cleanup_fclose_ FILE *file = fopen(path, "re");
-	size_t length = file ? fread(words, 1, sizeof(words) - 1, file) : 0;
-	while (length && !words[length - 1])
-		length--;
-	for (size_t i = 0; i < length; i++)
-		if ((unsigned char)words[i] < 0x20)
-			words[i] = ' ';
-	words[length] = 0;
-	return strdup(words);
-}
-
 char *gm_target_name(const struct gm_context *context)
 {
 	char *name = NULL;
@@ -263,7 +249,7 @@ char *gm_target_name(const struct gm_context *context)
 		return strdup(context->core_path);
 	if (context->pid <= 0)
 		return strdup("the remote target");
-	_cleanup_free_ char *command = command_line(context->pid);
+	_cleanup_free_ char *command = gm_command_line(context->pid, COMMAND_MAX);
 	if (!command || asprintf(&name, command[0] ? "process %d (%s)" : "process %d", context->pid,
 	                        command) < 0)
 		return NULL;

@@ -1,16 +1,18 @@
 /* What was recognized of one process or core dump. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ask/target/doctor_process.h"
 #include "ask/context.h"
+#include "ask/target/command_line.h"
 #include "ask/target/doctor_checks.h"
 #include "ask/target/recording.h"
 #include "base/cleanup.h"
 #include "image/remote.h"
 #include "torch/torch.h"
+
+enum { COMMAND_MAX = 4096 };
 
 /* What the commands depend on. Each reason is an error's message; NULL: no problem. */
 /* Why PyTorch's objects cannot be read. */
@@ -43,22 +45,6 @@ static void keep_reason(struct gm_error *error, char **ret_reason)
 }
 
 /* --- /proc ------------------------------------------------------------------------------------ */
-
-static void read_command_line(int pid, char **ret_line)
-{
-	char path[32], line[4096];
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	_cleanup_fclose_ FILE *stream = fopen(path, "re");
-	size_t length = stream ? fread(line, 1, sizeof(line) - 1, stream) : 0;
-	while (length > 0 && line[length - 1] == '\0')
-		length--;
-	for (size_t i = 0; i < length; i++) {
-		if (!isprint((unsigned char)line[i]))
-			line[i] = ' ';
-	}
-	line[length] = '\0';
-	*ret_line = strdup(line);
-}
 
 /* The process that traces this one; 0 if none. */
 static int tracer_of(int pid)
@@ -305,7 +291,7 @@ struct gm_error *gm_doctor_process(struct gm_context *context, struct gm_doctor 
 		gm_try(gm_context_image(context, &image));
 	} else {
 		gm_try(check_exists(context->pid));
-		read_command_line(context->pid, &doctor->command);
+		doctor->command = gm_command_line(context->pid, COMMAND_MAX);
 	}
 	struct findings findings = {0};
 	struct gm_error *error = check_all(context, doctor, &findings);

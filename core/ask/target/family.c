@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/target/command_line.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 
@@ -129,30 +130,17 @@ size_t gm_relatives_find(int pid, struct gm_relative *ret, size_t most)
 
 /* --- in words --------------------------------------------------------------------------------- */
 
-static void read_command(int pid, char text[COMMAND])
-{
-	char path[40];
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	_cleanup_fclose_ FILE *file = fopen(path, "re");
-	size_t length = file ? fread(text, 1, COMMAND - 1, file) : 0;
-	while (length && !text[length - 1])
-		length--;
-	for (size_t i = 0; i < length; i++)
-		text[i] = (char)(text[i] ? text[i] : ' ');
-	text[length] = 0;
-}
-
 char *gm_relatives_text(int pid, bool device, int *ret_pid)
 {
 	struct gm_relative found[SHOWN + 1];
 	size_t count = gm_relatives_find(pid, found, SHOWN + 1), size;
-	char *text = NULL, command[COMMAND];
+	char *text = NULL;
 	if (!count || (device && !found[0].device))
 		return NULL;
-	FILE *out = open_memstream(&text, &size);
+	_cleanup_free_ char *command = gm_command_line(found[0].pid, COMMAND);
+	FILE *out = command ? open_memstream(&text, &size) : NULL;
 	if (!out)
 		return NULL;
-	read_command(found[0].pid, command);
 	fprintf(out, "its %s", count > 1 ? "children" : "child");
 	for (size_t i = 0; i < count && i < SHOWN; i++)
 		fprintf(out, "%s %d", i == 0 ? "" : i + 1 == count ? " and" : ",", found[i].pid);
