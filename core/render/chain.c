@@ -119,7 +119,7 @@ static void put_part(const struct gm_holder_step *step, FILE *out)
 		if (step->name)
 			put_named("key", step, out);
 		else
-			fprintf(out, "key of %s", type);
+			fprintf(out, "value of %s", type); /* its key is not text */
 		break;
 	case GM_STEP_KEY_ITSELF:
 		fprintf(out, "a key itself of %s", type);

@@ -125,7 +125,6 @@ static const char *between(enum gm_retained_form upper, enum gm_retained_form lo
 	case GM_NAME_ATTRIBUTE:
 	case GM_NAME_GRAD:
 	case GM_NAME_KEY:
-	case GM_NAME_VALUES:
 		return gm_retained_form_is_root(upper) ? " " : "";
 	default:
 		return ": ";

@@ -56,7 +56,7 @@ def dict_value_by_number():
     return {7: big()}
 
 
-@way("key of dict: {g}")
+@way("value of dict: {g}")
 def dict_value_by_tuple():
     return {(0, 1): big()}
 
@@ -253,7 +253,7 @@ class Key:
 key_that_lives = Key()
 
 
-@way("key of dict: attribute 'data' of WeakKeyDictionary: {g}")
+@way("value of dict: attribute 'data' of WeakKeyDictionary: {g}")
 def weak_key_dictionary():
     held = weakref.WeakKeyDictionary()
     held[key_that_lives] = big()

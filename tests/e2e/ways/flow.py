@@ -404,8 +404,8 @@ thread_locals = threading.local()
 
 
 @running(
-    "key 'kept' of dict: key of dict: dummies of _local: global 'thread_locals' of module flow",
-    since_313=["key 'kept' of dict: key of dict: values by thread of _local: global 'thread_locals' of module flow"],
+    "key 'kept' of dict: value of dict: dummies of _local: global 'thread_locals' of module flow",
+    since_313=["key 'kept' of dict: value of dict: values by thread of _local: global 'thread_locals' of module flow"],
 )
 def thread_local():
     thread_locals.kept = big()

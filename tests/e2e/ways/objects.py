@@ -277,11 +277,11 @@ def descriptor():
 
 
 @way(
-    "item 0 of tuple: attribute 'args' of _Info: key of dict: attribute '_registry' of class finalize: global 'finalize' of module weakref",
-    "item 0 of tuple: attribute 'args' of _Info: key of dict: attribute '_registry' of class finalize: self of bound method finalize._exitfunc: native memory of N bytes, held by the Python interpreter's own data",
+    "item 0 of tuple: attribute 'args' of _Info: value of dict: attribute '_registry' of class finalize: global 'finalize' of module weakref",
+    "item 0 of tuple: attribute 'args' of _Info: value of dict: attribute '_registry' of class finalize: self of bound method finalize._exitfunc: native memory of N bytes, held by the Python interpreter's own data",
     since_314=[
-        "item 0 of tuple: attribute 'args' of _Info: key of dict: attribute '_registry' of class finalize: global 'finalize' of module weakref",
-        "item 0 of tuple: attribute 'args' of _Info: key of dict: attribute '_registry' of class finalize: self of bound method finalize._exitfunc: item 0 of tuple: item 4 of list: the Python interpreter's own data",
+        "item 0 of tuple: attribute 'args' of _Info: value of dict: attribute '_registry' of class finalize: global 'finalize' of module weakref",
+        "item 0 of tuple: attribute 'args' of _Info: value of dict: attribute '_registry' of class finalize: self of bound method finalize._exitfunc: item 0 of tuple: item 4 of list: the Python interpreter's own data",
     ],
     classes=["plausible", "proven"],
 )
