@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/nearest_word.h"
 #include "base/size.h"
 #include "log/log.h"
 #include "model/categories.h"
@@ -101,6 +102,21 @@ static struct gm_error *refuse(struct parser *parser, const char *at, const char
 	return gm_error_create(GM_USAGE, "'%s', column %zu: %s", parser->text, parser->column, why);
 }
 
+/* The word of `known` that was meant, or all of them. `why`: follows the word in the error. */
+static struct gm_error *refuse_word(struct parser *parser, const char *at, const char *word,
+        size_t length, const char *why, const char *const *known)
+{
+	const char *meant = gm_word_nearest(word, length, known);
+	if (meant)
+		return refuse(parser, at, "%.*s%sdid you mean %s?", (int)length, word, why, meant);
+	char all[1024] = "";
+	for (size_t i = 0; known[i]; i++) {
+		size_t end = strlen(all);
+		snprintf(all + end, sizeof(all) - end, "%s%s", i ? ", " : "", known[i]);
+	}
+	return refuse(parser, at, "%.*s%sexpected one of %s", (int)length, word, why, all);
+}
+
 static void skip_space(struct parser *parser)
 {
 	while (isspace((unsigned char)*parser->at))
@@ -179,14 +195,15 @@ static struct gm_error *take_fact(struct parser *parser, enum gm_fact *ret_fact)
 		*ret_fact = (enum gm_fact)fact;
 		return NULL;
 	}
-	char all[256] = "";
+	const char *known[GM_FACT_COUNT + 1];
+	size_t count = 0;
 	for (int fact = 0; fact < GM_FACT_COUNT; fact++) {
 		if (gm_fact_is_known((enum gm_fact)fact, parser->subject))
-			snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s",
-			        *all ? ", " : "", names[fact]);
+			known[count++] = names[fact];
 	}
-	return refuse(parser, parser->at, "%.*s%sexpected one of %s", (int)length, parser->at,
-	        length ? " is not known: " : "", all);
+	known[count] = NULL;
+	return refuse_word(
+	        parser, parser->at, parser->at, length, length ? " is not known: " : "", known);
 }
 
 static struct gm_error *take_compare(struct parser *parser, enum gm_comparison *ret_compare)
@@ -302,18 +319,20 @@ const char *gm_fact_word(enum gm_fact fact, unsigned i)
 static struct gm_error *check_text(
         struct parser *parser, const char *at, const struct gm_clause *clause)
 {
+	enum { WORDS_MAX = 127 };
 	if (!gm_fact_word(clause->fact, 0) || clause->compare == GM_CONTAINS)
 		return NULL;
-	char all[1024] = "";
-	const char *word;
-	for (unsigned i = 0; (word = gm_fact_word(clause->fact, i)); i++) {
+	const char *known[WORDS_MAX + 1], *word;
+	size_t count = 0;
+	for (; count < WORDS_MAX && (word = gm_fact_word(clause->fact, (unsigned)count)); count++) {
 		if (strcmp(word, clause->text) == 0)
 			return NULL;
-		size_t length = strlen(all);
-		snprintf(all + length, sizeof(all) - length, "%s%s", i ? ", " : "", word);
+		known[count] = word;
 	}
-	return refuse(parser, at, "%s is not a %s: expected one of %s", clause->text,
-	        gm_fact_name(clause->fact), all);
+	known[count] = NULL;
+	char why[48];
+	snprintf(why, sizeof(why), " is not a %s: ", gm_fact_name(clause->fact));
+	return refuse_word(parser, at, clause->text, strlen(clause->text), why, known);
 }
 
 static struct gm_error *read_number(const char *text, enum gm_fact fact, uint64_t *ret_number)
@@ -326,6 +345,17 @@ static struct gm_error *read_number(const char *text, enum gm_fact fact, uint64_
 	if (!isdigit((unsigned char)*text) || *end)
 		return gm_error_create(GM_USAGE, "'%s' is not a number", text);
 	*ret_number = number;
+	return NULL;
+}
+
+/* "torch.half" is float16. */
+static struct gm_error *take_dtype(struct gm_clause *clause)
+{
+	char *name = strdup(gm_torch_dtype_meant(clause->text));
+	if (!name)
+		return &gm_error_no_memory;
+	free(clause->text);
+	clause->text = name;
 	return NULL;
 }
 
@@ -358,6 +388,8 @@ static struct gm_error *parse_value(struct parser *parser, struct gm_clause *cla
 			return refuse(parser, at, "expected FILE or FILE:LINE");
 		*colon = '\0';
 	}
+	if (clause->fact == GM_FACT_DTYPE && clause->compare != GM_CONTAINS)
+		gm_try(take_dtype(clause));
 	return check_text(parser, at, clause);
 }
 

@@ -1,6 +1,7 @@
 #include "torch/dtypes.h"
 
 #include <stddef.h>
+#include <string.h>
 
 /* torch/headeronly/core/ScalarType.h, AT_FORALL_SCALAR_TYPES_WITH_COMPLEX_AND_QINTS: numbers only
  * grow from version to version; the names are those of Python's torch.* */
@@ -65,4 +66,16 @@ const char *gm_torch_dtype_name(unsigned scalar_type)
 unsigned gm_torch_dtype_bits(unsigned scalar_type)
 {
 	return scalar_type < sizeof(dtypes) / sizeof(dtypes[0]) ? dtypes[scalar_type].bits : 0;
+}
+
+const char *gm_torch_dtype_meant(const char *text)
+{
+	static const char *const others[][2] = {{"short", "int16"}, {"int", "int32"},
+	        {"long", "int64"}, {"half", "float16"}, {"float", "float32"}, {"double", "float64"},
+	        {"chalf", "complex32"}, {"cfloat", "complex64"}, {"cdouble", "complex128"}};
+	const char *name = strncmp(text, "torch.", 6) == 0 ? text + 6 : text;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strcmp(others[i][0], name) == 0)
+			return others[i][1];
+	return name;
 }

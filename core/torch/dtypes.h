@@ -7,5 +7,8 @@
 const char *gm_torch_dtype_name(unsigned scalar_type);
 /* Bits per element, 0 where unknown. */
 unsigned gm_torch_dtype_bits(unsigned scalar_type);
+/* "float16" for "half", and without "torch." in front: PyTorch's other names of its dtypes
+ * (torch/csrc/utils/tensor_dtypes.cpp); else the text itself. */
+const char *gm_torch_dtype_meant(const char *text);
 
 #endif

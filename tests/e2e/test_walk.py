@@ -309,7 +309,7 @@ def test_a_recording_may_name_any_file_as_a_source(run_gpumem, python, tmp_path)
 
 
 WRONG = [
-    ("gpumem watch sise>3", "  sise>3\n  ^\ngpumem: watch: 'sise>3', column 1: sise is not known: expected one of size, "),
+    ("gpumem watch sise>3", "  sise>3\n  ^\ngpumem: watch: 'sise>3', column 1: sise is not known: did you mean size?"),
     ("gpumem watch size>3 and (step=1", "  size>3 and (step=1\n                    ^\ngpumem: watch: '"),
     ("gpumem watch --once", "gpumem: watch: --once: CONDITION is missing: give one, as in "),
     ("gpumem watch category=gradient", "  category=gradient\n  ^\ngpumem: watch: 'category=gradient', column 1: category is not known at an event: it follows "),

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "model/condition.h"
+#include "torch/dtypes.h"
 #include "base/error.h"
 #include "model/native_names.h"
 
@@ -91,12 +92,31 @@ static void what_is_unknown_decides_nothing(void **state)
 	assert_int_equal(holds("dtype!=float16", 0, 1), GM_UNKNOWN);
 }
 
+static void a_dtype_may_have_any_of_its_names_in_pytorch(void **state)
+{
+	static const char *const names[][2] = {{"half", "float16"}, {"torch.float", "float32"},
+	        {"double", "float64"}, {"torch.int64", "int64"}, {"long", "int64"},
+	        {"torch.bfloat16", "bfloat16"}};
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		assert_string_equal(gm_torch_dtype_meant(names[i][0]), names[i][1]);
+	struct gm_condition *condition = NULL;
+	assert_null(gm_condition_parse("dtype=torch.half", GM_OF_BLOCKS, NULL, &condition));
+	gm_condition_destroy(condition);
+}
+
 static void a_malformed_condition_is_refused_at_its_column(void **state)
 {
 	static const struct {
 		const char *text, *message;
 	} wrong[] = {
-	        {"siez>1", "'siez>1', column 1: siez is not known: expected one of size, "},
+	        {"siez>1", "'siez>1', column 1: siez is not known: did you mean size?"},
+	        {"colour=1", "'colour=1', column 1: colour is not known: expected one of size, "},
+	        {"size>1 and dtyp=x",
+	                "'size>1 and dtyp=x', column 12: dtyp is not known: did you mean dtype?"},
+	        {"dtype='flaot32'", "'dtype='flaot32'', column 7: flaot32 is not a dtype: did you "
+	                            "mean float32?"},
+	        {"category=paramter", "'category=paramter', column 10: paramter is not a category: "
+	                              "did you mean parameter?"},
 	        {"", "'', column 1: expected one of size, "},
 	        {"size", "'size', column 5: expected one of = != < <= > >= ~"},
 	        {"size>", "'size>', column 6: expected a value"},
@@ -105,10 +125,10 @@ static void a_malformed_condition_is_refused_at_its_column(void **state)
 	                   ">="},
 	        {"dtype>float16", "'dtype>float16', column 7: dtype cannot be compared like this: "
 	                          "use = != ~"},
-	        {"dtype=float31", "'dtype=float31', column 7: float31 is not a dtype: expected one "
-	                          "of uint8, "},
-	        {"phase=forwards",
-	                "'phase=forwards', column 7: forwards is not a phase: expected one of "},
+	        {"dtype=string", "'dtype=string', column 7: string is not a dtype: expected one "
+	                         "of uint8, "},
+	        {"phase=forwards", "'phase=forwards', column 7: forwards is not a phase: did you "
+	                           "mean forward?"},
 	        {"category=x", "'category=x', column 10: x is not a category: expected one of "},
 	        {"size>1 size>2", "'size>1 size>2', column 8: expected and, or or the end"},
 	        {"(size>1", "'(size>1', column 8: expected and, or or )"},
@@ -474,6 +494,7 @@ int main(void)
 	        cmocka_unit_test(numbers_compare_with_units),
 	        cmocka_unit_test(and_binds_more_tightly_than_or),
 	        cmocka_unit_test(what_is_unknown_decides_nothing),
+	        cmocka_unit_test(a_dtype_may_have_any_of_its_names_in_pytorch),
 	        cmocka_unit_test(a_malformed_condition_is_refused_at_its_column),
 	        cmocka_unit_test(a_fact_that_is_not_known_there_is_refused_with_the_reason),
 	        cmocka_unit_test(stacks_show_modules_operators_and_collectives),
