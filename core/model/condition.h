@@ -83,6 +83,8 @@ enum gm_subject {
 bool gm_fact_is_known(enum gm_fact fact, enum gm_subject subject);
 /* What = and != compare the fact with, word `i`; NULL: there are no more, or it is any text. */
 const char *gm_fact_word(enum gm_fact fact, unsigned i);
+/* Another name of one of these words, "half" for the dtype "float16"; NULL beyond the last. */
+const char *gm_fact_other_word(enum gm_fact fact, unsigned i, const char **ret_word);
 
 struct gm_condition;
 enum gm_node_kind { GM_NODE_CLAUSE, GM_NODE_NOT, GM_NODE_AND, GM_NODE_OR };

@@ -315,6 +315,14 @@ const char *gm_fact_word(enum gm_fact fact, unsigned i)
 	}
 }
 
+const char *gm_fact_other_word(enum gm_fact fact, unsigned i, const char **ret_word)
+{
+	const char *other = fact == GM_FACT_DTYPE ? gm_torch_dtype_other_name(i) : NULL;
+	if (other)
+		*ret_word = gm_torch_dtype_meant(other);
+	return other;
+}
+
 /* A word that the fact can never have would silently select nothing. */
 static struct gm_error *check_text(
         struct parser *parser, const char *at, const struct gm_clause *clause)

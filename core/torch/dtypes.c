@@ -68,11 +68,18 @@ unsigned gm_torch_dtype_bits(unsigned scalar_type)
 	return scalar_type < sizeof(dtypes) / sizeof(dtypes[0]) ? dtypes[scalar_type].bits : 0;
 }
 
+/* torch/csrc/utils/tensor_dtypes.cpp */
+static const char *const others[][2] = {{"short", "int16"}, {"int", "int32"}, {"long", "int64"},
+        {"half", "float16"}, {"float", "float32"}, {"double", "float64"}, {"chalf", "complex32"},
+        {"cfloat", "complex64"}, {"cdouble", "complex128"}};
+
+const char *gm_torch_dtype_other_name(unsigned i)
+{
+	return i < sizeof(others) / sizeof(others[0]) ? others[i][0] : NULL;
+}
+
 const char *gm_torch_dtype_meant(const char *text)
 {
-	static const char *const others[][2] = {{"short", "int16"}, {"int", "int32"},
-	        {"long", "int64"}, {"half", "float16"}, {"float", "float32"}, {"double", "float64"},
-	        {"chalf", "complex32"}, {"cfloat", "complex64"}, {"cdouble", "complex128"}};
 	const char *name = strncmp(text, "torch.", 6) == 0 ? text + 6 : text;
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (strcmp(others[i][0], name) == 0)

@@ -7,8 +7,10 @@
 const char *gm_torch_dtype_name(unsigned scalar_type);
 /* Bits per element, 0 where unknown. */
 unsigned gm_torch_dtype_bits(unsigned scalar_type);
-/* "float16" for "half", and without "torch." in front: PyTorch's other names of its dtypes
- * (torch/csrc/utils/tensor_dtypes.cpp); else the text itself. */
+/* PyTorch's other names of some dtypes, "half" for "float16"; NULL beyond the last. */
+const char *gm_torch_dtype_other_name(unsigned i);
+/* The dtype that a text names: "float16" for "half" and "torch.half"; else the text itself, without
+ * "torch." in front. */
 const char *gm_torch_dtype_meant(const char *text);
 
 #endif

@@ -152,9 +152,14 @@ static json_t *facts_json(void)
 		const char *word;
 		for (unsigned i = 0; (word = gm_fact_word((enum gm_fact)fact, i)); i++)
 			json_array_append_new(words, json_string(word));
-		json_array_append_new(
-		        facts, json_pack("{s:s, s:o}", "name", gm_fact_name((enum gm_fact)fact),
-		                       "words", words));
+		json_t *others = json_object();
+		const char *other;
+		for (unsigned i = 0; (other = gm_fact_other_word((enum gm_fact)fact, i, &word));
+		        i++)
+			json_object_set_new(others, other, json_string(word));
+		json_array_append_new(facts,
+		        json_pack("{s:s, s:o, s:o}", "name", gm_fact_name((enum gm_fact)fact),
+		                "words", words, "others", others));
 	}
 	return facts;
 }

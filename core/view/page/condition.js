@@ -1,6 +1,8 @@
 // Conditions over blocks in the words of `gpumem blocks --where`: from text to a tree. The grammar and the messages are
 // those of core/model/condition_parse.c; which facts there are, and what they may be compared with, the recording's head says.
 
+import { nearest } from "./nearest.js";
+
 const BYTES = ["size", "requested"];
 const NUMBERS = [...BYTES, "step", "stream", "address"];
 const COMPARISONS = ["==", "=", "!=", "<=", "<", ">=", ">", "~"];
@@ -38,6 +40,12 @@ class Parser {
     return new ConditionError(at + 1, why);
   }
 
+  // The word of `known` that was meant, or all of them.
+  refuseWord(at, word, why, known) {
+    const meant = nearest(word, known);
+    return this.refuse(at, word + why + (meant ? `did you mean ${meant}?` : `expected one of ${known.join(", ")}`));
+  }
+
   skipSpace() {
     while (/[ \t\n\v\f\r]/.test(this.text[this.at] ?? "")) this.at++;
   }
@@ -59,8 +67,8 @@ class Parser {
     const word = /^\w*/.exec(this.text.slice(this.at))[0];
     const fact = this.facts.find((one) => one.name === word);
     if (!fact) {
-      const all = this.facts.map((one) => one.name).join(", ");
-      throw this.refuse(this.at, `${word}${word ? " is not known: " : ""}expected one of ${all}`);
+      const all = this.facts.map((one) => one.name);
+      throw this.refuseWord(this.at, word, word ? " is not known: " : "", all);
     }
     this.at += word.length;
     return fact;
@@ -111,7 +119,7 @@ class Parser {
   }
 
   takeClause() {
-    const { name: fact, words } = this.takeFact();
+    const { name: fact, words, others } = this.takeFact();
     const clause = { kind: "clause", fact, compare: this.takeComparison() };
     this.skipSpace();
     const at = this.at;
@@ -139,9 +147,11 @@ class Parser {
       if (!/^\d+$/.test(line) || !Number(line)) throw this.refuse(at, "expected FILE or FILE:LINE");
       return { ...clause, text: text.slice(0, colon), line: Number(line) };
     }
-    if (words.length && clause.compare !== "~" && !words.includes(text))
-      throw this.refuse(at, `${text} is not a ${fact}: expected one of ${words.join(", ")}`);
-    return { ...clause, text, line: 0 };
+    if (!words.length || clause.compare === "~") return { ...clause, text, line: 0 };
+    const name = fact === "dtype" ? text.replace(/^torch\./, "") : text;
+    const word = Object.hasOwn(others, name) ? others[name] : name;
+    if (!words.includes(word)) throw this.refuseWord(at, word, ` is not a ${fact}: `, words);
+    return { ...clause, text: word, line: 0 };
   }
 
   takeOne() {
@@ -170,7 +180,7 @@ class Parser {
   }
 }
 
-// facts: [{ name, words }]. Throws a ConditionError.
+// facts: [{ name, words, others }]; others: further names of words. Throws a ConditionError.
 export function parseCondition(text, facts) {
   if (text.length >= LENGTH_MOST) throw new ConditionError(LENGTH_MOST, `a condition may have ${LENGTH_MOST - 1} characters`);
   const parser = new Parser(text, facts);
