@@ -21,6 +21,15 @@ enum { COLUMNS = 7 };
 		v, v, v, v, v, v, v \
 	}
 
+/* Measured on an H100 with PyTorch 2.11 and CUDA 13.0 (docs/real-gpus.md). */
+static const uint64_t loads_of_hopper[GM_SIM_CODE_COUNT] = {
+        [GM_SIM_CODE_TORCH] = MIB(92),
+        [GM_SIM_CODE_BLAS] = MIB(66),
+        [GM_SIM_CODE_DNN] = MIB(8),
+        [GM_SIM_CODE_FFT] = MIB(8),
+        [GM_SIM_CODE_SOLVER] = MIB(98),
+};
+
 /*
  * Totals as such devices report them; they depend on board, driver and firmware, and differ by some
  * hundred MiB at most. The context's share is what a PyTorch process takes before its first
@@ -29,15 +38,19 @@ enum { COLUMNS = 7 };
  * a GeForce not at all.
  */
 const struct gm_sim_profile gm_sim_profiles[] = {
-        {"h100-80gb", "NVIDIA H100 80GB HBM3", UINT64_C(85028896768), MIB(529), 0, GM_SIM_NVLINK},
-        {"h200-141gb", "NVIDIA H200", UINT64_C(150121545728), MIB(540), 1, GM_SIM_NVLINK},
-        {"a100-80gb", "NVIDIA A100-SXM4-80GB", UINT64_C(84987740160), MIB(425), 2, GM_SIM_NVLINK},
-        {"a100-40gb", "NVIDIA A100-SXM4-40GB", UINT64_C(42505273344), MIB(423), 3, GM_SIM_NVLINK},
-        {"l4-24gb", "NVIDIA L4", MIB(22478), MIB(238), 4, GM_SIM_PCIE},
+        {"h100-80gb", "NVIDIA H100 80GB HBM3", UINT64_C(85028896768), MIB(529), 0, GM_SIM_NVLINK,
+                loads_of_hopper},
+        {"h200-141gb", "NVIDIA H200", UINT64_C(150121545728), MIB(540), 1, GM_SIM_NVLINK,
+                loads_of_hopper},
+        {"a100-80gb", "NVIDIA A100-SXM4-80GB", UINT64_C(84987740160), MIB(425), 2, GM_SIM_NVLINK,
+                NULL},
+        {"a100-40gb", "NVIDIA A100-SXM4-40GB", UINT64_C(42505273344), MIB(423), 3, GM_SIM_NVLINK,
+                NULL},
+        {"l4-24gb", "NVIDIA L4", MIB(22478), MIB(238), 4, GM_SIM_PCIE, NULL},
         {"rtx4090-24gb", "NVIDIA GeForce RTX 4090", UINT64_C(25393692672), MIB(394), 5,
-                GM_SIM_NO_PEERS},
-        {"t4-16gb", "Tesla T4", UINT64_C(15828320256), MIB(105), 6, GM_SIM_PCIE},
-        {NULL, NULL, 0, 0, 0, 0},
+                GM_SIM_NO_PEERS, NULL},
+        {"t4-16gb", "Tesla T4", UINT64_C(15828320256), MIB(105), 6, GM_SIM_PCIE, NULL},
+        {NULL, NULL, 0, 0, 0, 0, NULL},
 };
 
 /* enum cudaDeviceAttr of CUDA 13.0's driver_types.h; reserved attributes have the values that
@@ -320,6 +333,7 @@ struct gm_error *gm_sim_profile_parse(const char *spec, struct gm_sim_choice *re
 	if (!parse_size(choice.spec, choice.spec + length, &bytes))
 		return unknown(spec);
 	choice.profile.memory = bytes;
+	choice.profile.loads = NULL; /* a device of no known kind */
 	/* A small device keeps most of its memory: the context never takes more than an eighth. */
 	if (choice.profile.context > bytes / 8)
 		choice.profile.context = bytes / 8;

@@ -19,6 +19,16 @@ struct gm_error;
 /* How devices of a kind reach each other's memory. */
 enum gm_sim_peers { GM_SIM_NO_PEERS, GM_SIM_PCIE, GM_SIM_NVLINK };
 
+/* What a process loads onto a device when it first uses it: code and the libraries' own memory. */
+enum gm_sim_code {
+	GM_SIM_CODE_TORCH, /* PyTorch's kernels */
+	GM_SIM_CODE_BLAS,
+	GM_SIM_CODE_DNN,
+	GM_SIM_CODE_FFT,
+	GM_SIM_CODE_SOLVER,
+	GM_SIM_CODE_COUNT,
+};
+
 struct gm_sim_profile {
 	const char *name;        /* "h100-80gb" */
 	const char *device_name; /* what cudaGetDeviceProperties says */
@@ -26,6 +36,7 @@ struct gm_sim_profile {
 	uint64_t context;        /* bytes that a context takes of it */
 	unsigned column;         /* of the attributes' table */
 	enum gm_sim_peers peers;
+	const uint64_t *loads; /* bytes, by enum gm_sim_code; NULL: not known */
 };
 
 /* What a run asked for: `count` devices of one kind. */

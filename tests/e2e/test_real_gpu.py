@@ -120,6 +120,41 @@ def test_what_recurrent_networks_keep_for_backward_is_as_on_an_h100(run_gpumem, 
         assert abs(run["peak"] - peak) < 0.35 * peak, (name, run["peak"], peak)
 
 
+OUTSIDE = """
+import json, torch
+def outside():
+    torch.cuda.synchronize()
+    free, total = torch.cuda.mem_get_info()
+    found.append(total - free - torch.cuda.memory_reserved())
+found, a = [], torch.empty(256, 256, device="cuda")
+for work in (
+    lambda: None, lambda: torch.zeros(1, device="cuda").add_(1), lambda: a @ a,
+    lambda: torch.nn.functional.conv2d(torch.randn(2, 3, 32, 32, device="cuda"), torch.randn(8, 3, 3, 3, device="cuda")),
+    lambda: torch.fft.fft(a), lambda: torch.linalg.inv(a + torch.eye(256, device="cuda")),
+):
+    work()
+    outside()
+print(json.dumps(found))
+"""
+
+
+def outside(run_gpumem, *options, env=None):
+    environment = {**os.environ, **(env or {})}
+    return json.loads(run_gpumem("run", "--no-record", *options, "--", PYTHON, "-c", OUTSIDE, env=environment).check().out.splitlines()[0])
+
+
+def test_memory_outside_pytorch_grows_as_on_an_h100(run_gpumem):
+    growth = dict(json.loads((FIGURES / "h100" / "facts.json").read_text())["growth"])
+    wanted = [growth[name] for name in ("context", "first kernel", "cublas", "cudnn", "cufft", "cusolver")]
+    found = outside(run_gpumem, "--sim=h100-80gb")
+    assert all(abs(one - other) <= 3 << 20 for one, other in zip(found, wanted, strict=True)), (found, wanted)
+
+
+def test_memory_outside_pytorch_is_what_the_run_says(run_gpumem):
+    assert outside(run_gpumem, "--sim=h100-80gb", env={"GPUMEM_SIM_CONTEXT": "300"}) == [300 << 20] * 6
+    assert len(set(outside(run_gpumem, "--sim=8GiB"))) == 1
+
+
 def test_the_point_where_two_runs_differ_is_shown(run):
     tool = ROOT / "tests" / "tools" / "compare_snapshots.py"
     names = [FIGURES / "linear_loop.json", FIGURES / "attention.json"]

@@ -31,8 +31,10 @@ struct blas {
 
 API(cublasCreate_v2, struct blas **ret)
 {
-	if (!gm_sim_current())
+	struct gm_sim_device *device = gm_sim_current();
+	if (!device)
 		return NOT_INITIALIZED;
+	gm_sim_code_load(device, GM_SIM_CODE_BLAS);
 	*ret = calloc(1, sizeof(**ret));
 	return *ret ? SUCCESS : ALLOC_FAILED;
 }

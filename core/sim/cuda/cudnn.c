@@ -59,8 +59,10 @@ CUDNN_API(cudnnCreate, struct cudnn **ret)
 {
 	if (!ret)
 		return CUDNN_BAD_PARAM;
-	if (!gm_sim_current())
+	struct gm_sim_device *device = gm_sim_current();
+	if (!device)
 		return CUDNN_NOT_INITIALIZED;
+	gm_sim_code_load(device, GM_SIM_CODE_DNN);
 	*ret = calloc(1, sizeof(**ret));
 	return *ret ? CUDNN_SUCCESS : CUDNN_NO_HOST_MEMORY;
 }

@@ -93,6 +93,9 @@ API(cufftXtMakePlanMany, int plan, int rank, long long *sizes, long long *in_emb
 		if (sizes[i] < 1 || __builtin_mul_overflow(count, (uint64_t)sizes[i], &count))
 			return INVALID_VALUE;
 	}
+	struct gm_sim_device *device = gm_sim_current();
+	if (device)
+		gm_sim_code_load(device, GM_SIM_CODE_FFT);
 	bool none = rank == 1 && sizes[0] <= 4096 && short_factors(sizes[0]);
 	if (ret_size)
 		*ret_size = none ? 0 : count * element(in_type);

@@ -365,6 +365,7 @@ static int launch(struct gm_sim_kernel *kernel, dim3 grid, dim3 block, void **ar
 	                   cudaDevAttrMaxSharedMemoryPerBlockOptin, &known);
 	if (shared > (size_t)optin)
 		return cudaErrorInvalidValue;
+	gm_sim_code_load_of_kernel(device, kernel);
 	struct gm_sim_kernel_launch what = {
 	        {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, arguments};
 	if (gm_sim_stream_captures(stream)) {

@@ -66,6 +66,7 @@ struct gm_sim_device {
 	struct gm_sim_ranges ranges;
 	_Atomic bool ready, failed;
 	_Atomic bool active; /* the primary context exists */
+	_Atomic bool loaded[GM_SIM_CODE_COUNT];
 };
 
 extern struct gm_sim_account gpumem_sim_account;
@@ -77,6 +78,13 @@ unsigned gm_sim_device_count(void);
 /* A device with its memory mapped; NULL where there is no such device or no address space (said
  * once). */
 struct gm_sim_device *gm_sim_device(int index);
+
+/* loading.c: the process uses this on the device; the first time the device's memory for it is
+ * taken, if there is as much. */
+void gm_sim_code_load(struct gm_sim_device *device, enum gm_sim_code what);
+/* The same for a kernel that is launched. */
+struct gm_sim_kernel;
+void gm_sim_code_load_of_kernel(struct gm_sim_device *device, struct gm_sim_kernel *kernel);
 
 /* The device whose memory holds `address` (mapped ones only), or NULL. */
 struct gm_sim_device *gm_sim_device_of(const void *address);
@@ -251,6 +259,7 @@ struct gm_sim_kernel {
 	const char *name;   /* mangled */
 	const void *fatbin; /* its module's code (fatbin.c), NULL where not known */
 	_Atomic uint64_t launches, computed;
+	_Atomic uint8_t owner;  /* loading.c */
 	_Atomic int shared_max; /* cudaFuncAttributeMaxDynamicSharedMemorySize */
 	struct gm_sim_plan
 	        *_Atomic plan; /* how it is computed (kernels/), NULL until its first launch */

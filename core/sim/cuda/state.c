@@ -85,8 +85,10 @@ static void start(void)
 			           "half of the device: "
 			           "using %" PRIu64,
 			        context, choice.profile.context >> 20);
-		else
+		else {
 			choice.profile.context = (uint64_t)mib << 20;
+			choice.profile.loads = NULL; /* the run says what is taken in all */
+		}
 	}
 	machine_choice = choice;
 	uint32_t physical[GM_SIM_DEVICES_MAX] = {0};

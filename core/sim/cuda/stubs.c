@@ -83,11 +83,14 @@ bool gm_sim_is_stub(const void *code)
 #include "sim/exports/libcudnn9.inc"
 
 /* Libraries of solvers: the content of handles is never read, workspaces have size 0. */
-static int create(void **ret)
+static int create(void **ret, enum gm_sim_code what)
 {
 	enum { NOT_INITIALIZED = 1, ALLOC_FAILED = 2, SIZE = 512 };
-	if (!gm_sim_current())
+	struct gm_sim_device *device = gm_sim_current();
+	if (!device)
 		return NOT_INITIALIZED;
+	if (what < GM_SIM_CODE_COUNT)
+		gm_sim_code_load(device, what);
 	*ret = calloc(1, SIZE);
 	return *ret ? 0 : ALLOC_FAILED;
 }
@@ -96,7 +99,7 @@ static int create(void **ret)
 	int symbol(void **ret);                                    \
 	GM_SIM_EXPORT __attribute__((weak)) int symbol(void **ret) \
 	{                                                          \
-		return create(ret);                                \
+		return create(ret, LOADS);                         \
 	}
 #define DESTROY(symbol)                                           \
 	int symbol(void *box);                                    \
@@ -131,9 +134,12 @@ static int create(void **ret)
 	}
 #undef STUB
 #define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUSOLVER_REFUSED, false))
+#define LOADS GM_SIM_CODE_SOLVER
 #include "sim/exports/libcusolver12.inc"
 #undef STUB
 #define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUSPARSE_REFUSED, false))
+#undef LOADS
+#define LOADS GM_SIM_CODE_COUNT /* next to nothing was measured */
 #include "sim/exports/libcusparse12.inc"
 #undef STUB
 #define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUFFT_REFUSED, false))
