@@ -51,8 +51,10 @@ if(GPUMEM_FUZZ)
 	if(NOT CMAKE_C_COMPILER_ID STREQUAL "Clang")
 		message(FATAL_ERROR "GPUMEM_FUZZ needs clang: CC=clang cmake …")
 	endif()
-	target_compile_options(gm_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined
-		-fno-sanitize-recover=undefined)
+	# What only gets compiled (tests/CMakeLists.txt) needs neither the sanitizers nor optimisation, which take clang most of its time.
+	set(run -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -O1 -g1)
+	set(not_run "$<BOOL:$<TARGET_PROPERTY:GM_NOT_RUN>>")
+	target_compile_options(gm_options INTERFACE "$<$<NOT:${not_run}>:${run}>" $<${not_run}:-O0>)
 	target_link_options(gm_options INTERFACE -fsanitize=address,undefined)
 endif()
 
