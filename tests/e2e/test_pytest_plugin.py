@@ -329,6 +329,75 @@ def test_a_test_without_pytorch_is_left_alone(plain):
     assert done.status == 0 and "No test allocated GPU memory." in done.out and not (plain / ".gpumem").exists()
 
 
+COUNTED = """
+import gpumem.pytest_plugin as plugin
+
+asked = plugin.ask
+
+def ask(*words, **options):
+    with open("asked", "a") as out:
+        print(words[0], words[1].name, file=out)
+    return asked(*words, **options)
+
+plugin.ask = ask
+"""
+
+
+# Each allocates 1 MiB in its call, and 2 MiB in its teardown.
+IN_TEARDOWN = """
+import pytest, torch
+
+pytestmark = pytest.mark.gpu_memory(sim="a100-40gb")
+
+
+@pytest.fixture
+def later():
+    yield
+    torch.empty(2 << 20, dtype=torch.uint8, device="cuda")
+
+
+def use():
+    torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
+
+
+def test_free(later):
+    use()
+
+
+@pytest.mark.gpu_memory(leaks=False)
+def test_leaks(later):
+    use()
+
+
+@pytest.mark.gpu_memory(limit="512 KiB")
+def test_over(later):
+    use()
+
+
+@pytest.mark.gpu_memory(own="1 MiB")
+def test_over_in_teardown(later):
+    use()
+"""
+
+
+def test_a_recording_is_read_after_the_call_only_for_a_limit(tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "conftest.py").write_text(COUNTED)
+    (tmp_path / "test_two.py").write_text(IN_TEARDOWN)
+    run_pytest(tmp_path, "--junitxml=report.xml")
+    found = outcomes(tmp_path / "report.xml")
+    asked = [line.split() for line in (tmp_path / "asked").read_text().splitlines()]
+    times = {test: sum(word == "assert" and f"_{test}-" in name for word, name in asked) for test in found}
+    assert times == {"test_free": 1, "test_leaks": 1, "test_over": 2, "test_over_in_teardown": 2}
+    assert {test: one[0] for test, one in found.items()} == {
+        "test_free": ["passed"],
+        "test_leaks": ["passed"],
+        "test_over": ["failure"],
+        "test_over_in_teardown": ["error"],
+    }
+    assert found["test_free"][2]["gpumem_peak_bytes"] == f"{2 << 20}"
+
+
 @pytest.mark.parametrize(
     ("words", "mark", "said"),
     [

@@ -385,7 +385,9 @@ class Plugin:
                 recording.stop()
             return
         baseline = None if self.option.gpumem_update else self.baseline.get(recording.item.nodeid)
-        if report.when == "call" and recording.running and report.passed:
+        # after the teardown it is asked again, so here only where the test can fail by it
+        limited = baseline is not None or recording.limits.limit is not None or recording.limits.own is not None
+        if report.when == "call" and recording.running and report.passed and limited:
             recording.judge_peak(baseline, self.tolerance, False)
         if report.when != "teardown":
             return
