@@ -47,6 +47,8 @@ def facts(run_gpumem):
         ("zero_on_reuse_small", [True, 0.0]),
         ("neighbour_kept", True),
         ("nonzero", [1000, 1]),
+        ("zeros_and_others", True),
+        ("sum_of_zeros_and_others", 506),
         ("after_oom", True),
         ("threads", [True] * 4),
         ("parent_after_fork", True),
@@ -63,6 +65,10 @@ def test_a_later_event_is_later(facts):
 
 def test_unwritten_device_memory_costs_no_host_memory(facts):
     assert facts["cost_of_40_gib"] < 8 * MIB
+
+
+def test_zeros_copied_to_the_host_and_back_cost_no_host_memory(facts):
+    assert facts["cost_of_zeros"] < 64 * MIB
 
 
 def test_freed_device_memory_goes_back_to_the_host(facts):

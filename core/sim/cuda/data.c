@@ -10,12 +10,10 @@
 #include <string.h>
 
 #include "sim/cuda/sim.h"
+#include "sim/cuda/zeros.h"
 
 enum {
 	GRANULES_A_CHUNK = GM_SIM_PAGE / GM_SIM_GRANULE,
-	/* From this size on, returning pages is cheaper than writing zeros (one system call against
-	 * 16 KiB). */
-	PUNCH = 64 << 10,
 	HOST_PAGE = 4096,
 };
 
@@ -123,7 +121,7 @@ static void wipe(struct gm_sim_device *device, uint64_t offset, uint64_t size)
 {
 	uint64_t first = (offset + HOST_PAGE - 1) & ~(uint64_t)(HOST_PAGE - 1);
 	uint64_t end = (offset + size) & ~(uint64_t)(HOST_PAGE - 1);
-	if (end > first && end - first >= PUNCH &&
+	if (end > first && end - first >= GM_SIM_ZEROS &&
 	        fallocate(device->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first,
 	                (off_t)(end - first)) == 0) {
 		memset(device->base + offset, 0, first - offset);
@@ -199,10 +197,20 @@ static bool take_capacity(struct gm_sim_device *device, void *to, uint64_t size)
 
 static void copy_in_range(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
 {
-	if (!take_capacity(device, to, size))
-		return;
-	mark_range(device, to, size);
-	memcpy(to, from, size);
+	uint64_t offset = (uint64_t)((unsigned char *)to - device->base);
+	for (uint64_t n, done = 0; done < size; done += n) {
+		unsigned char *at = (unsigned char *)to + done;
+		const unsigned char *source = (const unsigned char *)from + done;
+		bool zeros;
+		n = gm_sim_zeros_in_source(source, size - done, offset + done, &zeros);
+		if (zeros)
+			zero_range(device, at, n);
+		if (!take_capacity(device, at, n))
+			continue;
+		mark_range(device, at, n);
+		if (!zeros)
+			memcpy(at, source, n);
+	}
 }
 
 static void report_read_back(struct gm_sim_device *device, uint64_t bytes)
@@ -231,11 +239,11 @@ static uint64_t take_range(struct gm_sim_device *device, void *to, const void *f
 			until = end;
 		unsigned char *target = (unsigned char *)to + (first - offset);
 		if (written) {
-			memcpy(target, device->base + first, until - first);
+			gm_sim_zeros_read(device, target, first, until - first);
 			if (range_doubtful(device, device->base + first, until - first))
 				unwritten += until - first;
 		} else {
-			memset(target, 0, until - first);
+			gm_sim_zeros_write(target, until - first);
 			unwritten += until - first;
 		}
 		at = next;

@@ -84,6 +84,22 @@ del written
 torch.cuda.empty_cache()
 facts["given_back"] = with_it - resident()
 
+# Zeros cost nothing either, on their way to the host and back; what stands between them is copied.
+before = resident()
+there = torch.empty(256 << 20, dtype=torch.uint8, device=cuda).cpu().to(cuda)
+facts["cost_of_zeros"] = resident() - before
+del there
+mixed = torch.zeros(2 << 20)
+mixed[1_000_000:1_000_100], mixed[-1] = 5, 6
+there = torch.ones(2 << 20).to(cuda)
+there.copy_(mixed)
+back = torch.full((2 << 20,), 9.0)
+back.copy_(there)
+facts["zeros_and_others"] = torch.equal(back, mixed)
+facts["sum_of_zeros_and_others"] = there.sum().item()
+del there, mixed, back
+torch.cuda.empty_cache()
+
 # The allocator's figures against the device's.
 torch.cuda.empty_cache()
 free, total = torch.cuda.mem_get_info()
