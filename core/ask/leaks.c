@@ -112,24 +112,36 @@ static size_t parameters_of(const struct gm_growth *growth, uint64_t size)
 	       gm_partition_point(count, middle, sizes[middle] < size);
 }
 
-/* Are these of the kind of which there are only as many as there are parameters: gradients, what an
- * optimizer keeps? */
-static bool is_bounded(const struct gm_growth *growth, const struct gm_share *shares, size_t count)
+/* How many blocks of one size there may be for each parameter of that size, by the phase that made
+ * them: a gradient, what an optimizer keeps of each; 0: any number. */
+static size_t bounded_each(enum gm_phase phase)
 {
-	enum { STATES = 3 }; /* an optimizer's, of each parameter, at most */
-	for (size_t i = 0; i < count; i++) {
-		const struct gm_block *block = gm_model_block(growth->model, shares[i].block);
-		enum gm_phase phase = gm_model_phase(growth->model, block->alloc);
-		size_t limit = phase == GM_PHASE_BACKWARD    ? 1
-		               : phase == GM_PHASE_OPTIMIZER ? STATES
-		                                             : 0;
-		size_t alike = 0;
-		for (size_t j = 0; j < count; j++)
-			alike += shares[j].bytes == shares[i].bytes;
-		if (!limit || alike > limit * parameters_of(growth, block->size))
-			return false;
+	enum { STATES = 3 };
+	return phase == GM_PHASE_BACKWARD ? 1 : phase == GM_PHASE_OPTIMIZER ? STATES : 0;
+}
+
+static int compare_kinds(const void *a, const void *b)
+{
+	const struct gm_share *left = a, *right = b;
+	if (left->phase != right->phase)
+		return left->phase < right->phase ? -1 : 1;
+	return left->bytes < right->bytes ? -1 : left->bytes > right->bytes;
+}
+
+/* Of the blocks of one line, marks those of which there are only as many as there are parameters.
+ * A line may have made others too, where it is the call of a trainer. */
+static void mark_bounded(const struct gm_growth *growth, struct gm_share *shares, size_t count)
+{
+	qsort(shares, count, sizeof(*shares), compare_kinds);
+	for (size_t i = 0, next; i < count; i = next) {
+		for (next = i; next < count && compare_kinds(&shares[i], &shares[next]) == 0;)
+			next++;
+		size_t each = bounded_each((enum gm_phase)shares[i].phase);
+		bool bounded = each && next - i <= each * parameters_of(growth, shares[i].bytes);
+		for (size_t j = i; j < next; j++)
+			shares[j].is_of_parameter = bounded;
 	}
-	return true;
+	qsort(shares, count, sizeof(*shares), compare_shares);
 }
 
 /* ---- what piles up --------------------------------------------------------------------------- */
@@ -151,8 +163,11 @@ static bool add_block(struct collection *collection, uint32_t index)
 	if (iteration < collection->level->from || iteration > collection->level->to)
 		return true;
 	gm_model_stacks(model, block->alloc, &stack, &native);
-	struct gm_share share = {
-	        .iteration = iteration, .stack = stack, .block = index, .bytes = block->size};
+	struct gm_share share = {.iteration = iteration,
+	        .stack = stack,
+	        .block = index,
+	        .bytes = block->size,
+	        .phase = (uint8_t)gm_model_phase(model, block->alloc)};
 	return gm_growth_site(collection->growth, stack, &share.site) &&
 	       gm_array_push(&collection->shares, share);
 }
@@ -170,7 +185,8 @@ static struct gm_error *collect(struct collection *collection)
 	return NULL;
 }
 
-/* The lines that pile up over the loop's iterations. */
+/* The lines that pile up over the loop's iterations. Gradients and an optimizer's state do not,
+ * whatever else their line has made. */
 static struct gm_error *find_piles(
         struct collection *collection, uint32_t level_index, struct gm_leaks *leaks)
 {
@@ -179,19 +195,26 @@ static struct gm_error *find_piles(
 	if (count)
 		qsort(shares, count, sizeof(*shares), compare_shares);
 	for (size_t i = 0, next; i < count; i = next) {
-		struct gm_leak leak = {
-		        .site = shares[i].site, .oldest = shares[i].block, .level = level_index};
-		uint32_t first = shares[i].iteration, last = 0;
-		for (next = i; next < count && shares[next].site == shares[i].site; next++) {
-			leak.steps += shares[next].iteration != last;
-			last = shares[next].iteration;
-			leak.bytes += shares[next].bytes;
+		struct gm_leak leak = {.site = shares[i].site, .level = level_index};
+		uint32_t first = 0, last = 0;
+		for (next = i; next < count && shares[next].site == shares[i].site; next++)
+			;
+		mark_bounded(collection->growth, shares + i, next - i);
+		for (size_t j = i; j < next; j++) {
+			if (shares[j].is_of_parameter)
+				continue;
+			if (!leak.blocks) {
+				first = shares[j].iteration;
+				leak.oldest = shares[j].block;
+			}
+			leak.steps += shares[j].iteration != last;
+			last = shares[j].iteration;
+			leak.bytes += shares[j].bytes;
 			leak.blocks++;
-			leak.block = shares[next].block;
-			leak.stack = shares[next].stack;
+			leak.block = shares[j].block;
+			leak.stack = shares[j].stack;
 		}
-		if (gm_level_spreads(collection->level, leak.steps, first, last) &&
-		        !is_bounded(collection->growth, shares + i, next - i))
+		if (gm_level_spreads(collection->level, leak.steps, first, last))
 			gm_try(gm_leaks_add(leaks, &leak));
 	}
 	return NULL;

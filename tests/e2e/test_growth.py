@@ -10,6 +10,20 @@ from conftest import EXAMPLES, PYTHON
 PROGRAM = Path(__file__).parent / "programs" / "leaky.py"
 
 
+EPOCHS = """import torch
+model = torch.nn.Linear(256, 256).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+results = []
+for epoch in range(8):
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.randn(64, 256, device="cuda")).square().mean().backward()
+        optimizer.step()
+    with torch.no_grad():
+        results.append(model(torch.randn(1024, 256, device="cuda")))
+"""
+
+
 @pytest.fixture(scope="module")
 def snapshots(sim_env, run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("leaky")
@@ -160,3 +174,32 @@ def test_a_recordings_peak_by_modules_and_operators(run_gpumem, tmp_path):
         assert by == "shape" or wanted[by] in keys
         peak = run_gpumem("peak", log, "--by", by, "--json").check().json()
         assert peak["groups"] == answer["groups"]
+
+
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(6, 60))])
+def test_of_a_line_that_is_a_whole_training_only_what_is_kept_grows(run_gpumem, tmp_path, seed):
+    """Its gradients and its optimizers' states are blocks of the same line, and are no leak."""
+    log, program = tmp_path / "run.gpumem", PROGRAM.parent / "one_line_trainers.py"
+    truth = run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program, str(seed)).check().out.json()
+    found = run_gpumem("leaks", log, "--json").check(int(truth["keeps"] != "nothing")).json()
+    if truth["keeps"] == "nothing":
+        assert found["sites"] == []
+        return
+    (site,) = found["sites"]
+    assert "THE LINE" in program.read_text().splitlines()[site["line"] - 1]
+    from_, to = site["iterations"]
+    blocks = truth["blocks"] - (2 if truth["keeps"] == "losses" else 0)  # the first step and the last are not examined
+    if site["loop"] is None:
+        assert site["steps"] == to - from_ + 1
+    assert site["bytes"] == pytest.approx(blocks * sum(truth["sizes"]) / len(truth["sizes"]), rel=0.3)
+
+
+@pytest.mark.parametrize("where", ["module", "function"])
+def test_what_the_evaluation_after_each_epoch_leaves_is_found_when_the_program_has_ended(run_gpumem, tmp_path, where):
+    log, program = tmp_path / "run.gpumem", tmp_path / "epochs.py"
+    program.write_text(EPOCHS if where == "module" else "def main():\n" + "".join(f"    {line}\n" for line in EPOCHS.splitlines()) + "main()\n")
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program).check()
+    (site,) = run_gpumem("leaks", log, "--json").check(1).json()["sites"]
+    assert (site["bytes"], site["steps"], site["iterations"]) == (8 * 2**20, 8, [1, 8])
+    assert program.read_text().splitlines()[site["line"] - 1].strip().startswith("results.append")
+    assert run_gpumem("assert", log, "--leaks", "none").status == 1
