@@ -32,6 +32,25 @@ def test_the_package_runs_where_it_is_unpacked(packages, tmp_path):
 
 
 @pytest.mark.long
+def test_only_the_package_of_the_ranks_needs_mpi(packages, tmp_path):
+    needs, files = {}, {}
+    for name in ("gpumem", "gpumem-ranks"):
+        (package,) = packages.glob(f"{name}_*.deb")
+        needs[name] = run_process(["dpkg-deb", "-f", package, "Depends"]).check().out
+        folder = tmp_path / name
+        run_process(["dpkg", "-x", package, folder]).check()
+        files[name] = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+    assert "mpi" not in needs["gpumem"]
+    assert "libopenmpi" in needs["gpumem-ranks"] and "gpumem (=" in needs["gpumem-ranks"]
+    assert not files["gpumem"] & files["gpumem-ranks"]
+    assert not [path for path in files["gpumem"] if path.rsplit("/", 1)[1].startswith("gpumem-ranks")]
+    for path in ("bin/gpumem-ranks", "share/man/man1/gpumem-ranks-peak.1.gz", "share/bash-completion/completions/gpumem-ranks"):
+        assert f"usr/{path}" in files["gpumem-ranks"]
+    version = run_process([tmp_path / "gpumem-ranks/usr/bin/gpumem-ranks", "--version"]).check().out
+    assert "Open MPI" in version
+
+
+@pytest.mark.long
 def test_lintian_finds_nothing(packages):
     if not shutil.which("lintian"):
         pytest.skip("lintian is not installed")
