@@ -267,6 +267,27 @@ static void keep_best(struct gm_leaks *leaks)
 	leaks->count = kept;
 }
 
+/* Is the peak after the loops that were examined, and made there? */
+static void look_later(struct gm_leaks *leaks, uint32_t end)
+{
+	const struct gm_model_device *device = gm_model_device(leaks->model, leaks->device);
+	uint64_t bytes = 0;
+	if (device->peak_event == GM_NO_EVENT || end == GM_NO_EVENT || device->peak_event <= end)
+		return;
+	for (size_t i = gm_model_block_count(leaks->model); i-- > 0;) {
+		const struct gm_block *block = gm_model_block(leaks->model, i);
+		if (block->alloc == GM_NO_EVENT || block->alloc <= end)
+			break;
+		if (block->device == leaks->device && block->alloc <= device->peak_event &&
+		        gm_block_live_after(block, device->peak_event))
+			bytes += block->size;
+	}
+	if (2 * bytes > device->peak.allocated) {
+		leaks->later_peak = device->peak_event;
+		leaks->later_bytes = bytes;
+	}
+}
+
 static struct gm_error *look(
         struct gm_growth *growth, const struct gm_level *level, struct gm_leaks *leaks)
 {
@@ -299,6 +320,7 @@ static struct gm_error *find(struct gm_growth *growth, struct gm_leaks *leaks)
 	if (!find_parameters(growth))
 		return &gm_error_no_memory;
 	gm_try(look(growth, &steps, leaks));
+	uint32_t end = steps.end;
 	size_t count = gm_model_loops_around(growth->model, around, GM_LEAK_LOOPS_MAX - 1);
 	for (size_t i = 0; i < count; i++) {
 		struct gm_level level;
@@ -307,7 +329,10 @@ static struct gm_error *find(struct gm_growth *growth, struct gm_leaks *leaks)
 		free(level.iterations.starts);
 		if (error)
 			return error;
+		if (level.end != GM_NO_EVENT && level.end > end)
+			end = level.end;
 	}
+	look_later(leaks, end);
 	return NULL;
 }
 
@@ -315,7 +340,8 @@ struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_l
 {
 	struct gm_model *model;
 	gm_try(gm_context_model(context, &model));
-	struct gm_leaks leaks = {.model = model, .device = gm_model_main_device(model)};
+	struct gm_leaks leaks = {
+	        .model = model, .device = gm_model_main_device(model), .later_peak = GM_NO_EVENT};
 	struct gm_growth growth;
 	const struct gm_categories *categories;
 	gm_growth_init(&growth, model, leaks.device);
@@ -344,7 +370,8 @@ struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_l
 struct gm_error *gm_leaks_among(const struct gm_model *model, const uint32_t *blocks, size_t count,
         struct gm_leaks *ret_leaks)
 {
-	struct gm_leaks leaks = {.model = model, .device = gm_model_main_device(model)};
+	struct gm_leaks leaks = {
+	        .model = model, .device = gm_model_main_device(model), .later_peak = GM_NO_EVENT};
 	const struct gm_level steps = steps_level(model, leaks.device);
 	struct gm_growth growth;
 	gm_growth_init(&growth, model, leaks.device);

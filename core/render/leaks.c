@@ -6,6 +6,7 @@
 #include "base/put.h"
 #include "render/chain.h"
 #include "render/json.h"
+#include "render/step_head.h"
 #include "render/text.h"
 #include "ask/recording/place.h"
 
@@ -111,6 +112,21 @@ static void put_none(const struct gm_leaks *leaks, FILE *out)
 		put_loop(leaks, &leaks->loops[i], out);
 	}
 	fputs(".\n", out);
+}
+
+/* What the answer does not cover. */
+static void put_not_covered(const struct gm_leaks *leaks, FILE *out)
+{
+	char made[GM_SIZE_TEXT], all[GM_SIZE_TEXT];
+	gm_put_other_training(leaks->model, out);
+	if (leaks->later_peak == GM_NO_EVENT)
+		return;
+	const struct gm_model_device *device = gm_model_device(leaks->model, leaks->device);
+	gm_put(out,
+	        "Not examined: what follows these loops. The peak is there, after event %u: %s of "
+	        "its %s were allocated there.\n",
+	        leaks->later_peak, gm_text_size(leaks->later_bytes, made),
+	        gm_text_size(device->peak.allocated, all));
 }
 
 /* "The memory of 2 lines grows with each step (steps 2 to 9):" */
@@ -240,6 +256,7 @@ struct gm_error *gm_render_leaks_text(
 	}
 	if (!leaks->count) {
 		put_none(leaks, out);
+		put_not_covered(leaks, out);
 		return put_bounded(leaks, out);
 	}
 	for (size_t i = 0, next; i < leaks->count; i = next) {
@@ -258,6 +275,7 @@ struct gm_error *gm_render_leaks_text(
 			return &gm_error_no_memory;
 	}
 	put_undecided(leaks, out);
+	put_not_covered(leaks, out);
 	gm_try(put_holders(leaks, out));
 	return put_bounded(leaks, out);
 }
@@ -354,5 +372,13 @@ struct gm_error *gm_render_leaks_json(const struct gm_leaks *leaks, FILE *out)
 	for (size_t i = 0; i < leaks->bounded_count; i++)
 		json_array_append_new(bounded, site_json(leaks, &leaks->bounded[i]));
 	json_object_set_new(value, "bounded", bounded);
+	const struct gm_step_plan *plan = gm_model_step_plan(leaks->model);
+	json_object_set_new(value, "other_training_threads", json_integer(plan->others));
+	json_object_set_new(value, "other_training_tasks", json_integer(plan->other_tasks));
+	json_object_set_new(value, "later_peak",
+	        leaks->later_peak == GM_NO_EVENT
+	                ? json_null()
+	                : json_pack("{s:I, s:I}", "event", (json_int_t)leaks->later_peak, "bytes",
+	                          (json_int_t)leaks->later_bytes));
 	return gm_json_write(value, true, out);
 }

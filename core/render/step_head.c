@@ -28,6 +28,21 @@ static bool are_marked(const struct gm_model *model)
 	return gm_model_steps_marked(model);
 }
 
+void gm_put_other_training(const struct gm_model *model, FILE *out)
+{
+	const struct gm_step_plan *plan = gm_model_step_plan(model);
+	if (plan->others && !are_marked(model))
+		gm_put(out, "%u more thread%s train%s: %s steps are not counted.\n", plan->others,
+		        gm_text_s(plan->others), plan->others == 1 ? "s" : "",
+		        plan->others == 1 ? "its" : "their");
+	if (plan->other_tasks && !are_marked(model))
+		gm_put(out,
+		        "%u more task%s take%s turns in the same loop: their steps are not "
+		        "counted.\n",
+		        plan->other_tasks, gm_text_s(plan->other_tasks),
+		        plan->other_tasks == 1 ? "s" : "");
+}
+
 /* "cuda:0: 3 steps of the loop at train.py:20" */
 void gm_put_steps_head(const struct gm_model *model, size_t index, const char *what, FILE *out)
 {
@@ -57,15 +72,7 @@ void gm_put_steps_head(const struct gm_model *model, size_t index, const char *w
 		fputs(": the one call of a module", out);
 	}
 	fputc('\n', out);
-	if (plan->others && !are_marked(model))
-		gm_put(out, "%u more thread%s train%s: their steps are not counted.\n",
-		        plan->others, gm_text_s(plan->others), plan->others == 1 ? "s" : "");
-	if (plan->other_tasks && !are_marked(model))
-		gm_put(out,
-		        "%u more task%s take%s turns in the same loop: their steps are not "
-		        "counted.\n",
-		        plan->other_tasks, gm_text_s(plan->other_tasks),
-		        plan->other_tasks == 1 ? "s" : "");
+	gm_put_other_training(model, out);
 }
 
 /* The definition of a step: "a module's call, backward and the optimizer" */

@@ -13,6 +13,9 @@ void gm_put_bytes_cell(struct gm_table *table, uint64_t bytes);
 void gm_put_step_loop(const struct gm_model *model, const struct gm_step_loop *loop, FILE *out);
 /* "cuda:0: 3 steps of the loop at train.py:20"; index: of the model's devices. */
 void gm_put_steps_head(const struct gm_model *model, size_t index, const char *what, FILE *out);
+/* Which other threads and tasks train, whose steps are not counted; nothing where there are none.
+ */
+void gm_put_other_training(const struct gm_model *model, FILE *out);
 /* How it was told what the steps are, as a sentence. */
 void gm_put_steps_reason(const struct gm_model *model, FILE *out);
 json_t *gm_json_stretch(const struct gm_stretch *stretch);

@@ -203,3 +203,53 @@ def test_what_the_evaluation_after_each_epoch_leaves_is_found_when_the_program_h
     assert (site["bytes"], site["steps"], site["iterations"]) == (8 * 2**20, 8, [1, 8])
     assert program.read_text().splitlines()[site["line"] - 1].strip().startswith("results.append")
     assert run_gpumem("assert", log, "--leaks", "none").status == 1
+
+
+LATER = """import torch
+model = torch.nn.Linear(256, 256).cuda()
+optimizer = torch.optim.SGD(model.parameters())
+for step in range(8):
+    optimizer.zero_grad()
+    model(torch.randn(64, 256, device="cuda")).square().mean().backward()
+    optimizer.step()
+kept = [torch.empty(1 << 20, dtype=torch.uint8, device="cuda") for _ in range(60)]
+"""
+
+
+def test_what_the_examined_loops_do_not_cover_is_reported(run_gpumem, tmp_path):
+    log, program = tmp_path / "run.gpumem", tmp_path / "later.py"
+    program.write_text(LATER)
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program).check()
+    text, found = run_gpumem("leaks", log).check().out, run_gpumem("leaks", log, "--json").check().json()
+    assert "No leak" in text and "Not examined: what follows these loops." in text
+    assert found["later_peak"]["bytes"] == 60 << 20
+    program.write_text(LATER.replace("range(60)", "range(1)"))
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program).check()
+    assert run_gpumem("leaks", log, "--json").check().json()["later_peak"] is None
+
+
+THREADS = """import threading, torch
+kept = []
+def train(steps, keep):
+    model = torch.nn.Linear(256, 256).cuda()
+    optimizer = torch.optim.SGD(model.parameters())
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = model(torch.randn(64, 256, device="cuda")).square().mean()
+        loss.backward()
+        optimizer.step()
+        if keep:
+            kept.append(loss.detach())
+threads = [threading.Thread(target=train, args=one) for one in ((20, False), (8, True))]
+for thread in threads:
+    thread.start()
+    thread.join()
+"""
+
+
+def test_threads_that_train_beside_are_named(run_gpumem, tmp_path):
+    log, program = tmp_path / "run.gpumem", tmp_path / "threads.py"
+    program.write_text(THREADS)
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program).check()
+    assert run_gpumem("leaks", log, "--json").json()["other_training_threads"] == 1
+    assert "1 more thread trains: its steps are not counted" in run_gpumem("leaks", log).out
