@@ -106,6 +106,7 @@ struct recorded {
 	struct gm_spool_summary summary;
 	struct gm_error *error;
 	bool runs;
+	bool empty; /* it recorded nothing, and its file is removed */
 };
 
 struct outcome {
@@ -232,6 +233,21 @@ static void finish(struct recorded *one, int program_status, struct spooling *sp
 	one->path = gm_take(spooled->saved);
 }
 
+/* Workers that were forked, such as a DataLoader's, and allocated nothing: they leave no file
+ * beside those of the processes that did. */
+static void remove_empty(struct outcome *outcome)
+{
+	bool some = false;
+	for (size_t i = 0; i < outcome->processes.count; i++)
+		some |= outcome->processes.items[i].summary.events > 0;
+	for (size_t i = 0; i < outcome->processes.count && some; i++) {
+		struct recorded *one = &outcome->processes.items[i];
+		if (!one->error && !one->runs && one->pid != program && !one->summary.events &&
+		        !one->summary.lost)
+			one->empty = unlink(one->path) == 0;
+	}
+}
+
 static const char *as_typed(const char *path, const char *folder)
 {
 	size_t length = strlen(folder);
@@ -269,7 +285,7 @@ static void print_outcome(
 		if (one->runs)
 			gm_put(err, "gpumem: process %d still runs and records to %s\n",
 			        (int)one->pid, as_typed(one->path, folder));
-		if (one->runs || one->error)
+		if (one->runs || one->error || one->empty)
 			continue;
 		events += one->summary.events;
 		lost += one->summary.lost;
@@ -287,7 +303,8 @@ static void print_outcome(
 		        gm_text_grouped(events, number), gm_text_grouped(peak, bytes),
 		        as_typed(first->path, folder));
 		if (count > 1)
-			gm_put(err, " and %zu more files, one for each process", count - 1);
+			gm_put(err, " and %zu more file%s, one for each process", count - 1,
+			        gm_text_s(count - 1));
 		if (lost)
 			gm_put(err, "; %s events are missing: `gpumem info` shows why",
 			        gm_text_grouped(lost, number));
@@ -338,6 +355,7 @@ static struct gm_error *run(const struct gm_run_record *record, const char *out,
 	for (size_t i = 0; i < outcome.processes.count; i++)
 		finish(&outcome.processes.items[i], status, used);
 	end_spooling(&spooling);
+	remove_empty(&outcome);
 	print_outcome(record, &outcome, err);
 	if (*why)
 		gm_put(err, "gpumem: the recording has no names: %s\n", why);

@@ -101,7 +101,7 @@ def test_each_rank_of_ddp_has_its_own_log_of_its_own_device(record, read, tmp_pa
     for rank in (0, 1):
         truth = json.loads((tmp_path / f"truth.json.{rank}").read_text())
         assert_equal(read("events", tmp_path / f"run.{rank}.{truth['pid']}"), truth, rank)
-    assert "and 1 more files, one for each process" in run.err
+    assert "and 1 more file, one for each process" in run.err
 
 
 def test_streams_and_deferred_frees_are_pytorchs_own(record, read, tmp_path):

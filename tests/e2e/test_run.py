@@ -70,4 +70,21 @@ def test_each_rank_that_torchrun_starts_has_a_file_of_the_pattern(run_gpumem, re
     for rank, pid in pids.items():
         (device,) = run_gpumem("info", tmp_path / f"run.{rank}.{pid}", "--json").check().json()["devices"]
         assert (device["device"], device["peak_allocated"]) == (int(rank), (3 + int(rank)) << 22)
-    assert "and 1 more files, one for each process" in done.err
+    assert "and 1 more file, one for each process" in done.err
+
+
+WORKERS = """import torch
+net = torch.nn.Linear(8, 8).cuda()
+data = torch.utils.data.TensorDataset(torch.randn(32, 8))
+for epoch in range(2):
+    for (batch,) in torch.utils.data.DataLoader(data, batch_size=8, num_workers=2):
+        net(batch.cuda())
+"""
+
+
+def test_workers_that_allocate_nothing_leave_no_file(run_gpumem, records, tmp_path):
+    (tmp_path / "workers.py").write_text(WORKERS)
+    done = run_gpumem("run", "--sim", "--", PYTHON, "workers.py", env=records, cwd=tmp_path).check()
+    (log,) = tmp_path.glob("*.gpumem")
+    assert f"in {log.name}\n" in done.err
+    assert run_gpumem("info", log, "--json").check().json()["events"] > 0
