@@ -26,6 +26,13 @@ def tracked(*patterns):
     return [path for path in found if path.is_file() and "build" not in path.parts[len(ROOT.parts)]]
 
 
+def test_the_top_level_has_nothing_that_a_program_left():
+    known = {"CMakeLists.txt", "CONTRIBUTING.md", "LICENSE", "README.md", "cmake", "core", "docs", "examples", "gdb", "pyproject.toml",
+             "pytest.ini", "scripts", "tests"}  # fmt: skip
+    found = {path.relative_to(ROOT).parts[0] for path in tracked()}
+    assert {name for name in found - known if not name.startswith(".")} == set()
+
+
 def test_rooms_include_only_the_rooms_they_may():
     assert check_rooms.violations() == []
 
