@@ -123,25 +123,32 @@ static size_t bounded_each(enum gm_phase phase)
 static int compare_kinds(const void *a, const void *b)
 {
 	const struct gm_share *left = a, *right = b;
+	if (left->site != right->site)
+		return left->site < right->site ? -1 : 1;
 	if (left->phase != right->phase)
 		return left->phase < right->phase ? -1 : 1;
 	return left->bytes < right->bytes ? -1 : left->bytes > right->bytes;
 }
 
-/* Of the blocks of one line, marks those of which there are only as many as there are parameters.
- * A line may have made others too, where it is the call of a trainer. */
-static void mark_bounded(const struct gm_growth *growth, struct gm_share *shares, size_t count)
+/* Leaves out the blocks of which a line has only as many as there are parameters, and returns how
+ * many others there are. A line may have made both kinds, where it is the call of a trainer. */
+static size_t leave_out_bounded(
+        const struct gm_growth *growth, struct gm_share *shares, size_t count)
 {
-	qsort(shares, count, sizeof(*shares), compare_kinds);
+	size_t kept = 0;
+	if (count)
+		qsort(shares, count, sizeof(*shares), compare_kinds);
 	for (size_t i = 0, next; i < count; i = next) {
 		for (next = i; next < count && compare_kinds(&shares[i], &shares[next]) == 0;)
 			next++;
-		size_t each = bounded_each((enum gm_phase)shares[i].phase);
-		bool bounded = each && next - i <= each * parameters_of(growth, shares[i].bytes);
-		for (size_t j = i; j < next; j++)
-			shares[j].is_of_parameter = bounded;
+		size_t most = bounded_each((enum gm_phase)shares[i].phase) *
+		              parameters_of(growth, shares[i].bytes);
+		if (next - i > most) {
+			memmove(&shares[kept], &shares[i], (next - i) * sizeof(*shares));
+			kept += next - i;
+		}
 	}
-	qsort(shares, count, sizeof(*shares), compare_shares);
+	return kept;
 }
 
 /* ---- what piles up --------------------------------------------------------------------------- */
@@ -191,28 +198,20 @@ static struct gm_error *find_piles(
         struct collection *collection, uint32_t level_index, struct gm_leaks *leaks)
 {
 	struct gm_share *shares = collection->shares.items;
-	size_t count = collection->shares.count;
+	size_t count = leave_out_bounded(collection->growth, shares, collection->shares.count);
 	if (count)
 		qsort(shares, count, sizeof(*shares), compare_shares);
 	for (size_t i = 0, next; i < count; i = next) {
-		struct gm_leak leak = {.site = shares[i].site, .level = level_index};
-		uint32_t first = 0, last = 0;
-		for (next = i; next < count && shares[next].site == shares[i].site; next++)
-			;
-		mark_bounded(collection->growth, shares + i, next - i);
-		for (size_t j = i; j < next; j++) {
-			if (shares[j].is_of_parameter)
-				continue;
-			if (!leak.blocks) {
-				first = shares[j].iteration;
-				leak.oldest = shares[j].block;
-			}
-			leak.steps += shares[j].iteration != last;
-			last = shares[j].iteration;
-			leak.bytes += shares[j].bytes;
+		struct gm_leak leak = {
+		        .site = shares[i].site, .oldest = shares[i].block, .level = level_index};
+		uint32_t first = shares[i].iteration, last = 0;
+		for (next = i; next < count && shares[next].site == shares[i].site; next++) {
+			leak.steps += shares[next].iteration != last;
+			last = shares[next].iteration;
+			leak.bytes += shares[next].bytes;
 			leak.blocks++;
-			leak.block = shares[j].block;
-			leak.stack = shares[j].stack;
+			leak.block = shares[next].block;
+			leak.stack = shares[next].stack;
 		}
 		if (gm_level_spreads(collection->level, leak.steps, first, last))
 			gm_try(gm_leaks_add(leaks, &leak));
@@ -282,10 +281,8 @@ static void look_later(struct gm_leaks *leaks, uint32_t end)
 		        gm_block_live_after(block, device->peak_event))
 			bytes += block->size;
 	}
-	if (2 * bytes > device->peak.allocated) {
-		leaks->later_peak = device->peak_event;
+	if (2 * bytes > device->peak.allocated)
 		leaks->later_bytes = bytes;
-	}
 }
 
 static struct gm_error *look(
@@ -340,8 +337,7 @@ struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_l
 {
 	struct gm_model *model;
 	gm_try(gm_context_model(context, &model));
-	struct gm_leaks leaks = {
-	        .model = model, .device = gm_model_main_device(model), .later_peak = GM_NO_EVENT};
+	struct gm_leaks leaks = {.model = model, .device = gm_model_main_device(model)};
 	struct gm_growth growth;
 	const struct gm_categories *categories;
 	gm_growth_init(&growth, model, leaks.device);
@@ -370,8 +366,7 @@ struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_l
 struct gm_error *gm_leaks_among(const struct gm_model *model, const uint32_t *blocks, size_t count,
         struct gm_leaks *ret_leaks)
 {
-	struct gm_leaks leaks = {
-	        .model = model, .device = gm_model_main_device(model), .later_peak = GM_NO_EVENT};
+	struct gm_leaks leaks = {.model = model, .device = gm_model_main_device(model)};
 	const struct gm_level steps = steps_level(model, leaks.device);
 	struct gm_growth growth;
 	gm_growth_init(&growth, model, leaks.device);

@@ -35,11 +35,9 @@ struct gm_error *gm_model_iterations(const struct gm_model *model, const struct 
 		gm_steps_fix(steps, &plan);
 	for (uint32_t number = 0; fits && number < model->event_count; number++) {
 		uint32_t iteration = gm_model_steps_follow(model, steps, number, &place);
-		uint32_t stack, native;
-		gm_model_stacks(model, number, &stack, &native);
 		/* What has no Python stack counts to the iteration before it, but does not show
 		 * that the loop still goes on: so Python's end frees what it kept. */
-		if (iteration && stack)
+		if (iteration && gm_model_site(model, number)->python_stack)
 			found.end = number + 1;
 		for (; fits && iteration > starts.count;)
 			fits = gm_array_push(&starts, number);

@@ -119,13 +119,13 @@ static void put_not_covered(const struct gm_leaks *leaks, FILE *out)
 {
 	char made[GM_SIZE_TEXT], all[GM_SIZE_TEXT];
 	gm_put_other_training(leaks->model, out);
-	if (leaks->later_peak == GM_NO_EVENT)
+	if (!leaks->later_bytes)
 		return;
 	const struct gm_model_device *device = gm_model_device(leaks->model, leaks->device);
 	gm_put(out,
 	        "Not examined: what follows these loops. The peak is there, after event %u: %s of "
 	        "its %s were allocated there.\n",
-	        leaks->later_peak, gm_text_size(leaks->later_bytes, made),
+	        device->peak_event, gm_text_size(leaks->later_bytes, made),
 	        gm_text_size(device->peak.allocated, all));
 }
 
@@ -376,9 +376,11 @@ struct gm_error *gm_render_leaks_json(const struct gm_leaks *leaks, FILE *out)
 	json_object_set_new(value, "other_training_threads", json_integer(plan->others));
 	json_object_set_new(value, "other_training_tasks", json_integer(plan->other_tasks));
 	json_object_set_new(value, "later_peak",
-	        leaks->later_peak == GM_NO_EVENT
-	                ? json_null()
-	                : json_pack("{s:I, s:I}", "event", (json_int_t)leaks->later_peak, "bytes",
-	                          (json_int_t)leaks->later_bytes));
+	        leaks->later_bytes
+	                ? json_pack("{s:I, s:I}", "event",
+	                          (json_int_t)gm_model_device(leaks->model, leaks->device)
+	                                  ->peak_event,
+	                          "bytes", (json_int_t)leaks->later_bytes)
+	                : json_null());
 	return gm_json_write(value, true, out);
 }

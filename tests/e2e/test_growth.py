@@ -191,6 +191,8 @@ def test_of_a_line_that_is_a_whole_training_only_what_is_kept_grows(run_gpumem, 
     blocks = truth["blocks"] - (2 if truth["keeps"] == "losses" else 0)  # the first step and the last are not examined
     if site["loop"] is None:
         assert site["steps"] == to - from_ + 1
+    if truth["keeps"] == "losses":
+        assert site["bytes"] == 512 * blocks
     assert site["bytes"] == pytest.approx(blocks * sum(truth["sizes"]) / len(truth["sizes"]), rel=0.3)
 
 

@@ -23,8 +23,7 @@ struct gm_share {
 	uint64_t site; /* hash of file, line and function */
 	uint32_t iteration, stack, block;
 	uint64_t bytes;
-	uint8_t phase;        /* enum gm_phase, of the allocation */
-	bool is_of_parameter; /* one of those of which there are only as many as parameters */
+	uint8_t phase; /* enum gm_phase, of the allocation */
 };
 
 /* The iterations of one loop. */

@@ -72,9 +72,8 @@ struct gm_leaks {
 	uint32_t loop_count;
 	struct gm_leak *items; /* by loop, the largest first; owned */
 	size_t count;
-	/* The peak, if it comes after all these loops; GM_NO_EVENT: it does not. And how much of it
-	 * was allocated there. */
-	uint32_t later_peak;
+	/* Of the device's peak, what was allocated after all these loops, if that is more than half
+	 * of it; 0: it is not. */
 	uint64_t later_bytes;
 	/* The same of what will end by itself. */
 	struct gm_leak *bounded; /* owned */
