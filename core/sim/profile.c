@@ -28,6 +28,7 @@ static const uint64_t loads_of_hopper[GM_SIM_CODE_COUNT] = {
         [GM_SIM_CODE_DNN] = MIB(8),
         [GM_SIM_CODE_FFT] = MIB(8),
         [GM_SIM_CODE_SOLVER] = MIB(98),
+        [GM_SIM_CODE_SPARSE] = 0,
 };
 
 /*
