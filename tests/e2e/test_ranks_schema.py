@@ -7,17 +7,12 @@ import subprocess
 
 import pytest
 from conftest import BUILD
-from jsonschema import Draft202012Validator
-from schemas import REGISTRY, SCHEMAS
+from schemas import SCHEMAS, fields, keys, problems, validator
 
 RANKS = BUILD / "tests" / "ranks-one" / "gpumem-ranks"  # without MPI: each start of it costs half a second
 QUESTIONS = ("info", "peak", "diff", "steps", "phases", "leaks", "oom", "timeline", "zero")
 # These recordings have no collective calls, and one gpumem answers.
 RARE = {"dtype", "send_bytes", "receive_bytes", "process"}
-
-
-def validator(question):
-    return Draft202012Validator({"$ref": f"{SCHEMAS['ranks']['$id']}#/$defs/{question}"}, registry=REGISTRY)
 
 
 def ask(*words):
@@ -50,7 +45,7 @@ def answers(tmp_path_factory):
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_answers_are_what_the_schema_says(answers, question):
     for answer in answers[question]:
-        assert [f"{error.json_path}: {error.message[:300]}" for error in validator(question).iter_errors(answer)] == []
+        assert problems("ranks", answer, f"/$defs/{question}") == []
 
 
 def paths(value, place=()):
@@ -77,7 +72,7 @@ def test_a_simulated_jobs_answer_is_what_the_schema_says(tmp_path):
     words = ["sim", "--world", "2", f"--output={tmp_path}", "--json", "--", "sh", "-c", "exit 3"]
     run = subprocess.run([BUILD / "bin" / "gpumem-ranks", *words], capture_output=True, text=True)
     assert run.returncode == 1, run.stderr
-    answer, checks = json.loads(run.stdout), validator("sim")
+    answer, checks = json.loads(run.stdout), validator("ranks", "/$defs/sim")
     checks.validate(answer)
     for place in paths(answer):
         assert not checks.is_valid(renamed(answer, place)), place
@@ -85,7 +80,7 @@ def test_a_simulated_jobs_answer_is_what_the_schema_says(tmp_path):
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_renamed_field_fails(answers, question):
-    checks, answer = validator(question), answers[question][0]
+    checks, answer = validator("ranks", f"/$defs/{question}"), answers[question][0]
     seen = set()
     for place in paths(answer):
         kind = tuple(step for step in place if isinstance(step, str))
@@ -97,23 +92,8 @@ def test_renamed_field_fails(answers, question):
     assert len(seen) > 30
 
 
-def names(value):
-    if isinstance(value, list):
-        return set().union(*map(names, value))
-    return set(value).union(*map(names, value.values())) if isinstance(value, dict) else set()
-
-
-def fields(schema):
-    if isinstance(schema, list):
-        return set().union(*map(fields, schema))
-    if not isinstance(schema, dict):
-        return set()
-    own = set(schema["properties"]) if isinstance(schema.get("properties"), dict) else set()
-    return own.union(*map(fields, schema.values()))
-
-
 def test_every_field_is_in_some_answer(answers):
     definitions = SCHEMAS["ranks"]["$defs"]
     named = set().union(*(fields(schema) for name, schema in definitions.items() if name != "sim"))
     assert len(named) > 80
-    assert named - names(list(answers.values())) - RARE == set()
+    assert named - keys(list(answers.values())) - RARE == set()

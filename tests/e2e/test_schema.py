@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from conftest import BUILD, EXAMPLES, PYTHON, ROOT
 from jsonschema import Draft202012Validator
-from schemas import SCHEMAS, problems
+from schemas import SCHEMAS, fields, keys, problems
 
 # tests/e2e/test_python_frames.py has the answers of `at`, which is in gdb alone, and test_ranks_schema.py those of gpumem-ranks.
 QUESTIONS = [name for name in SCHEMAS if name not in ("common", "at", "ranks")]
@@ -238,23 +238,6 @@ def test_renamed_field_fails(answers, question):
             continue
         renamed = {f"{key}_" if key == name else key: value for key, value in answer.items()}
         assert problems(question, renamed), f"{name} of {words}"
-
-
-def fields(schema):
-    """The names of all fields that a schema has."""
-    if isinstance(schema, list):
-        return set().union(*map(fields, schema))
-    if not isinstance(schema, dict):
-        return set()
-    named = schema.get("properties", {})
-    own = set(named) if isinstance(named, dict) and schema.get("type") == "object" else set()
-    return own.union(*map(fields, schema.values()))
-
-
-def keys(value):
-    if isinstance(value, list):
-        return set().union(*map(keys, value))
-    return set(value).union(*map(keys, value.values())) if isinstance(value, dict) else set()
 
 
 def test_every_field_of_the_schemas_is_in_some_answer(answers):
