@@ -18,6 +18,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/close_range.h"
 #include "base/regular_file.h"
 #include "base/whole_file.h"
 
@@ -196,8 +197,8 @@ static void close_inherited(int process)
 		dup2(nowhere, i);
 	/* files that attaching has opened, some of them as root */
 	if (process > 3)
-		close_range(3, (unsigned)process - 1, 0);
-	close_range(process >= 3 ? (unsigned)process + 1 : 3, UINT_MAX, 0);
+		gm_close_range(3, (unsigned)process - 1);
+	gm_close_range(process >= 3 ? (unsigned)process + 1 : 3, UINT_MAX);
 	(void)!chdir("/");
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/sibling_path.h"
 #include "base/cleanup.h"
+#include "base/close_range.h"
 #include "base/tail.h"
 #include "learn/still.h"
 #include "sim/launch.h"
@@ -191,7 +192,7 @@ static void become(const struct pipes *pipes, int nothing, char *const *argv, ch
 	if (dup2(hold, 0) < 0 || dup2(nothing, 1) < 0 || dup2(errors, 2) < 0 ||
 	        dup2(text, HANDOVER) < 0)
 		_exit(126);
-	close_range(HANDOVER + 1, ~0U, 0);
+	gm_close_range(HANDOVER + 1, ~0U);
 	/* nothing may be loaded from the folder in which the question was asked */
 	if (chdir("/") != 0)
 		_exit(126);
