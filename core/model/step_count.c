@@ -31,11 +31,26 @@ static void consume(struct iteration *iteration, unsigned work)
 		iteration->before = true;
 }
 
+/* Gradients that a closure of the optimizer computes are used by the step() that calls it, and so
+ * are those of the iterations before. */
+static void consume_at(struct iteration *iteration, const struct summary *summary)
+{
+	consume(iteration, summary->landmarks);
+	if (!summary->closure)
+		return;
+	iteration->begun = false;
+	iteration->after |= iteration->backward;
+}
+
 void gm_steps_count_mark(struct gm_steps *steps, unsigned work)
 {
 	struct iteration *iteration = current(steps);
 	if (!iteration)
 		return;
+	if (work & GM_LANDMARK_OPTIMIZER && !iteration->backward) {
+		iteration->works = iteration->begun = true;
+		work &= ~(unsigned)GM_LANDMARK_OPTIMIZER;
+	}
 	consume(iteration, work);
 	steps->consumed |= iteration->after;
 }
@@ -97,7 +112,7 @@ static void count_update_behind(
 	        !(summary->landmarks & GM_STEP_CONSUMES) || summary->landmarks & other)
 		return;
 	steps->step = latest;
-	consume(current(steps), summary->landmarks);
+	consume_at(current(steps), summary);
 }
 
 static void count_loops(
@@ -125,7 +140,7 @@ static void count_loops(
 			followed->iteration = steps->step ? steps->step : followed->iteration;
 			steps->step = followed->iteration;
 			if (current(steps))
-				consume(current(steps), summary->landmarks);
+				consume_at(current(steps), summary);
 			return;
 		}
 	}
@@ -166,11 +181,45 @@ uint32_t gm_steps_loop_of_iteration(const struct gm_steps *steps, uint32_t itera
 	return iteration < steps->iterations.count ? steps->iterations.items[iteration].loop : 0;
 }
 
-/* Do gradients accumulate over an iteration and the previous one? */
-static bool adds_up(const struct iteration *iteration)
+/* Which loops of the plan have an iteration that follows another without leaving the loop: bit i
+ * for loop i. A snapshot's lines make a loop of a function that is called once in each iteration of
+ * the real one; it is left after each. */
+static uint64_t continued_loops(const struct gm_steps *steps)
 {
-	return iteration->follows && iteration->backward && iteration[-1].backward &&
-	       !iteration[-1].after && !iteration->before;
+	uint64_t loops = 0;
+	for (size_t i = 1; i < steps->iterations.count; i++)
+		if (steps->iterations.items[i].follows)
+			loops |= UINT64_C(1) << steps->iterations.items[i].loop;
+	return loops;
+}
+
+/* Do gradients accumulate over an iteration and the previous one? */
+static bool adds_up(const struct iteration *iteration, uint64_t continued)
+{
+	bool follows = iteration->follows || (iteration->loop == iteration[-1].loop &&
+	                                             !(continued >> iteration->loop & 1));
+	return follows && iteration->backward && iteration[-1].backward && !iteration[-1].after &&
+	       !iteration->before && !iteration->begun;
+}
+
+/*
+ * A library's loop may train when it is entered from one place and evaluate when it is entered from
+ * another. Marks the iterations of each entry that has no backward pass, if others have one: they
+ * are not steps. `goes_on`: the last iteration may have a backward pass later.
+ */
+static void mark_evaluations(const struct gm_steps *steps, bool goes_on, uint32_t *ret_marks)
+{
+	const struct iteration *items = steps->iterations.items;
+	uint32_t count = gm_steps_iteration_count(steps);
+	bool known =
+	        steps->plan.rule == GM_STEPS_AROUND_WORK && steps->plan.work & GM_LANDMARK_BACKWARD;
+	for (uint32_t first = 1, last; first <= count; first = last + 1) {
+		bool trains = items[first].backward;
+		for (last = first; last < count && items[last + 1].follows;)
+			trains |= items[++last].backward;
+		for (uint32_t i = first; i <= last; i++)
+			ret_marks[i] = known && !trains && !(goes_on && first == count);
+	}
 }
 
 uint32_t gm_steps_of_iterations(const struct gm_steps *steps, bool goes_on, uint32_t *ret_steps)
@@ -179,23 +228,27 @@ uint32_t gm_steps_of_iterations(const struct gm_steps *steps, bool goes_on, uint
 	uint32_t count = gm_steps_iteration_count(steps), longest = 1, step = 0;
 	bool updates = steps->plan.rule == GM_STEPS_UPDATES;
 	bool works = steps->plan.rule == GM_STEPS_AROUND_WORK;
+	uint64_t continued = continued_loops(steps);
 	ret_steps[0] = 0;
+	mark_evaluations(steps, goes_on, ret_steps);
 	/* the most that an update used */
 	for (uint32_t i = 1, first = 1; i <= count; i++) {
-		first = i > 1 && adds_up(&items[i]) ? first : i;
+		first = i > 1 && adds_up(&items[i], continued) ? first : i;
 		if (items[i].after && i - first + 1 > longest)
 			longest = i - first + 1;
 	}
 	for (uint32_t first = 1, last; first <= count; first = last + 1) {
-		for (last = first; last < count && adds_up(&items[last + 1]);)
+		for (last = first; last < count && adds_up(&items[last + 1], continued);)
 			last++;
 		/* it was closed by the optimizer, or by zero_grad() at the beginning of the next */
-		bool closed = items[last].after || (last < count && items[last + 1].before);
+		bool closed = items[last].after ||
+		              (last < count && (items[last + 1].before || items[last + 1].begun));
 		bool one = closed || last - first + 1 <= longest;
 		/* an iteration without work is not a step: a batch that is skipped, or the end of
 		 * the iterator; the current one may have work later */
 		bool none = first == last && !(goes_on && last == count) &&
-		            ((updates && !items[first].backward) || (works && !items[first].works));
+		            ((updates && !items[first].backward) ||
+		                    (works && !items[first].works) || ret_steps[first]);
 		for (uint32_t i = first; i <= last; i++) {
 			step += !none && (i == first || !one);
 			ret_steps[i] = none ? 0 : step;

@@ -177,6 +177,7 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 	size_t count = steps->frames(steps->context, stack, frames, FRAMES_MAX);
 	bool candidate = true;
 	uint64_t calls = 0, around = 0;
+	bool within_work = false;
 	summary->known = true;
 	keep_places(summary, frames, count);
 	/* from the outermost in */
@@ -186,10 +187,16 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 		if (depth == 0)
 			summary->outermost = frame->code;
 		unsigned landmark = gm_frame_landmark(frame);
-		if (landmark & GM_LANDMARK_MODULE && !summary->landmarks)
+		if (summary->landmarks & GM_LANDMARK_OPTIMIZER && i + 1 < count &&
+		        gm_frame_leaves_optimizer(frame, &frames[i + 1])) {
+			summary->landmarks &= ~(unsigned)GM_LANDMARK_OPTIMIZER;
+			summary->closure = true;
+		}
+		if (landmark & GM_LANDMARK_MODULE && !within_work)
 			summary->call = gm_hash_mix(around) | 1;
 		around = gm_hash_mix(around ^ ((uint64_t)frame->code << 32 | frame->lasti)) + 1;
 		summary->landmarks |= landmark;
+		within_work |= landmark != 0;
 		candidate = candidate && !gm_frame_shuts(frame);
 		enum gm_phase phase = gm_frame_phase(frame);
 		summary->phase = gm_phase_around(
@@ -203,7 +210,7 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 		/* torch's own loops, and those within the work and in expressions, never have
 		 * steps. */
 		size_t before = summary->count;
-		if (!gm_frame_in_torch(frame->file) && !summary->landmarks &&
+		if (!gm_frame_in_torch(frame->file) && !within_work &&
 		        !is_expression(frame->name) &&
 		        !summarise_frame(steps, summary, frame, depth, candidate))
 			break;

@@ -41,6 +41,7 @@ struct followed {
 	uint32_t named_iterations; /* these, and the first after each iteration of a loop around it
 	                            */
 	uint32_t alloc_lasti;      /* of the first allocation within, plus 1 */
+	uint32_t depth;            /* of its frame, at the last event in it */
 	uint32_t latest_task;      /* of the thread's, the one that was in it last; 0: none */
 	bool shared;               /* one was in it, another came, and the first came back */
 	GM_ARRAY(uint64_t) seen;   /* allocation sites of this iteration, while thin */
@@ -87,6 +88,7 @@ struct summary {
 	bool known;
 	uint32_t outermost; /* code of the outermost frame */
 	unsigned landmarks;
+	bool closure;         /* the optimizer called it, and updates the weights afterwards */
 	enum gm_phase phase;  /* OTHER: its frames do not tell */
 	bool evaluates;       /* some frame says that no training is done */
 	uint64_t generation;  /* which call of generate() it stands in, 0: in none */
@@ -121,6 +123,8 @@ struct iteration {
 	bool backward;
 	bool before,
 	        after; /* gradients were consumed before its first backward pass, after its last */
+	bool begun;    /* before its first backward pass a step() of the optimizer was marked, which
+	                  may have a closure */
 };
 
 enum { GM_STEP_TURNS_MAX = 64 };

@@ -1,7 +1,8 @@
 /*
  * Iterations of loops, by their iterators: for the outermost few loops of the program's own frames,
- * written when one is in another iteration than at the previous event. Stacks alone do not show the
- * iterations of a loop whose allocations all come from one line.
+ * and of frames of installed packages, but not PyTorch's; written when one is in another iteration
+ * than at the previous event. Stacks alone do not show the iterations of a loop whose allocations
+ * all come from one line.
  */
 #include "record/loops.h"
 
@@ -13,8 +14,10 @@
 #include "record/codes.h"
 
 enum {
-	LOOPS_AT_ONCE = 3
-}; /* a training loop is usually within a loop of epochs only; each costs two small reads */
+	/* a training loop is usually within a loop of epochs only; each costs two small reads */
+	LOOPS_AT_ONCE = 3,
+	PACKAGE_LOOPS_AT_ONCE = 12, /* that of a library may be within those of a test runner */
+};
 
 static struct gm_known_loop *known_loop(struct gm_recorder *recorder, uint32_t code, uint32_t loop)
 {
@@ -52,6 +55,11 @@ static void see_loop(
 		gm_steps_turn(recorder->steps, code->id, loop, position);
 }
 
+static bool is_of_package(const char *file)
+{
+	return strstr(file, "-packages/") && !strstr(file, "-packages/torch/");
+}
+
 void gm_record_loops(struct gm_recorder *recorder, size_t count)
 {
 	if (count == 0)
@@ -63,17 +71,20 @@ void gm_record_loops(struct gm_recorder *recorder, size_t count)
 		recorder->main_code = outermost->id;
 	if (recorder->main_code != outermost->id)
 		return;
-	unsigned seen = 0;
-	for (size_t i = count; i-- > 0 && seen < LOOPS_AT_ONCE;) {
+	unsigned seen = 0, seen_of_packages = 0;
+	for (size_t i = count; i-- > 0;) {
 		const struct gm_python_frame *frame = &recorder->frames[i];
-		if (!frame->code->loop_count || gm_file_is_library(frame->code->file))
+		bool own = !gm_file_is_library(frame->code->file);
+		if (!frame->code->loop_count || (!own && !is_of_package(frame->code->file)))
 			continue;
-		for (uint32_t j = 0; j < frame->code->loop_count && seen < LOOPS_AT_ONCE; j++) {
+		unsigned *count_of = own ? &seen : &seen_of_packages;
+		unsigned most = own ? LOOPS_AT_ONCE : PACKAGE_LOOPS_AT_ONCE;
+		for (uint32_t j = 0; j < frame->code->loop_count && *count_of < most; j++) {
 			const struct gm_loop *loop = &frame->code->loops[j];
 			if (frame->lasti < loop->start || frame->lasti >= loop->end)
 				continue;
 			see_loop(recorder, frame, j);
-			seen++;
+			++*count_of;
 		}
 	}
 }

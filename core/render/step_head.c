@@ -124,7 +124,8 @@ void gm_put_steps_reason(const struct gm_model *model, FILE *out)
 			gm_put(out,
 			        " %u iterations. Iterations that accumulate gradients until the "
 			        "optimizer or zero_grad() uses them are one step; iterations "
-			        "without any of this are not steps.",
+			        "without any of this are not steps, nor are those of an entry "
+			        "into the loop without any backward (an evaluation).",
 			        gm_model_iteration_count(model));
 		break;
 	case GM_STEPS_OUTERMOST:

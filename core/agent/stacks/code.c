@@ -403,8 +403,10 @@ static uint8_t kind_of(uint64_t code)
 	        text_of(field(code, layout->code_name), name) == 20 &&
 	        !memcmp(name, "_engine_run_backward", 20))
 		return GM_CODE_ENGINE;
-	if ((size && file[0] == '<') || has_part(file, size, "-packages/") ||
-	        has_part(file, size, "/lib/python3"))
+	if (has_part(file, size, "-packages/"))
+		return has_part(file, size, "-packages/torch/") ? GM_CODE_LIBRARY
+		                                                : GM_CODE_INSTALLED;
+	if ((size && file[0] == '<') || has_part(file, size, "/lib/python3"))
 		return GM_CODE_LIBRARY;
 	return GM_CODE_OTHER;
 }
@@ -455,7 +457,7 @@ static struct gm_stack_code *make(struct gm_stacks_thread *thread, uint64_t code
 		made->frame_size = (uint32_t)layout->frame_localsplus +
 		                   8 * (made->local_count + made->stack_size);
 	}
-	if (made->kind == GM_CODE_OTHER) {
+	if (made->kind == GM_CODE_OTHER || made->kind == GM_CODE_INSTALLED) {
 		struct bytes lines = bytes_of(field(code, layout->code_lines));
 		struct bytes exceptions = bytes_of(field(code, layout->code_exceptions));
 		gm_iterators_prepare(thread, made,

@@ -132,8 +132,9 @@ struct gm_stack_code {
 
 enum gm_code_kind {
 	GM_CODE_OTHER,
-	GM_CODE_LIBRARY, /* in site-packages or Python's own library */
-	GM_CODE_ENGINE,  /* _engine_run_backward() of torch/autograd/graph.py */
+	GM_CODE_INSTALLED, /* of an installed package, but not PyTorch */
+	GM_CODE_LIBRARY,   /* of PyTorch or Python's own library, or of no file */
+	GM_CODE_ENGINE,    /* _engine_run_backward() of torch/autograd/graph.py */
 };
 
 /* A frame of a thread's last stack. */

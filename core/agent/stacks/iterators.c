@@ -1,7 +1,8 @@
 /*
  * Positions of the program's loops, by their iterators: for the outermost few loops of the
- * program's own frames, written when one is in another iteration than at the previous event. Stacks
- * alone do not show the iterations of a loop whose allocations all come from one line.
+ * program's own frames, and of frames of installed packages, but not PyTorch's; written when one is
+ * in another iteration than at the previous event. Stacks alone do not show the iterations of a
+ * loop whose allocations all come from one line.
  *
  * The place of a loop's iterator on the value stack is derived from the bytecode when the code is
  * first seen, by the decoders of core/cpython. The word after the iterator's object head is its
@@ -14,7 +15,8 @@
 #include "cpython/python.h"
 
 enum {
-	LOOPS_AT_ONCE = 3, /* a training loop is usually within a loop of epochs only */
+	LOOPS_AT_ONCE = 3,          /* a training loop is usually within a loop of epochs only */
+	PACKAGE_LOOPS_AT_ONCE = 12, /* that of a library may be within those of a test runner */
 	LOOPS_MAX = 256,
 	HEAD = 16, /* sizeof(PyObject) */
 };
@@ -205,7 +207,14 @@ void gm_iterators_take(struct gm_stacks_thread *thread)
 		outermost = thread->python[0].entry->id;
 	if (outermost != thread->python[0].entry->id)
 		return;
-	for (uint32_t i = 0; i < thread->loop_count && i < LOOPS_AT_ONCE; i++)
-		see_loop(&thread->loops[i], thread->task_turned);
+	uint32_t own = 0, installed = 0;
+	for (uint32_t i = 0; i < thread->loop_count; i++) {
+		const struct gm_open_loop *open = &thread->loops[i];
+		bool sees = thread->python[open->index].entry->kind == GM_CODE_INSTALLED
+		                    ? installed++ < PACKAGE_LOOPS_AT_ONCE
+		                    : own++ < LOOPS_AT_ONCE;
+		if (sees)
+			see_loop(open, thread->task_turned);
+	}
 	thread->task_turned = false;
 }

@@ -14,7 +14,10 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
+import library_loops  # noqa: E402
 import step_loops  # noqa: E402
+
+LIBRARIES = 1_000_000  # seeds from here on are of library_loops.py
 
 
 def strand():
@@ -58,15 +61,25 @@ class Truth:
         """What was kept is still there."""
 
 
+def installed(out, name, source):
+    """A library as pip would have installed it."""
+    folder = out / "site-packages"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.py").write_text(source)
+    sys.path.insert(0, str(folder))
+    return importlib.import_module(name)
+
+
 def run(seed, out):
     path = out / f"{seed}.py"
-    source = step_loops.make(seed)
+    source, library = library_loops.make(seed) if seed >= LIBRARIES else (step_loops.make(seed), "")
     path.write_text(source)
+    arguments = [installed(out, f"trainer_{seed}", library)] if library else []
     torch.manual_seed(seed)
     torch.cuda.memory._record_memory_history(stacks="python", max_entries=1000000)
     names, truth = {"__name__": "__main__"}, Truth()
     exec(compile(source, str(path), "exec"), names)
-    held = names["main"](truth)
+    held = names["main"](truth, *arguments)
     torch.cuda.memory._dump_snapshot(str(out / f"{seed}.pickle"))
     lines = source.splitlines()
     header = dict(part.split(": ") for part in lines[0].strip('"').split("; "))
