@@ -50,26 +50,39 @@ static struct gm_level steps_level(const struct gm_model *model, size_t device)
 	return level;
 }
 
-/* Is a loop seen to iterate until its end? In a snapshot one may be told by a line that allocates
- * at first only: all that follows is then in its last iteration. */
-static bool goes_on(const struct gm_model_iterations *iterations)
+/* The first event of the first step; GM_NO_EVENT: there is no step. */
+static uint32_t first_of_steps(const struct gm_model *model)
 {
-	uint64_t count = iterations->count;
-	if (count < GM_LEAK_STEPS_MIN)
+	for (size_t i = 0; i < gm_model_run_count(model); i++)
+		if (gm_model_run(model, i).step)
+			return gm_model_run(model, i).first;
+	return GM_NO_EVENT;
+}
+
+/* Is a loop seen to iterate until its end, from iteration `from` on? In a snapshot one may be told
+ * by a line that allocates at first only: all that follows is then in its last iteration. */
+static bool goes_on(const struct gm_model_iterations *iterations, uint32_t from)
+{
+	uint64_t count = iterations->count - from + 1u;
+	if (iterations->count < from || count < GM_LEAK_STEPS_MIN)
 		return false;
-	uint64_t all = iterations->end - iterations->starts[0],
-	         last = iterations->end - iterations->starts[count - 1];
+	uint64_t all = iterations->end - iterations->starts[from - 1],
+	         last = iterations->end - iterations->starts[iterations->count - 1];
 	return last * count <= 2 * all;
 }
 
-/* A loop around the steps: of few iterations all are examined. */
+/* A loop around the steps: of few iterations all are examined, but for those before the first step
+ * (a training that is begun again until it fits). */
 static struct gm_error *around_level(
         const struct gm_model *model, const struct gm_step_loop *loop, struct gm_level *ret_level)
 {
 	struct gm_level level = {.loop = *loop, .from = 1};
 	gm_try(gm_model_iterations(model, loop, &level.iterations));
 	level.end = level.iterations.end ? level.iterations.end - 1 : GM_NO_EVENT;
-	level.to = goes_on(&level.iterations) ? level.iterations.count : 0;
+	uint32_t first = first_of_steps(model);
+	while (level.from < level.iterations.count && level.iterations.starts[level.from] <= first)
+		level.from++;
+	level.to = goes_on(&level.iterations, level.from) ? level.iterations.count : 0;
 	*ret_level = level;
 	return NULL;
 }
@@ -86,10 +99,7 @@ static int compare_sizes(const void *a, const void *b)
 static bool find_parameters(struct gm_growth *growth)
 {
 	const struct gm_model *model = growth->model;
-	uint32_t first = GM_NO_EVENT;
-	for (size_t i = 0; i < gm_model_run_count(model) && first == GM_NO_EVENT; i++)
-		if (gm_model_run(model, i).step)
-			first = gm_model_run(model, i).first;
+	uint32_t first = first_of_steps(model);
 	for (size_t i = 0; i < gm_model_block_count(model); i++) {
 		const struct gm_block *block = gm_model_block(model, i);
 		if (block->alloc != GM_NO_EVENT && block->alloc >= first)

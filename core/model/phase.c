@@ -55,10 +55,14 @@ unsigned gm_frame_landmark(const struct gm_step_frame *frame)
 	return calls_module(frame->file, name) ? GM_LANDMARK_MODULE : 0;
 }
 
+bool gm_frame_constructs(const struct gm_step_frame *frame)
+{
+	return strcmp(gm_plain_name(frame->name), "__init__") == 0;
+}
+
 bool gm_frame_shuts(const struct gm_step_frame *frame)
 {
-	return strcmp(gm_plain_name(frame->name), "__init__") == 0 ||
-	       strncmp(frame->file, "<frozen importlib", 17) == 0;
+	return gm_frame_constructs(frame) || strncmp(frame->file, "<frozen importlib", 17) == 0;
 }
 
 bool gm_frame_in_torch(const char *file)

@@ -13,6 +13,8 @@
 const char *gm_plain_name(const char *name);
 /* The landmarks of a training loop that a frame is, as bits. */
 unsigned gm_frame_landmark(const struct gm_step_frame *frame);
+/* A constructor. */
+bool gm_frame_constructs(const struct gm_step_frame *frame);
 /* A frame under which no step loop is searched for: constructors and imports. */
 bool gm_frame_shuts(const struct gm_step_frame *frame);
 /* Is it the end of a `with`, called by the frame that has it? */

@@ -100,6 +100,17 @@ static bool note_iteration(struct gm_steps *steps, struct followed *loop,
 	return named;
 }
 
+/* Counts the iterations with an update of the weights. */
+static void note_update(struct followed *loop, uint32_t windows, bool begins)
+{
+	loop->updated &= !begins;
+	if (loop->inside && !loop->updated && windows != loop->windows) {
+		loop->updated = true;
+		loop->updates++;
+	}
+	loop->windows = windows;
+}
+
 /* The known position of the iterator of a loop that an event is in. */
 static void take_turn(
         struct gm_steps *steps, const struct known_loop *known, struct followed *loop, bool last)
@@ -153,9 +164,10 @@ bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
 		loop->fed = thread->fed;
 		take_turn(steps, &steps->known.items[standing->known], loop, last);
 		/* events at a loop's head are within the generator of its items, which continues */
-		began |= note_iteration(
-		                 steps, loop, standing, event->python_stack, site, made, began) &&
-		         !standing->at_head;
+		bool begins = note_iteration(
+		        steps, loop, standing, event->python_stack, site, made, began);
+		note_update(loop, thread->windows, begins);
+		began |= begins && !standing->at_head;
 		steps->repeatable &= loop->thick;
 	}
 	return true;

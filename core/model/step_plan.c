@@ -14,7 +14,8 @@
  *      too: its iterations train more than theirs (the generator of a GAN, after an inner loop
  *      that trains the critic).
  *   4. A loop that iterates about once each time it is entered
- *      (`for attempt in range(3): try: ...; break`) repeats a step, and does not count.
+ *      (`for attempt in range(3): try: ...; break`) repeats a step, and does not count; unless
+ *      the surrounding loop repeats a training until it fits.
  *   5. If only modules are called, a library's loops count only if the program has none of its
  *      own.
  *   6. Backward passes outside of all these are considered again, separately: a phase without
@@ -42,15 +43,21 @@ static bool covers(const struct step_sight *sight, uint32_t loop, unsigned wante
 	return !sight->ignored[loop] && (gm_sight_work_in(sight, loop, NULL) & wanted) == wanted;
 }
 
-/* Does a loop iterate about once for each iteration of a surrounding loop that covers the work as
- * well? */
+/*
+ * Does a loop iterate about once for each iteration of a surrounding loop that covers the work as
+ * well? If one iteration of that has several updates of the weights, which the others do not reach,
+ * the surrounding loop repeats instead (a smaller batch after each out-of-memory error).
+ */
 static bool repeats(const struct step_sight *sight, uint32_t loop, unsigned wanted)
 {
 	uint64_t iterations = gm_sight_iterations(sight, loop);
+	uint64_t updates = gm_sight_updates(sight, loop);
 	for (uint32_t outer = 0; outer < sight->steps->known.count; outer++) {
 		uint64_t around = gm_sight_iterations(sight, outer);
-		if (around > 1 && 2 * iterations < 3 * around &&
-		        gm_sight_is_within(sight, loop, outer) && covers(sight, outer, wanted))
+		bool once = 2 * iterations < 3 * around &&
+		            (updates < 2 || updates < 2ul * gm_sight_updates(sight, outer));
+		if (around > 1 && once && gm_sight_is_within(sight, loop, outer) &&
+		        covers(sight, outer, wanted))
 			return true;
 	}
 	return false;

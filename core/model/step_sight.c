@@ -92,6 +92,12 @@ uint32_t gm_sight_iterations(const struct step_sight *sight, uint32_t loop)
 	return followed ? followed->iterations : 0;
 }
 
+uint32_t gm_sight_updates(const struct step_sight *sight, uint32_t loop)
+{
+	const struct followed *followed = gm_steps_followed(sight->thread, loop);
+	return followed ? followed->updates : 0;
+}
+
 bool gm_sight_is_within(const struct step_sight *sight, uint32_t inner, uint32_t outer)
 {
 	for (size_t i = 0; inner != outer && i < sight->contexts.count; i++) {

@@ -35,6 +35,8 @@ const struct summary *gm_sight_next_stack(const struct step_sight *sight, uint32
 unsigned gm_sight_work_in(const struct step_sight *sight, uint32_t loop, const uint8_t *without);
 /* How many iterations of a loop the thread has begun. */
 uint32_t gm_sight_iterations(const struct step_sight *sight, uint32_t loop);
+/* How many of these had an update of the weights. */
+uint32_t gm_sight_updates(const struct step_sight *sight, uint32_t loop);
 /* Is one loop somewhere within another? */
 bool gm_sight_is_within(const struct step_sight *sight, uint32_t inner, uint32_t outer);
 

@@ -177,7 +177,7 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 	size_t count = steps->frames(steps->context, stack, frames, FRAMES_MAX);
 	bool candidate = true;
 	uint64_t calls = 0, around = 0;
-	bool within_work = false;
+	bool within_work = false, constructs = false;
 	summary->known = true;
 	keep_places(summary, frames, count);
 	/* from the outermost in */
@@ -187,6 +187,13 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 		if (depth == 0)
 			summary->outermost = frame->code;
 		unsigned landmark = gm_frame_landmark(frame);
+		/* a module that is built in a loop, and calls others meanwhile, does no step's work
+		 */
+		constructs |= summary->count && gm_frame_constructs(frame);
+		if (constructs && landmark == GM_LANDMARK_MODULE) {
+			within_work = true;
+			landmark = 0;
+		}
 		if (summary->landmarks & GM_LANDMARK_OPTIMIZER && i + 1 < count &&
 		        gm_frame_leaves_optimizer(frame, &frames[i + 1])) {
 			summary->landmarks &= ~(unsigned)GM_LANDMARK_OPTIMIZER;

@@ -41,6 +41,9 @@ struct followed {
 	uint32_t named_iterations; /* these, and the first after each iteration of a loop around it
 	                            */
 	uint32_t alloc_lasti;      /* of the first allocation within, plus 1 */
+	uint32_t updates;          /* of the iterations, those in which gradients were consumed */
+	uint32_t windows;          /* of the thread, when that was last looked at */
+	bool updated;              /* gradients were consumed in this iteration */
 	uint32_t depth;            /* of its frame, at the last event in it */
 	uint32_t latest_task;      /* of the thread's, the one that was in it last; 0: none */
 	bool shared;               /* one was in it, another came, and the first came back */

@@ -133,9 +133,33 @@ class Maker(step_loops.Maker):
         self.method("fit(self, train, valid, epochs)", ["done = 0", "while done < epochs:",
                     *indent(["self.collect()", "self.train(train)", "done += 1", *self.call("on_epoch_end", "self.model")])])  # fmt: skip
 
+    def smaller(self):
+        """A training is begun again with a smaller batch until it fits, as accelerate does it."""
+        fails = self.chance.randint(2, 6)
+        self.method("train_step(self, model, x)", self.train_step())
+        self.method("attempt(self, train, fits)", ["for batch in train():", *indent([
+            "self.truth.begin()", "x = batch.cuda()", "if not fits:", "    out = self.model(x)", "    raise RuntimeError('too much')",
+            "out = self.train_step(self.model, x)", *self.call("on_batch_end", "out"), "self.truth.end()"])])  # fmt: skip
+        self.method("fit(self, train, valid, epochs)", ["attempts = 0", "while True:", *indent([
+            "try:", "    for epoch in range(epochs):", f"        self.attempt(train, attempts == {fails})",
+            *indent(self.call("on_epoch_end", "self.model"), 2), "    return", "except RuntimeError:", "    attempts += 1"])])  # fmt: skip
+
+    def constructing(self):
+        """Each round builds a model, which calls its layers meanwhile, and trains weights without calling a module."""
+        self.method("build(self)", ["class Built(torch.nn.Module):", *indent([
+            "def __init__(self):", *indent(["super().__init__()", "self.layer = torch.nn.Linear(32, 8).cuda()",
+                                            "self.out = self.layer(torch.zeros(2, 32, device='cuda')).shape[1]"])]), "return Built()"])  # fmt: skip
+        self.method("fit(self, train, valid, epochs)", ["for epoch in range(epochs):", *indent([
+            "weight = self.build().layer.weight", "optimizer = torch.optim.AdamW([weight])", "for batch in train():", *indent([
+                "self.truth.begin()", "x = batch.cuda()", "out = x @ weight.T", "loss = self.loss(out)", "loss.backward()", "optimizer.step()",
+                "optimizer.zero_grad()", *self.call("on_batch_end", "out"), "self.truth.end()"]),
+            *self.call("on_epoch_end", "self.model")])])  # fmt: skip
+
     def program(self):
-        self.shape, make = self.pick(("shared_loop", self.shared_loop), ("shared_loop", self.shared_loop),
-                                     ("accumulating", self.accumulating), ("rollouts", self.rollouts))  # fmt: skip
+        kinds = [self.shared_loop, self.shared_loop, self.shared_loop, self.accumulating, self.accumulating, self.rollouts, self.smaller,
+                 self.constructing]  # fmt: skip
+        make = self.chance.choice(kinds)
+        self.shape = make.__name__
         forward = indent(self.pick(*step_loops.FORWARDS).splitlines(), 2)
         self.library += self.HEAD
         micro = make() or 1
