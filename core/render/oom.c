@@ -259,9 +259,13 @@ static void put_counts(const struct gm_oom *oom, FILE *out)
 	        "PyTorch counts %" PRIu64 " out-of-memory error%s in all, and %" PRIu64
 	        " time%s cudaMalloc failed and the cache was emptied for another attempt",
 	        oom->ooms, oom->ooms == 1 ? "" : "s", oom->retries, oom->retries == 1 ? "" : "s");
-	if (oom->ooms > shown)
-		gm_put(out, "; %" PRIu64 " of the errors %s caught, and the program continued",
-		        oom->ooms - shown, oom->ooms - shown == 1 ? "was" : "were");
+	uint64_t others = oom->ooms > shown ? oom->ooms - shown : 0;
+	if (others && shown)
+		gm_put(out, "; the other %" PRIu64 " %s caught, and the program continued", others,
+		        others == 1 ? "was" : "were");
+	else if (others)
+		gm_put(out, "; %s caught, and the program continued",
+		        others == 1 ? "it was" : "all were");
 	fputc('\n', out);
 }
 
