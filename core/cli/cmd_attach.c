@@ -269,9 +269,8 @@ static struct gm_error *record(struct gm_context *context, const struct request 
 /* Parts of the C library, in which nothing is ever recorded. */
 static bool is_of_libc(const char *name)
 {
-	static const char *const names[] = {"libc.so", "libc-2.", "ld-linux", "ld-2.", "libm.so",
-	        "libm-2.", "libpthread.so", "libpthread-2.", "libdl.so", "libdl-2.", "librt.so",
-	        "librt-2.", "libgcc_s.so", "linux-vdso", "[vdso]"};
+	static const char *const names[] = {"libc.so", "ld-linux", "libm.so", "libpthread.so",
+	        "libdl.so", "librt.so", "libgcc_s.so", "linux-vdso", "[vdso]"};
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (strncmp(name, names[i], strlen(names[i])) == 0)
 			return true;

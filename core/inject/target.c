@@ -76,7 +76,8 @@ struct gm_error *gm_inject_check(struct gm_image *image, struct gm_symbols *symb
 			        "(PyTorch does, too): run "
 			        "it on a system with glibc",
 			        pid);
-	if (!gm_symbols_find_module(symbols, "libc.so.6"))
+	if (!gm_symbols_find_module(symbols, "libc.so.6") &&
+	        !gm_symbols_find_module(symbols, "libc-2."))
 		return gm_error_create(GM_TARGET,
 		        "process %d: it has no C library that could load the agent: it is "
 		        "statically linked, or has only just started: use a dynamically linked "
@@ -117,7 +118,8 @@ static uint64_t look_up(struct gm_symbols *symbols, const char *prefix, const ch
 /* Since glibc 2.34 everything is in libc.so.6; before, it was in separate libraries. */
 static uint64_t look_up_libc(struct gm_symbols *symbols, const char *name)
 {
-	static const char *const files[] = {"libc.so.6", "libpthread", "libdl.so.2", "libdl-2."};
+	static const char *const files[] = {
+	        "libc.so.6", "libpthread", "libdl.so.2", "libdl-2.", "libc-2."};
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
 		uint64_t address = look_up(symbols, files[i], name);
 		if (address)
@@ -149,6 +151,8 @@ static bool has_rseq(struct gm_image *image, struct gm_symbols *symbols)
 static uint64_t find_syscall(struct gm_image *image, struct gm_symbols *symbols)
 {
 	const struct gm_module *libc = gm_symbols_find_module(symbols, "libc.so.6");
+	if (!libc)
+		libc = gm_symbols_find_module(symbols, "libc-2.");
 	size_t count;
 	const struct gm_mapping *mappings = gm_image_mappings(image, &count);
 	uint8_t bytes[65536];

@@ -298,7 +298,7 @@ const struct gm_module *gm_symbols_module_at(struct gm_symbols *symbols, uint64_
 	return module->start <= address ? module : NULL;
 }
 
-static const struct gm_module *find_loaded(struct gm_symbols *symbols, const char *prefix)
+const struct gm_module *gm_symbols_find_module(struct gm_symbols *symbols, const char *prefix)
 {
 	size_t length = strlen(prefix);
 	for (size_t i = 0; i < symbols->count; i++) {
@@ -307,16 +307,6 @@ static const struct gm_module *find_loaded(struct gm_symbols *symbols, const cha
 			return &symbols->modules[i];
 	}
 	return NULL;
-}
-
-const struct gm_module *gm_symbols_find_module(struct gm_symbols *symbols, const char *prefix)
-{
-	const struct gm_module *module = find_loaded(symbols, prefix);
-	if (!module && strncmp(prefix, "libc.so", 7) == 0)
-		module = find_loaded(symbols, "libc-2.");
-	if (!module && strncmp(prefix, "ld-linux", 8) == 0)
-		module = find_loaded(symbols, "ld-2.");
-	return module;
 }
 
 /* --- files ------------------------------------------------------------------------------------ */

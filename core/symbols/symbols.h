@@ -48,8 +48,7 @@ const struct gm_module *gm_symbols_modules(const struct gm_symbols *symbols, siz
 /* The module that covers an address; NULL: none. */
 const struct gm_module *gm_symbols_module_at(struct gm_symbols *symbols, uint64_t address);
 /* The first loaded module whose name starts with `prefix` ("libc10.so", "libcudart.so"); NULL:
- * none. glibc's "libc.so" and "ld-linux-x86-64.so" are found by these names in all versions, though
- * their files were called libc-2.31.so and ld-2.31.so before 2.34. */
+ * none. */
 const struct gm_module *gm_symbols_find_module(struct gm_symbols *symbols, const char *prefix);
 
 /* The address in the image of a defined symbol of one module. False: not there. */

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -138,49 +137,6 @@ static void modules_are_where_the_dynamic_linker_put_them(void **state)
 	assert_int_equal(libc->build_id_size, 20);
 	assert_null(gm_symbols_find_module(view.symbols, "libno-such.so"));
 	close_view(&view);
-}
-
-/* Before 2.34 the files of glibc had its version in their names. Here they are the machine's own
- * files. */
-static void older_c_library_is_found_by_the_names_of_the_newer(void **state)
-{
-	char loader[96];
-	snprintf(loader, sizeof(loader), "%s/ld-2.31.so", folder);
-	assert_true(shell("cp -L /lib64/ld-linux-x86-64.so.2 %s", loader));
-	assert_true(shell("cd %s && cp -L \"$(%s --list /bin/cat | sed -n 's/.*libc.so.6 => \\([^ "
-	                  "]*\\).*/\\1/p')\" "
-	                  "libc-2.31.so && ln -s libc-2.31.so libc.so.6",
-	        folder, loader));
-	int input[2], output[2];
-	assert_int_equal(pipe(input) + pipe(output), 0);
-	pid_t pid = fork();
-	if (pid == 0) {
-		dup2(input[0], 0);
-		dup2(output[1], 1);
-		close(input[1]);
-		execl(loader, loader, "--library-path", folder, "/bin/cat", NULL);
-		_exit(127);
-	}
-	close(output[1]);
-	char byte = 0;
-	/* it has loaded its libraries when it answers */
-	assert_int_equal(write(input[1], "x", 1), 1);
-	assert_int_equal(read(output[0], &byte, 1), 1);
-	struct view view;
-	assert_null(gm_image_open_pid(pid, &view.image));
-	assert_null(gm_symbols_create(view.image, &view.symbols));
-	const struct gm_module *libc = gm_symbols_find_module(view.symbols, "libc.so.6");
-	const struct gm_module *linker = gm_symbols_find_module(view.symbols, "ld-linux-x86-64.so");
-	assert_non_null(libc);
-	assert_non_null(linker);
-	assert_string_equal(libc->name, "libc-2.31.so");
-	assert_string_equal(linker->name, "ld-2.31.so");
-	assert_null(gm_symbols_find_module(view.symbols, "libcudart.so"));
-	close_view(&view);
-	close(input[0]);
-	close(input[1]);
-	close(output[0]);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 static void looked_up_addresses_are_those_of_dlsym(void **state)
@@ -697,7 +653,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(modules_are_where_the_dynamic_linker_put_them),
-	        cmocka_unit_test(older_c_library_is_found_by_the_names_of_the_newer),
 	        cmocka_unit_test(looked_up_addresses_are_those_of_dlsym),
 	        cmocka_unit_test(imports_are_called_where_they_are_found),
 	        cmocka_unit_test(local_functions_are_found_in_the_full_table),
