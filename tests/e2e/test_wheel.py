@@ -11,8 +11,10 @@ import zipfile
 import pytest
 from conftest import BUILD, EXAMPLES, PYTHON, ROOT, run_process
 from mistakes import wrong_answers
+from test_hardening import NO_CODE, lacks, readelf
 
 PACKAGE = ROOT / "scripts" / "wheel.d" / "gpumem_debugger"
+NEEDED_FOR_OLDER_GLIBC = {"dpkg-source": "dpkg-dev", "m4": "m4", "tclsh": "tcl"}
 ONLY_THE_SYSTEM = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/"), "LANG": "C.UTF-8"}
 
 
@@ -126,11 +128,20 @@ def test_a_build_that_lacks_a_library_names_its_package(tmp_path, option, packag
 # ---- the wheel itself ----
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+@pytest.fixture(scope="module", params=["", "2.28"], ids=["glibc", "glibc 2.28"])
+def wheel(request, tmp_path_factory):
+    """One for a machine like this, and one for machines with an older glibc."""
     out = tmp_path_factory.mktemp("wheel")
-    run_process([ROOT / "scripts" / "wheel", "-o", out], timeout=1800).check()
+    words = []
+    if request.param:
+        missing = [package for program, package in NEEDED_FOR_OLDER_GLIBC.items() if not shutil.which(program)]
+        if missing:
+            pytest.skip(f"not installed: {', '.join(missing)}")
+        words = ["--glibc", request.param]
+    run_process([ROOT / "scripts" / "wheel", "-o", out, *words], timeout=1800).check()
     (path,) = out.iterdir()
+    if request.param:
+        assert path.name.endswith(f"-py3-none-manylinux_{request.param.replace('.', '_')}_x86_64.whl")
     return path
 
 
@@ -168,6 +179,24 @@ def test_no_binary_of_the_wheel_has_a_path_of_the_build(wheel):
                 assert path.encode() not in content, f"{name} has {path}"
 
 
+def binaries(environment):
+    files = environment.glob("lib/python*/site-packages/gpumem_debugger*/**/*")
+    return [path for path in sorted(files) if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
+
+
+def exported(path):
+    """Names with their versions, and the library's own name."""
+    symbols = re.findall(r"^ +\d+: \w+ +\d+ (?!NOTYPE)\w+ +(?:GLOBAL|WEAK|UNIQUE) +\w+ +(?!UND)\w+ (\S+)", readelf(path, "--dyn-syms"), re.M)
+    return sorted(symbols), re.findall(r"\(SONAME\) .*\[(.*)\]", readelf(path, "--dynamic"))
+
+
+def needed(path):
+    """But for glibc's libraries, of which 2.34 made one. auditwheel has put a hash and versions in the names of those that the wheel
+    brings."""
+    names = re.findall(r"\(NEEDED\) .*\[(.*)\]", readelf(path, "--dynamic"))
+    return sorted(re.match(r"\w+", name)[0] for name in names if not re.match(r"(libc|libm|libdl|libpthread|librt)\.so", name))
+
+
 @pytest.mark.long
 def test_each_library_of_the_wheel_finds_what_it_needs_in_it(environment):
     libraries = [path for path in environment.glob("lib/python*/site-packages/gpumem_debugger*/**/*") if ".so" in path.name or path.parent.name == "bin"]
@@ -181,6 +210,29 @@ def test_each_library_of_the_wheel_finds_what_it_needs_in_it(environment):
                 continue
             path = path.split(" (")[0]
             assert path.startswith(str(environment)) or system.match(path), f"{library.name}: {line}"
+
+
+@pytest.mark.long
+def test_no_binary_needs_a_newer_glibc_than_the_name_of_the_wheel_says(wheel, environment):
+    (named,) = re.findall(r"-manylinux_2_([0-9]+)_x86_64", wheel.name)
+    newest = {}
+    for path in binaries(environment):
+        needed = re.findall(r"Name: GLIBC_2\.([0-9]+)", readelf(path, "--version-info"))
+        newest[path.name] = max([0, *map(int, needed)])
+    assert len(newest) > 12
+    assert {name: minor for name, minor in newest.items() if minor > int(named)} == {}
+
+
+@pytest.mark.long
+def test_libraries_have_the_names_and_the_hardening_of_an_ordinary_build(environment):
+    # gpumem-ranks is linked with MPI where the build has it, and the wheel for an older glibc has not
+    own = [path for path in binaries(environment) if re.match(r"(lib)?gpumem(?!-ranks)", path.name)]
+    assert len(own) >= 7
+    for path in own:
+        built = BUILD / ("bin" if path.parent.name == "bin" else "lib") / path.name
+        assert exported(path) == exported(built), path.name
+        assert needed(path) == needed(built), path.name
+        assert lacks(path, path.name in NO_CODE) == [], path.name
 
 
 @pytest.mark.long
