@@ -187,8 +187,7 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 		if (depth == 0)
 			summary->outermost = frame->code;
 		unsigned landmark = gm_frame_landmark(frame);
-		/* a module that is built in a loop, and calls others meanwhile, does no step's work
-		 */
+		/* Modules that a constructor in a loop calls do no step's work. */
 		constructs |= summary->count && gm_frame_constructs(frame);
 		if (constructs && landmark == GM_LANDMARK_MODULE) {
 			within_work = true;
