@@ -3,8 +3,8 @@
 
     run.py -o OUT [--gpumem PATH] [--python PATH] [--jobs N] [--only PART,…]
 
-Parts: facts, memory, workspaces, programs, cupti, live, gdb, oom, overhead. The first two and the last two run
-alone, as free memory and time are measured; the others side by side. OUT gets a folder of results and results.json.
+Parts: facts, memory, workspaces, programs, cupti, live, gdb, others, libraries, oom, overhead. The first two and the last
+two run alone, as free memory and time are measured; the others side by side. `libraries` takes --seconds. OUT gets a folder of results and results.json.
 """
 
 import argparse
@@ -50,7 +50,8 @@ def main():
     parser.add_argument("--gpumem", default=ROOT / "build/bin/gpumem")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--jobs", type=int, default=8)
-    parser.add_argument("--only", default="facts,memory,workspaces,programs,cupti,live,gdb,oom,overhead")
+    parser.add_argument("--only", default="facts,memory,workspaces,programs,cupti,live,gdb,others,oom,overhead")
+    parser.add_argument("--seconds", type=float, default=60)
     options = parser.parse_args()
     only, python, gpumem = options.only.split(","), options.python, options.gpumem
     out = Path(options.o)
@@ -161,7 +162,7 @@ def main():
             words = [w for c in commands for w in ("-ex", c)]
             call(f"gdb {program.stem}", [gpumem, "gdb", "--cuda-gdb", "-batch", *words, "--", python, "-W", "ignore", program], limit=170)
 
-        asked = ["set pagination off", "gpumem record", "tcatch syscall write", "run", "gpumem who-holds outputs", "gpumem who-holds inputs", "gpumem until step=2", "gpumem blocks", "continue", "gpumem info", "gpumem steps", "gpumem peak", "gpumem why #5"]
+        asked = ["set pagination off", "gpumem record", "tbreak Py_RunMain", "run", "gpumem until step=2", "gpumem who-holds outputs", "gpumem who-holds inputs", "gpumem blocks", "continue", "gpumem info", "gpumem steps", "gpumem peak", "gpumem why #5"]
         plain = ["set pagination off", "gpumem record", "run", "gpumem info --json", "gpumem peak", "gpumem steps"]
         return [
             lambda: session(EXAMPLES / "linear_loop.py", asked),
@@ -171,6 +172,55 @@ def main():
             if not call("gdb kernel build", ["nvcc", "-g", "-G", "-cudart", "shared", "-w", "-o", out / "static_g", HERE / "static.cu"])["status"]
             else None,
         ]
+
+    def others():
+        def recorded_other(name, *before, env=None):
+            log = out / f"other_{name}.gpumem"
+            ask(f"other {name}", "run", "-o", log, "--", *before, python, "-W", "ignore", HERE / "others.py", name, env=env or {}, cwd=out, limit=100)
+            for question in (["info"], ["info", "--json"], ["peak"], ["blocks"], ["segments"]):
+                ask(f"other {name} {' '.join(question)}", *question, log)
+
+        def observed():
+            program = subprocess.Popen([python, HERE / "others.py", "busy"], stdout=subprocess.PIPE, text=True)
+            state = json.loads(program.stdout.readline())
+            time.sleep(1.5)
+            pid = state["pid"]
+            for turn in range(3):
+                ask(f"busy who-holds {turn}", "who-holds", state["weight"], "--pid", pid)
+                ask(f"busy info {turn}", "info", "--pid", pid)
+            ask("busy blocks", "blocks", "--pid", pid)
+            ask("busy attach", "attach", pid, "-o", out / "busy.gpumem")
+            results["busy program"] = {"status": 0, "out": program.communicate()[0]}
+            results["busy program"]["status"] = program.returncode
+            for question in (["info", "--json"], ["steps"], ["peak"]):
+                ask(f"busy recording {' '.join(question)}", *question, out / "busy.gpumem")
+
+        def stopped():
+            commands = ["set pagination off", "set breakpoint pending on", "break stop_here", "gpumem record", "run", "info cuda kernels", "print *to@4", "gpumem blocks", "gpumem who-holds to", "gpumem info", "delete", "continue", "gpumem peak"]
+            words = [w for c in commands for w in ("-ex", c)]
+            call("gdb torch kernel", [gpumem, "gdb", "--gdb", "cuda-gdb", "-batch", *words, "--", python, "-W", "ignore", HERE / "others.py", "kernel"], limit=170, env={"TORCH_EXTENSIONS_DIR": str(out / "extensions")}, cwd=out)
+            shutil.rmtree(out / "extensions", ignore_errors=True)
+
+        def beside():
+            built = out / "static_beside"
+            call("beside build", ["nvcc", "-w", "-o", built, HERE / "static.cu"])
+            for name, words in (("ncu", ["ncu", "--target-processes", "all"]), ("sanitizer", ["compute-sanitizer", "--target-processes", "all"])):
+                call(f"beside {name} plain", [*words, built])
+                call(f"beside {name} outside", [*words, gpumem, "run", "-o", out / f"{name}_outside.gpumem", "--", built])
+                ask(f"beside {name} inside", "run", "-o", out / f"{name}_inside.gpumem", "--", *words, built)
+                for where in "outside", "inside":
+                    ask(f"beside {name} {where} info", "info", out / f"{name}_{where}.gpumem")
+                    ask(f"beside {name} {where} blocks", "blocks", out / f"{name}_{where}.gpumem")
+            built.unlink(missing_ok=True)
+
+        names = ("cupy", "jax", "numba", "assert", "illegal", "capture")
+        return [stopped, observed, beside, *(lambda n=n: recorded_other(n) for n in names),
+                lambda: [call(f"other alone {n}", [python, "-W", "ignore", HERE / "others.py", n]) for n in ("cupy", "jax", "numba", "assert")],
+                lambda: call("other illegal core", [gpumem, "run", "-o", out / "dumped.gpumem", "--", python, "-W", "ignore", HERE / "others.py", "illegal"], env={"CUDA_ENABLE_COREDUMP_ON_EXCEPTION": "1", "CUDA_COREDUMP_FILE": str(out / "dumped.cudacore")}, cwd=out)]  # fmt: skip
+
+    def libraries():
+        seconds = options.seconds
+        return [lambda i=i: call(f"libraries {i}", [python, "-W", "ignore", HERE / "libraries.py", out / f"libraries{i}.json.gz", i, seconds], limit=seconds + 60) for i in range(14)]
 
     def oom():
         ask("oom run", "run", "-o", out / "oom.gpumem", "--on-oom", "report", "--", python, EXAMPLES / "oom.py")
@@ -189,7 +239,7 @@ def main():
                 save()
 
     def save():
-        (out / "results.json").write_text(json.dumps(results, indent=1))
+        (out / "results.json").write_text(json.dumps(dict(results), indent=1))
 
     begun = time.monotonic()
     for part in (facts, memory):
@@ -197,7 +247,7 @@ def main():
             part()
             save()
             print(f"{part.__name__}: {time.monotonic() - begun:.0f} s", flush=True)
-    tasks = [task for part in (workspaces, cupti, live, gdb, programs) if part.__name__ in only for task in part()]
+    tasks = [task for part in (libraries, workspaces, cupti, live, gdb, others, programs) if part.__name__ in only for task in part()]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for done in concurrent.futures.as_completed([pool.submit(task) for task in tasks]):
             try:
