@@ -23,6 +23,9 @@
 #include "agent/runtime_more.h"
 #include "agent/state.h"
 
+#define NOT_RECORDED \
+	"what libraries with a runtime of their own (NCCL, cuDNN) allocate is not recorded"
+
 enum { DOMAIN_DRIVER = 1, SITE_ENTER = 0, SITE_EXIT = 1, SUCCESS = 0 };
 
 /* CUpti_CallbackData */
@@ -214,9 +217,8 @@ static void subscribe(const char *named)
 	int result = cupti.subscribe(&subscriber, callback, NULL);
 	if (result != SUCCESS) {
 		snprintf(text, sizeof(text),
-		        "CUPTI is in use (error %d: by a profiler, cuda-gdb or Nsight): what "
-		        "libraries with a runtime of their own (NCCL, cuDNN) allocate is not "
-		        "recorded",
+		        "CUPTI is in use (error %d: by a profiler, cuda-gdb or "
+		        "Nsight): " NOT_RECORDED,
 		        result);
 		gm_agent_gap(text);
 		return;
@@ -239,6 +241,11 @@ void gm_agent_cupti_look(void)
 		snprintf(named, sizeof(named), "%s", variable);
 	if (strcmp(named, "off") == 0)
 		return;
+	if (strcmp(named, "taken") == 0) {
+		if (!atomic_exchange(&cupti.tried, true))
+			gm_agent_gap("CUPTI is left to Nsight or Compute Sanitizer: " NOT_RECORDED);
+		return;
+	}
 	dl_iterate_phdr(find_driver, &driver);
 	if (!driver && !*named)
 		return;

@@ -15,6 +15,7 @@
 #include "base/whole_file.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/nvidia_tool.h"
 #include "cli/preload.h"
 #include "cli/record_options.h"
 #include "cli/run_record.h"
@@ -180,6 +181,7 @@ static struct gm_error *run_program(
 	if (!options.no_record && !options.record.out)
 		gm_run_record_by_default(&options.record, err);
 	if (options.record.out) {
+		options.record.tool = gm_nvidia_tool(argv[options.program]);
 		error = gm_run_record(
 		        &options.record, &argv[options.program], settings, err, ret_status);
 		gm_sim_settings_free(settings);

@@ -260,6 +260,7 @@ static void print_outcome(
 	char folder[PATH_MAX] = "";
 	uint64_t events = 0, peak = 0, lost = 0;
 	const struct recorded *first = NULL;
+	const char *tool = record->tool;
 	size_t count = 0;
 	if (!getcwd(folder, sizeof(folder)))
 		folder[0] = 0;
@@ -313,8 +314,9 @@ static void print_outcome(
 	} else if (outcome->processes.count == 0 && outcome->loaded) {
 		gm_put(err,
 		        "gpumem: nothing to record: no process allocated %s memory through "
-		        "PyTorch\n",
-		        record->devices ? record->devices : "cuda");
+		        "PyTorch%s%s%s\n",
+		        record->devices ? record->devices : "cuda", tool ? ", and with " : "",
+		        tool ? tool : "", tool ? " other allocations are not seen" : "");
 	} else if (outcome->processes.count == 0) {
 		gm_put(err, "gpumem: nothing was recorded: the program cannot load the agent (it "
 		            "is static, setuid, or for another C library or another machine)\n");

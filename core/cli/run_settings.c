@@ -120,7 +120,7 @@ static char *absolute(const char *path)
 
 /* The agent receives NVTX, is loaded by CUDA if LD_PRELOAD got lost, and `import gpumem` finds the
  * module next to it. */
-static struct gm_error *set_marks(const char *library)
+static struct gm_error *set_marks(const char *library, bool tool)
 {
 	const char *before = getenv("PYTHONPATH"), *slash = strrchr(library, '/');
 	_cleanup_free_ char *path = NULL;
@@ -130,11 +130,10 @@ static struct gm_error *set_marks(const char *library)
 		path = NULL;
 		return &gm_error_no_memory;
 	}
-	return setenv("NVTX_INJECTION64_PATH", library, 0) != 0 ||
-	                       setenv("CUDA_INJECTION64_PATH", library, 0) != 0 ||
-	                       setenv("PYTHONPATH", path, 1) != 0
-	               ? &gm_error_no_memory
-	               : NULL;
+	bool set = setenv("PYTHONPATH", path, 1) == 0 &&
+	           (tool || (setenv("NVTX_INJECTION64_PATH", library, 0) == 0 &&
+	                            setenv("CUDA_INJECTION64_PATH", library, 0) == 0));
+	return set ? NULL : &gm_error_no_memory;
 }
 
 struct gm_error *gm_run_settings_set(
@@ -162,13 +161,13 @@ struct gm_error *gm_run_settings_set(
 	const char *before = getenv("LD_PRELOAD");
 	if (asprintf(&settings,
 	            "out=%s;old=%s;list=%s;devices=%s;stacks=%s;max=%ju;keep=%s;on_oom=%s;names=%d;"
-	            "gpumem=%s;spool=%s",
+	            "gpumem=%s;spool=%s%s",
 	            out, gm_run_old_file(out, old), list,
 	            record->devices ? record->devices : "cuda",
 	            record->stacks ? record->stacks : "python,native", (uintmax_t)limit,
 	            record->keep ? record->keep : "newest",
 	            record->on_oom ? record->on_oom : "none", record->names, self,
-	            record->spool ? record->spool : "") < 0) {
+	            record->spool ? record->spool : "", record->tool ? ";cupti=taken" : "") < 0) {
 		settings = NULL;
 		return &gm_error_no_memory;
 	}
@@ -179,7 +178,7 @@ struct gm_error *gm_run_settings_set(
 		return &gm_error_no_memory;
 	}
 	/* an existing injection (Nsight) stays */
-	gm_try(set_marks(library));
+	gm_try(set_marks(library, record->tool != NULL));
 	return setenv("GPUMEM_AGENT", settings, 1) != 0 || setenv("LD_PRELOAD", preload, 1) != 0
 	               ? &gm_error_no_memory
 	               : NULL;

@@ -16,6 +16,7 @@ struct gm_run_record {
 	const char *on_oom;   /* "report", "core", "stop", "none"; NULL: none */
 	const char *spool;    /* DIR: recorded there, and moved to `out` at the end; NULL: `out` */
 	bool names;           /* the names of tensors are read from outside */
+	const char *tool;     /* gm_nvidia_tool() */
 };
 
 /*

@@ -46,7 +46,7 @@ struct gm_loop {
 	uint32_t start;    /* offset of the loop's head (the jump's target) */
 	uint32_t end;      /* one past the backward jump */
 	uint32_t line;     /* of the head: the `for` or `while` line */
-	uint32_t line_end; /* greatest line within */
+	uint32_t line_end; /* greatest line within; 0: it is an inlined comprehension's (3.12 on) */
 };
 
 /* A code object, copied out of the image. Owned by gm_python, valid until gm_python_close(). */

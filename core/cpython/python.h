@@ -311,9 +311,10 @@ bool gm_py_lines_decode(struct gm_code_entry *entry, int version, const uint8_t 
 uint32_t gm_py_line_at(const struct gm_code_entry *entry, uint32_t offset);
 /* From this version on the co_exceptiontable (`exceptions`; may be NULL) decides whether a jump
  * back is a loop: without it, the code of a handler may count as one. */
-enum { GM_HANDLERS_AT_THE_END = 0x030c };
+enum { GM_HANDLERS_AT_THE_END = 0x030c, GM_COMPREHENSIONS_INLINED = 0x030c };
+/* `loop_slots` is the layout's; 0: comprehensions are not marked. */
 bool gm_py_loops_find(struct gm_code_entry *entry, int version, const struct gm_opcode *opcodes,
-        const uint8_t *exceptions, size_t exceptions_size);
+        int loop_slots, const uint8_t *exceptions, size_t exceptions_size);
 
 /* --- instruction.c --- */
 struct gm_decoded {

@@ -84,8 +84,8 @@ struct gm_event {
 };
 
 struct gm_log_loop {
-	uint32_t start, end; /* bytecode offsets in bytes, [start, end) */
-	uint32_t line, line_end;
+	uint32_t start, end;     /* bytecode offsets in bytes, [start, end) */
+	uint32_t line, line_end; /* line_end 0: the loop of a comprehension, if `line` is known */
 };
 
 struct gm_log_code {

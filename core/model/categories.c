@@ -335,11 +335,13 @@ static enum gm_category_reason judge(const struct working *working, const struct
 		return GM_REASON_WORKSPACE_AT_ONCE;
 	if (!site->python_stack && !site->native_stack)
 		return GM_REASON_NO_STACK;
+	bool same_run = died && died->first == born.first;
+	if (site->foreign) /* a tensor's categories do not apply */
+		return same_run ? GM_REASON_SHORT_LIVED : GM_REASON_NO_RULE;
 	if (origin->flags & GM_FROM_OPTIMIZER || born.phase == GM_PHASE_OPTIMIZER) {
 		bool within = died && died->step == born.step && died->phase == GM_PHASE_OPTIMIZER;
 		return within ? GM_REASON_OPTIMIZER_TEMPORARY : GM_REASON_OPTIMIZER_KEEPS;
 	}
-	bool same_run = died && died->first == born.first;
 	enum gm_category_reason made = in_init(working, origin);
 	if (made != GM_REASON_NO_RULE)
 		return same_run && made != GM_REASON_MOVED_PARAMETER ? GM_REASON_SHORT_LIVED : made;

@@ -21,13 +21,14 @@ static bool is_of(const struct gm_site *site, const struct gm_event *event)
 {
 	return site->python_stack == event->python_stack &&
 	       site->native_stack == event->native_stack && site->thread == event->thread &&
-	       site->flags == event->flags;
+	       site->flags == event->flags && site->foreign == (event->owner != 0);
 }
 
 static size_t home(const struct gm_sites *sites, const struct gm_site *site)
 {
 	uint64_t key = (uint64_t)site->python_stack << 32 | site->native_stack;
-	return gm_hash_mix(key ^ gm_hash_mix(site->thread << 8 ^ site->flags)) &
+	return gm_hash_mix(key ^ gm_hash_mix(site->thread << 8 ^ site->flags ^
+	                                     (uint32_t)site->foreign << 7)) &
 	       (sites->slot_count - 1);
 }
 
@@ -60,8 +61,8 @@ static bool put(struct gm_sites *sites, const struct gm_event *event, uint32_t *
 		return true;
 	if (sites->items.count * 2 >= sites->slot_count && !grow(sites))
 		return false;
-	const struct gm_site fresh = {
-	        event->thread, event->python_stack, event->native_stack, event->flags};
+	const struct gm_site fresh = {event->thread, event->python_stack, event->native_stack,
+	        event->flags, event->owner != 0};
 	size_t at = home(sites, &fresh);
 	while (sites->slots[at] && !is_of(&sites->items.items[sites->slots[at] - 1], event))
 		at = (at + 1) & (sites->slot_count - 1);

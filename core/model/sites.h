@@ -13,6 +13,7 @@ struct gm_site {
 	uint64_t thread;
 	uint32_t python_stack, native_stack;
 	uint32_t flags;
+	bool foreign; /* memory of another library, not of PyTorch */
 };
 
 enum { GM_SITES_NEAR = 1 << 12 };

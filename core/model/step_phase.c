@@ -14,6 +14,8 @@ static enum gm_phase place_phase(struct gm_steps *steps)
 	case GM_PHASE_EVALUATION:
 		return steps->pass_phase; /* the loss */
 	case GM_PHASE_OTHER:
+		if (steps->fixed && steps->plan.rule == GM_STEPS_OUTERMOST)
+			return GM_PHASE_OTHER; /* no module, no backward: nothing is a forward */
 		/* A program without modules computes where others read their data. */
 		return steps->fixed && !steps->plan.modules ? GM_PHASE_FORWARD : GM_PHASE_DATA;
 	default:

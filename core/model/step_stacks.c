@@ -88,7 +88,9 @@ static bool summarise_frame(struct gm_steps *steps, struct summary *summary,
 	uint32_t first = summary->count;
 	for (uint32_t i = 0; i < limit; i++) {
 		const struct gm_log_loop *loop = &frame->loops[i];
-		if (!within(loop, frame->lasti) || passed_over(steps, frame->code, i))
+		bool comprehension = loop->line && !loop->line_end;
+		if (comprehension || !within(loop, frame->lasti) ||
+		        passed_over(steps, frame->code, i))
 			continue;
 		uint32_t nesting = 0, inner = 0;
 		for (uint32_t j = 0; j < limit; j++) {
@@ -164,7 +166,8 @@ static void summarise_use(struct summary *summary, const struct gm_step_frame *f
 	}
 }
 
-/* The frame of a comprehension, until CPython 3.11; or of a generator expression. */
+/* The frame of a comprehension, until CPython 3.11 (later it is a loop without `line_end`); or of a
+ * generator expression. */
 static bool is_expression(const char *name)
 {
 	name = gm_plain_name(name);

@@ -7,6 +7,7 @@ each CPython that is found: the one with torch, and those of ~/.pyenv/versions.
 
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -797,6 +798,64 @@ def test_loops_of_the_source_are_found_outer_first(interpreter, spawn, reader, t
     assert loops[0]["start"] < loops[1]["start"] < loops[1]["end"] <= loops[2]["start"] < loops[2]["end"]
     assert loops[2]["end"] <= loops[0]["end"] <= loops[3]["start"]
     assert loops[0]["line_end"] == 14
+
+
+class Loops:
+    """A function of loops and comprehensions, nested at random, with the lines of each kind."""
+
+    def __init__(self, seed):
+        self.rng, self.lines, self.loops, self.comprehensions = random.Random(seed), [], [], []
+        for _ in range(6):
+            self.statement(2)
+
+    def put(self, depth, text):
+        self.lines.append("    " * depth + text)
+        return len(self.lines)
+
+    def statement(self, depth):
+        kind = self.rng.choice(("for", "while", "for", "list", "set", "dict", "display", "call", "generator"))
+        if kind in ("for", "while") and depth < 6:
+            self.loops.append(self.put(depth, "for a in b:" if kind == "for" else "while f(a):"))
+            for _ in range(self.rng.randrange(1, 4)):
+                self.statement(depth + 1)
+        elif kind in ("list", "set", "dict"):
+            self.put(depth, "c = \\")
+            self.comprehension(depth + 1, kind, 0)
+        elif kind == "display":
+            self.put(depth, self.rng.choice(("c = [*b, a, *b, f(a)]", "c = {*b, a, f(a)}", "c = {**b, 1: a, **b}")))
+        elif kind == "generator":
+            self.put(depth, "c = f(f(d) for d in b)")  # a function of its own
+        else:
+            self.put(depth, "f(a).append(b)")
+
+    def comprehension(self, depth, kind, level):
+        first = self.put(depth - 1, "[{"[kind != "list"])
+        if level < 2 and self.rng.random() < 0.3:
+            self.put(depth, "1:" if kind == "dict" else "")
+            self.comprehension(depth + 1, "list", level + 1)
+        else:
+            self.put(depth, "1: f(a)" if kind == "dict" else "f(a)")
+        for _ in range(self.rng.choice((1, 1, 2))):
+            last = self.put(depth, "for a in b")
+            if self.rng.random() < 0.3:
+                self.put(depth, "if f(a)")
+        self.put(depth - 1, "]}"[kind != "list"])
+        self.comprehensions.append(range(first, last + 1))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_loops_of_inlined_comprehensions_are_marked(interpreter, spawn, reader, tmp_path, seed):
+    version, path = interpreter
+    made = Loops(seed)
+    lines = ["def run(a=None, b=(), f=bool):", "    if a:", *made.lines, "    import json, sys", "    print(json.dumps(0), flush=True)", "    sys.stdin.read()", "run()"]
+    process, _ = start(spawn, path, tmp_path, "\n".join(lines))
+    loops = reader(process.pid, ("loops", process.pid))
+    assert sorted(loop["line"] - 2 for loop in loops if loop["line_end"]) == sorted(made.loops)
+    # which line of a comprehension its loop has differs between the versions
+    marked = [loop["line"] - 2 for loop in loops if not loop["line_end"]]
+    comprehensions = made.comprehensions if minor(version) >= 12 else []
+    assert all(any(line in lines for lines in comprehensions) for line in marked)
+    assert all(any(line in lines for line in marked) for lines in comprehensions)
 
 
 # --- objects ---------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -161,3 +162,48 @@ def test_attaching_while_pytorchs_profiler_runs_leaves_its_profile_as_it_was(spa
     theirs = told[1][0]
     after = theirs[theirs.index(12345 * 512):]  # fmt: skip
     assert ours[: len(after)] == after
+
+
+NO_PYTORCH = """
+import ctypes, sys
+cuda = ctypes.CDLL(sys.argv[1])
+
+def take(size):
+    address = ctypes.c_uint64()
+    assert cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size)) == 0
+    return address
+
+kept = [take(1 << 20) for _ in range(3)]
+for _ in range(4):
+    kept.append(take(2 << 20))
+    passing = take(4 << 20)
+    cuda.cuMemFree_v2(passing)
+"""
+
+
+def test_a_program_without_pytorch_has_steps_but_no_forward_and_no_activations(run_gpumem, python, driver, tmp_path):
+    program, log, stand_in = tmp_path / "program.py", tmp_path / "run.gpumem", driver / "libcupti_stand_in.so"
+    program.write_text(NO_PYTORCH)
+    run_gpumem("run", "-o", log, "--", python, program, stand_in, env={**os.environ, "GPUMEM_CUPTI": str(stand_in)}).check()
+    assert run_gpumem("info", log, "--json").check().json()["steps"] == 4
+    phases = {event["phase"] for event in run_gpumem("events", log, "--json").check().json_lines()}
+    assert phases == {"init", "other"}
+    assert run_gpumem("peak", log, "--json").check().json()["by_category"] == {"unknown": 11 << 20, "temporary": 4 << 20}
+
+
+@pytest.mark.parametrize("tool", ["ncu", "nsys", "compute-sanitizer", "outside"])
+def test_a_tool_of_nvidia_keeps_cupti_and_the_injection(run, run_gpumem, gpumem, driver, tmp_path, tool):
+    """ncu ends a program for which another library is to be injected."""
+    script, log, environment = tmp_path / tool, tmp_path / "run.gpumem", {}
+    script.write_text('#!/bin/sh\nenv | grep INJECTION64\nexec "$@"\n')
+    script.chmod(0o755)
+    if tool == "outside":
+        environment = {"NV_SANITIZER_INJECTION_TRANSPORT_TYPE": "uds", "NVTX_INJECTION64_PATH": "libsanitizer-collection.so"}
+    environment_of_run = {**os.environ, "GPUMEM_CUPTI": str(driver / "libcupti_stand_in.so"), **environment}
+    shown = run([gpumem, "run", "-o", log, "--", script, driver / "program"], env=environment_of_run).check()
+    assert shown.out.split() == [f"{name}={value}" for name, value in environment.items() if "INJECTION64" in name]
+    assert any("left to Nsight or Compute Sanitizer" in gap for gap in run_gpumem("info", log, "--json").check().json()["gaps"])
+    assert [e["size"] for e in run_gpumem("events", log, "--json").check().json_lines() if e["action"] == "alloc"] == [20 << 20]  # no callback's
+    nothing = run([gpumem, "run", "-o", tmp_path / "none", "--", script, "true"], env=environment_of_run).check()
+    assert re.search("through PyTorch, and with (Nsight (Compute|Systems)|Compute Sanitizer) other allocations are not seen\n", nothing.err)
+

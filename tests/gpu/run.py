@@ -92,8 +92,9 @@ def main():
         ):  # fmt: skip
             tasks.append(lambda n=name, p=program, w=words: recorded(n, p, *w))
         listed = subprocess.run([python, HERE / "models.py", "--list"], capture_output=True, text=True).stdout.split()
+        scripts = {p.stem for p in (PROGRAMS / "scripts").glob("*.py")}
         for name in listed:
-            tasks.append(lambda n=name: recorded(n, HERE / "models.py", n))
+            tasks.append(lambda n=name: recorded(f"model_{n}" if n in scripts else n, HERE / "models.py", n))
         tasks.append(lambda: recorded("expandable", EXAMPLES / "train_mlp.py", env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}))
         tasks.append(lambda: recorded("malloc_async", EXAMPLES / "train_mlp.py", env={"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}))
         return tasks

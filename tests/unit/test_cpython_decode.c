@@ -252,7 +252,7 @@ static void backward_jumps_make_loops_outer_first_and_one_per_head(void **state)
 	begin(0x030b, o, code, sizeof(code));
 	for (uint32_t i = 0; i < 10; i++)
 		assert_true(gm_array_push(&entry.lines, ((struct gm_line_row){2 * i, 100 + i})));
-	assert_true(gm_py_loops_find(&entry, 0x030b, o, NULL, 0));
+	assert_true(gm_py_loops_find(&entry, 0x030b, o, 1, NULL, 0));
 	assert_int_equal(entry.code.loop_count, 2);
 	assert_int_equal(entry.code.loops[0].start, 2);
 	assert_int_equal(entry.code.loops[0].end, 14);
@@ -283,7 +283,7 @@ static void a_handler_that_jumps_back_is_no_loop_unless_it_begins_the_statement_
 		for (size_t known = 0; known < 2; known++) {
 			begin(0x030c, o, code, sizeof(code));
 			assert_true(gm_py_loops_find(
-			        &entry, 0x030c, o, table, known ? sizeof(table) : 0));
+			        &entry, 0x030c, o, 1, table, known ? sizeof(table) : 0));
 			assert_int_equal(entry.code.loop_count, !known || target == 1);
 			end();
 		}
@@ -303,7 +303,8 @@ static void random_bytecode_is_decoded_within_its_bounds(void **state)
 			code[k] = (uint8_t)rand();
 		const struct gm_python_tables *one = &all[(size_t)i % count];
 		begin(one->version, one->opcodes, code, size ? size : 2);
-		assert_true(gm_py_loops_find(&entry, python.version, python.opcodes, code, size));
+		assert_true(gm_py_loops_find(
+		        &entry, python.version, python.opcodes, 1 + i % 2, code, size));
 		for (uint32_t k = 0; k < entry.code.loop_count; k++) {
 			assert_true(entry.code.loops[k].start < entry.code.loops[k].end);
 			assert_true(entry.code.loops[k].end <= entry.bytecode_size);

@@ -84,7 +84,7 @@ void gm_iterators_prepare(struct gm_stacks_thread *thread, struct gm_stack_code 
 	if (!tables->bytecode_size || !gm_py_units_mark(&entry, opcodes) ||
 	        !gm_py_lines_decode(&entry, version, tables->lines, tables->lines_size,
 	                tables->first_line, entry.bytecode_size) ||
-	        !gm_py_loops_find(&entry, version, opcodes, NULL, 0) || entry.loops.count == 0 ||
+	        !gm_py_loops_find(&entry, version, opcodes, 0, NULL, 0) || entry.loops.count == 0 ||
 	        entry.loops.count > LOOPS_MAX ||
 	        !gm_py_depths_find(
 	                &entry, version, opcodes, tables->exceptions, tables->exceptions_size))

@@ -250,7 +250,8 @@ static bool find_loops(struct gm_python *python, struct gm_code_entry *entry)
 	const struct gm_python_layout *layout = &python->layout;
 	size_t size = 0;
 
-	if (!gm_py_loops_find(entry, python->version, python->opcodes, NULL, 0))
+	if (!gm_py_loops_find(
+	            entry, python->version, python->opcodes, python->layout.loop_slots, NULL, 0))
 		return false;
 	if (!entry->loops.count || python->version < GM_HANDLERS_AT_THE_END ||
 	        layout->code_exceptions == GM_NO_FIELD)
@@ -260,7 +261,8 @@ static bool find_loops(struct gm_python *python, struct gm_code_entry *entry)
 	if (!size)
 		return true;
 	entry->loops.count = 0;
-	return gm_py_loops_find(entry, python->version, python->opcodes, exceptions, size);
+	return gm_py_loops_find(entry, python->version, python->opcodes, python->layout.loop_slots,
+	        exceptions, size);
 }
 
 static bool is_code_type(struct gm_python *python, uint64_t address)

@@ -133,7 +133,8 @@ static void merge(struct gm_code_entry *entry)
 	for (size_t i = 0; i < entry->loops.count; i++) {
 		bool merged = false;
 		for (size_t k = 0; k < kept && !merged; k++) {
-			if (loops[k].line != loops[i].line || loops[i].start >= loops[k].end)
+			if (loops[k].line != loops[i].line || loops[i].start >= loops[k].end ||
+			        !loops[k].line_end != !loops[i].line_end)
 				continue;
 			if (loops[i].end > loops[k].end)
 				loops[k].end = loops[i].end;
@@ -147,9 +148,56 @@ static void merge(struct gm_code_entry *entry)
 		const struct gm_line_row *row = &entry->lines.items[i];
 		for (size_t k = 0; k < kept; k++) {
 			if (row->start >= loops[k].start && row->start < loops[k].end &&
-			        row->line > loops[k].line_end)
+			        loops[k].line_end && row->line > loops[k].line_end)
 				loops[k].line_end = row->line;
 		}
+	}
+}
+
+/* ---- comprehensions -------------------------------------------------------------------------- */
+
+/* How many values of the stack, all of them loops', are above the list, set or dict that an
+ * instruction appends to; 0: it is none of a comprehension. In a display such as [*a, b] the list
+ * is on top: argument 1. */
+static uint32_t values_of_loops(const struct gm_opcode *opcode, uint32_t argument)
+{
+	static const char *const appends[] = {"LIST_APPEND", "SET_ADD", "MAP_ADD"};
+
+	for (size_t i = 0; opcode->name && i < sizeof(appends) / sizeof(appends[0]); i++)
+		if (strcmp(opcode->name, appends[i]) == 0)
+			return argument ? argument - 1 : 0;
+	return 0;
+}
+
+/* The innermost loop around an instruction that is not marked yet. */
+static struct gm_loop *innermost(struct gm_code_entry *entry, uint32_t at)
+{
+	struct gm_loop *found = NULL;
+
+	for (size_t i = 0; i < entry->loops.count; i++) {
+		struct gm_loop *loop = &entry->loops.items[i];
+		if (at >= loop->start && at < loop->end && loop->line_end)
+			found = loop; /* outer before inner */
+	}
+	return found;
+}
+
+/* Until 3.11 a comprehension has a code object of its own, with its name. */
+static void mark_comprehensions(
+        struct gm_code_entry *entry, const struct gm_opcode *opcodes, uint32_t loop_slots)
+{
+	uint32_t argument = 0;
+
+	for (uint32_t at = 0; at + 1 < entry->bytecode_size;) {
+		const struct gm_opcode *opcode = &opcodes[entry->bytecode[at]];
+		argument = argument << 8 | entry->bytecode[at + 1];
+		struct gm_loop *loop;
+		for (uint32_t left = values_of_loops(opcode, argument) / loop_slots;
+		        left && (loop = innermost(entry, at)); left--)
+			loop->line_end = 0;
+		if (!(opcode->flags & GM_OPCODE_EXTENDED))
+			argument = 0;
+		at += 2 + 2u * opcode->caches;
 	}
 }
 
@@ -182,7 +230,7 @@ static bool find(struct gm_code_entry *entry, struct search *search)
 }
 
 bool gm_py_loops_find(struct gm_code_entry *entry, int version, const struct gm_opcode *opcodes,
-        const uint8_t *exceptions, size_t exceptions_size)
+        int loop_slots, const uint8_t *exceptions, size_t exceptions_size)
 {
 	struct search search = {.entry = entry,
 	        .opcodes = opcodes,
@@ -200,6 +248,8 @@ bool gm_py_loops_find(struct gm_code_entry *entry, int version, const struct gm_
 		return false;
 	if (entry->loops.count) {
 		qsort(entry->loops.items, entry->loops.count, sizeof(struct gm_loop), by_extent);
+		if (version >= GM_COMPREHENSIONS_INLINED && loop_slots > 0)
+			mark_comprehensions(entry, opcodes, (uint32_t)loop_slots);
 		merge(entry);
 	}
 	entry->code.loops = entry->loops.items;

@@ -81,7 +81,8 @@ static bool fill(struct gm_python *python, struct gm_code_entry *entry,
 	if (!gm_py_units_mark(entry, python->opcodes) ||
 	        !gm_py_lines_decode(entry, python->version, recorded->lines.at,
 	                recorded->lines.size, code->first_line, entry->bytecode_size) ||
-	        !gm_py_loops_find(entry, python->version, python->opcodes, recorded->exceptions.at,
+	        !gm_py_loops_find(entry, python->version, python->opcodes,
+	                python->layout.loop_slots, recorded->exceptions.at,
 	                recorded->exceptions.size))
 		return false;
 	entry->depths_sought = true;
