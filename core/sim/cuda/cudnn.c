@@ -128,10 +128,7 @@ SET_NOTHING(cudnnSetActivationDescriptor)
 SET_NOTHING(cudnnSetPooling2dDescriptor)
 SET_NOTHING(cudnnSetPoolingNdDescriptor)
 SET_NOTHING(cudnnSetSpatialTransformerNdDescriptor)
-SET_NOTHING(cudnnSetConvolutionNdDescriptor)
-SET_NOTHING(cudnnSetConvolution2dDescriptor)
 SET_NOTHING(cudnnSetConvolutionGroupCount)
-SET_NOTHING(cudnnSetConvolutionMathType)
 SET_NOTHING(cudnnSetCTCLossDescriptor)
 SET_NOTHING(cudnnSetCTCLossDescriptorEx)
 
@@ -239,114 +236,7 @@ CUDNN_API(cudnnGetFilterNdDescriptor, const struct descriptor *descriptor, int w
 	return get(descriptor, wanted, type, count, dimensions, NULL);
 }
 
-/* --- convolutions in the older API ------------------------------------------------------------ */
-
-static uint64_t bytes_of(const struct gm_sim_cudnn_tensor *tensor, size_t element)
-{
-	uint64_t bytes = element;
-	for (int i = 0; i < tensor->count; i++)
-		if (tensor->dimension[i] < 1 ||
-		        __builtin_mul_overflow(bytes, (uint64_t)tensor->dimension[i], &bytes))
-			return 0;
-	return bytes;
-}
-
-static bool channels_last(const struct gm_sim_cudnn_tensor *tensor)
-{
-	return tensor->count < 3 || tensor->dimension[1] == 1 || tensor->stride[1] == 1;
-}
-
-uint64_t gm_sim_cudnn_workspace(enum gm_sim_cudnn_pass pass, const struct gm_sim_cudnn_tensor *x,
-        const struct gm_sim_cudnn_tensor *filter, const struct gm_sim_cudnn_tensor *y)
-{
-	uint64_t bytes = 0;
-	const struct gm_sim_cudnn_tensor *all[] = {x, filter, y};
-	for (int i = 0; i < 3; i++)
-		if (!channels_last(all[i]))
-			bytes += bytes_of(all[i], gm_sim_cudnn_bytes(all[i]->type));
-	if (pass == CUDNN_BACKWARD_FILTER && gm_sim_cudnn_bytes(filter->type) < 4)
-		bytes += bytes_of(filter, 4);
-	return bytes;
-}
-
-static uint64_t workspace(enum gm_sim_cudnn_pass pass, const struct descriptor *x,
-        const struct descriptor *filter, const struct descriptor *y)
-{
-	struct gm_sim_cudnn_tensor tensors[3];
-	const struct descriptor *all[] = {x, filter, y};
-	for (int i = 0; i < 3; i++) {
-		if (!all[i])
-			return 0;
-		tensors[i] =
-		        (struct gm_sim_cudnn_tensor){.type = all[i]->type, .count = all[i]->count};
-		for (int j = 0; j < all[i]->count; j++) {
-			tensors[i].dimension[j] = all[i]->dimension[j];
-			tensors[i].stride[j] = all[i]->stride[j];
-		}
-	}
-	return gm_sim_cudnn_workspace(pass, &tensors[0], &tensors[1], &tensors[2]);
-}
-
-/* cudnnConvolution…AlgoPerf_t, the same for the three passes. */
-struct performance {
-	int algorithm, status;
-	float time;
-	size_t memory;
-	int determinism, math, reserved[3];
-};
-
-/* Algorithm 1 is the usual one for each pass: implicit GEMM with precomputed indices, or that of
- * its gradients. */
-static int algorithm(int wanted, int *ret_count, struct performance *results, uint64_t memory)
-{
-	if (wanted < 1 || !ret_count || !results)
-		return CUDNN_BAD_PARAM;
-	*results = (struct performance){
-	        .algorithm = 1, .time = 1.0f, .memory = memory, .determinism = 1, .math = 1};
-	*ret_count = 1;
-	return CUDNN_SUCCESS;
-}
-
-#define CONVOLUTION(Pass, pass, a, b, c, d, x, filter, y)                                        \
-	CUDNN_API(cudnnGetConvolution##Pass##Algorithm_v7, void *handle, a, b, c, d, int wanted, \
-	        int *count, struct performance *results)                                         \
-	{                                                                                        \
-		return algorithm(wanted, count, results, workspace(pass, x, filter, y));         \
-	}                                                                                        \
-	CUDNN_API(cudnnGetConvolution##Pass##WorkspaceSize, void *handle, a, b, c, d, int which, \
-	        size_t *ret)                                                                     \
-	{                                                                                        \
-		if (!ret)                                                                        \
-			return CUDNN_BAD_PARAM;                                                  \
-		*ret = workspace(pass, x, filter, y);                                            \
-		return CUDNN_SUCCESS;                                                            \
-	}
-
 #define D const struct descriptor *
-CONVOLUTION(Forward, CUDNN_FORWARD, D x, D w, D convolution, D y, x, w, y)
-CONVOLUTION(BackwardData, CUDNN_BACKWARD_DATA, D w, D dy, D convolution, D dx, dx, w, dy)
-CONVOLUTION(BackwardFilter, CUDNN_BACKWARD_FILTER, D x, D dy, D convolution, D dw, x, dw, dy)
-
-CUDNN_API(cudnnFindConvolutionForwardAlgorithmEx, void *handle, D x, const void *xp, D w,
-        const void *wp, D convolution, D y, void *yp, int wanted, int *count,
-        struct performance *results, void *space, size_t size)
-{
-	return algorithm(wanted, count, results, workspace(CUDNN_FORWARD, x, w, y));
-}
-
-CUDNN_API(cudnnFindConvolutionBackwardDataAlgorithmEx, void *handle, D w, const void *wp, D dy,
-        const void *dyp, D convolution, D dx, void *dxp, int wanted, int *count,
-        struct performance *results, void *space, size_t size)
-{
-	return algorithm(wanted, count, results, workspace(CUDNN_BACKWARD_DATA, dx, w, dy));
-}
-
-CUDNN_API(cudnnFindConvolutionBackwardFilterAlgorithmEx, void *handle, D x, const void *xp, D dy,
-        const void *dyp, D convolution, D dw, void *dwp, int wanted, int *count,
-        struct performance *results, void *space, size_t size)
-{
-	return algorithm(wanted, count, results, workspace(CUDNN_BACKWARD_FILTER, x, dw, dy));
-}
 
 /* --- batch normalization: two sums for each channel ------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /*
- * What the files that answer for cuDNN share: cudnn.c (handles, descriptors, sizes), cudnn_rnn.c
- * and cudnn_graph.c (the backend API).
+ * What the files that answer for cuDNN share: cudnn.c (handles, descriptors, sizes),
+ * cudnn_convolution.c, cudnn_rnn.c and cudnn_graph.c (the backend API).
  *
  * Not from NVIDIA's headers, which a build need not have: the functions have kept their arguments
  * since cuDNN 8, and all handles and descriptors are opaque to the caller. Enumerators are
@@ -9,6 +9,7 @@
 #ifndef GM_SIM_CUDA_CUDNN_H
 #define GM_SIM_CUDA_CUDNN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,19 +44,24 @@ struct descriptor {
 /* Bytes of one element of a cudnnDataType_t; 0 where there is no such type. */
 size_t gm_sim_cudnn_bytes(int type);
 
-/*
- * A plausible workspace of a convolution, from its three tensors' types, sizes and strides:
- * tensor-core kernels work on channels-last memory, so tensors that are not are transposed into the
- * workspace; the gradient of a filter is summed up in single precision.
- */
 struct gm_sim_cudnn_tensor {
 	int type;
 	int count;
 	int64_t dimension[CUDNN_DIMENSIONS], stride[CUDNN_DIMENSIONS];
 };
+
+/* `step` is what cuDNN calls a filter's stride; `stride` is that of a tensor in memory. */
 enum gm_sim_cudnn_pass { CUDNN_FORWARD, CUDNN_BACKWARD_DATA, CUDNN_BACKWARD_FILTER };
-uint64_t gm_sim_cudnn_workspace(enum gm_sim_cudnn_pass pass, const struct gm_sim_cudnn_tensor *x,
-        const struct gm_sim_cudnn_tensor *filter, const struct gm_sim_cudnn_tensor *y);
+struct gm_sim_cudnn_convolution {
+	enum gm_sim_cudnn_pass pass;
+	struct gm_sim_cudnn_tensor x, filter, y;
+	int64_t step[CUDNN_DIMENSIONS];
+};
+
+/* An estimate of the bytes that cuDNN asks for (cudnn_convolution.c). In single precision, tensor
+ * cores mean TF32. */
+uint64_t gm_sim_cudnn_workspace(
+        const struct gm_sim_cudnn_convolution *convolution, bool tensor_cores);
 
 #define CUDNN_API(name, ...)   \
 	int name(__VA_ARGS__); \

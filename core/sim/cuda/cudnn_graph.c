@@ -3,9 +3,13 @@
  * stored attributes, one engine for every operation graph, an execution that computes nothing.
  *
  * The caller set the values that it reads back, except cuDNN's own answers: the heuristics' engine
- * configurations (one), an engine's notes and knobs (none), a plan's workspace. A caller may
- * destroy descriptors from which it has built others, so the workspace is computed when an
- * operation graph is finalized, and passed on as a number.
+ * configurations, an engine's notes and knobs, a plan's workspace. A caller may destroy descriptors
+ * from which it has built others, so the workspace is computed when an operation graph is
+ * finalized, and passed on as a number.
+ *
+ * There are two configurations. The first uses tensor cores and says so in a numerical note: a
+ * caller that does not allow TF32 leaves such ones out, and takes the second (PyTorch:
+ * filterEngineConfigs() in aten/src/ATen/native/cudnn/Conv_v8.cpp).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,17 +46,31 @@ enum {
 	PLAN_RUN_ONLY_UIDS = 404,
 	GRAPH_OPERATIONS = 801,
 	GRAPH_ENGINES = 802,
+	CONVOLUTION_STEPS = 103,
 	TENSOR_TYPE = 901,
 	TENSOR_DIMENSIONS = 902,
 	TENSOR_STRIDES = 903,
 	ENGINE_GRAPH = 1300,
 	ENGINE_INDEX = 1301,
-	ENGINE_FIRST_NOTE = 1302, /* knobs, numerical notes, layouts, behaviour notes: none */
+	ENGINE_FIRST_NOTE = 1302, /* knobs, layouts, behaviour notes: none */
+	ENGINE_NUMERICAL_NOTE = 1303,
 	ENGINE_LAST_NOTE = 1305,
 };
 
 /* cudnnBackendAttributeType_t */
-enum { TYPE_BOOLEAN = 2, TYPE_INT64 = 3, TYPE_DESCRIPTOR = 15, TYPE_INT32 = 23 };
+enum {
+	TYPE_BOOLEAN = 2,
+	TYPE_INT64 = 3,
+	TYPE_DESCRIPTOR = 15,
+	TYPE_NUMERICAL_NOTE = 11,
+	TYPE_INT32 = 23
+};
+
+/* cudnnBackendNumericalNote_t */
+enum { NOTE_TENSOR_CORE = 0 };
+
+/* The configurations, by index. */
+enum { WITH_TENSOR_CORES, WITHOUT_TENSOR_CORES, CHOICES };
 
 enum {
 	MAGIC = 0x6e64756e,
@@ -70,8 +88,9 @@ struct attribute {
 struct backend {
 	unsigned magic;
 	int kind;
+	int choice;
 	bool finalized;
-	uint64_t workspace;
+	uint64_t workspace[CHOICES];
 	struct attribute *attributes;
 };
 
@@ -201,25 +220,31 @@ static bool tensor(const struct backend *operation, int name, struct gm_sim_cudn
 	       numbers(at, TENSOR_STRIDES, ret->stride, &strides) && strides == ret->count;
 }
 
-/* The needs of one operation; nothing for operations other than convolutions. */
-static uint64_t operation_workspace(const struct backend *operation)
+/* Adds the needs of one operation; nothing for operations other than convolutions. */
+static void add_workspace(const struct backend *operation, uint64_t *bytes)
 {
 	static const struct {
-		int kind, x, filter, y;
+		int kind, how, filter, x, y;
 		enum gm_sim_cudnn_pass pass;
 	} convolutions[] = {
-	        {CONVOLUTION_FORWARD, 704, 703, 705, CUDNN_FORWARD},
-	        {CONVOLUTION_DATA, 710, 709, 711, CUDNN_BACKWARD_DATA},
-	        {CONVOLUTION_FILTER, 716, 715, 717, CUDNN_BACKWARD_FILTER},
+	        {CONVOLUTION_FORWARD, 702, 703, 704, 705, CUDNN_FORWARD},
+	        {CONVOLUTION_DATA, 708, 709, 710, 711, CUDNN_BACKWARD_DATA},
+	        {CONVOLUTION_FILTER, 714, 715, 716, 717, CUDNN_BACKWARD_FILTER},
 	};
-	struct gm_sim_cudnn_tensor x, filter, y;
-	for (size_t i = 0; i < sizeof(convolutions) / sizeof(convolutions[0]); i++)
-		if (convolutions[i].kind == operation->kind &&
-		        tensor(operation, convolutions[i].x, &x) &&
-		        tensor(operation, convolutions[i].filter, &filter) &&
-		        tensor(operation, convolutions[i].y, &y))
-			return gm_sim_cudnn_workspace(convolutions[i].pass, &x, &filter, &y);
-	return 0;
+	for (size_t i = 0; i < sizeof(convolutions) / sizeof(convolutions[0]); i++) {
+		struct gm_sim_cudnn_convolution it = {.pass = convolutions[i].pass};
+		if (convolutions[i].kind != operation->kind ||
+		        !tensor(operation, convolutions[i].x, &it.x) ||
+		        !tensor(operation, convolutions[i].filter, &it.filter) ||
+		        !tensor(operation, convolutions[i].y, &it.y))
+			continue;
+		const struct backend *how = named(operation, convolutions[i].how);
+		int count;
+		if (how && !numbers(how, CONVOLUTION_STEPS, it.step, &count))
+			it.step[0] = 1;
+		for (int choice = 0; choice < CHOICES; choice++)
+			bytes[choice] += gm_sim_cudnn_workspace(&it, choice == WITH_TENSOR_CORES);
+	}
 }
 
 CUDNN_API(cudnnBackendFinalize, struct backend *backend)
@@ -239,7 +264,7 @@ CUDNN_API(cudnnBackendFinalize, struct backend *backend)
 			        sizeof(operation));
 			if (!valid(operation))
 				return CUDNN_BAD_PARAM;
-			backend->workspace += operation_workspace(operation);
+			add_workspace(operation, backend->workspace);
 		}
 		break;
 	case HEURISTICS:
@@ -259,29 +284,48 @@ CUDNN_API(cudnnBackendFinalize, struct backend *backend)
 	default:
 		break;
 	}
-	if (from)
-		backend->workspace = from->workspace;
+	if (from) {
+		memcpy(backend->workspace, from->workspace, sizeof(backend->workspace));
+		backend->choice = from->choice;
+	}
 	backend->finalized = true;
 	return CUDNN_SUCCESS;
 }
 
-/* Fills the caller's own descriptor, the first of an array of them: this is how cuDNN returns
- * descriptors. */
-static int give(
-        const struct backend *from, int kind, int64_t wanted, int64_t *ret_count, void *data)
+/* Fills the caller's own descriptors: this is how cuDNN returns descriptors. */
+static int give(const struct backend *from, int kind, int count, int64_t wanted, int64_t *ret_count,
+        void *data)
 {
-	struct backend *to = NULL;
 	if (ret_count)
-		*ret_count = 1;
+		*ret_count = count;
 	if (wanted < 1)
 		return CUDNN_SUCCESS;
 	if (!data)
 		return CUDNN_BAD_PARAM;
-	memcpy(&to, data, sizeof(to));
-	if (!valid(to) || to->kind != kind)
+	for (int i = 0; i < count && i < wanted; i++) {
+		struct backend *to;
+		memcpy(&to, (char *)data + (size_t)i * sizeof(to), sizeof(to));
+		if (!valid(to) || to->kind != kind)
+			return CUDNN_BAD_PARAM;
+		memcpy(to->workspace, from->workspace, sizeof(to->workspace));
+		to->choice = count > 1 ? i : from->choice;
+		to->finalized = true;
+	}
+	if (ret_count && wanted < count)
+		*ret_count = wanted;
+	return CUDNN_SUCCESS;
+}
+
+static int give_note(
+        const struct backend *engine, int type, int64_t wanted, int64_t *ret_count, void *data)
+{
+	int32_t note = NOTE_TENSOR_CORE;
+	if (type != TYPE_NUMERICAL_NOTE)
 		return CUDNN_BAD_PARAM;
-	to->workspace = from->workspace;
-	to->finalized = true;
+	if (ret_count)
+		*ret_count = engine->choice == WITH_TENSOR_CORES;
+	if (engine->choice == WITH_TENSOR_CORES && wanted >= 1 && data)
+		memcpy(data, &note, sizeof(note));
 	return CUDNN_SUCCESS;
 }
 
@@ -303,14 +347,17 @@ CUDNN_API(cudnnBackendGetAttribute, const struct backend *backend, int name, int
 		return CUDNN_BAD_PARAM;
 	switch (name) {
 	case HEURISTICS_RESULTS:
-		return give(backend, ENGINE_CONFIG, wanted, ret_count, data);
+		return give(backend, ENGINE_CONFIG, CHOICES, wanted, ret_count, data);
 	case CONFIG_ENGINE:
-		return give(backend, ENGINE, wanted, ret_count, data);
+		return give(backend, ENGINE, 1, wanted, ret_count, data);
+	case ENGINE_NUMERICAL_NOTE:
+		return give_note(backend, type, wanted, ret_count, data);
 	case GRAPH_ENGINES:
-		return answer(1, type, wanted, ret_count, data);
+		return answer(CHOICES, type, wanted, ret_count, data);
 	case PLAN_WORKSPACE:
 	case CONFIG_WORKSPACE:
-		return answer((int64_t)backend->workspace, type, wanted, ret_count, data);
+		return answer((int64_t)backend->workspace[backend->choice], type, wanted, ret_count,
+		        data);
 	case CONFIG_SHARED_MEMORY: {
 		/* A caller excludes plans that need more memory than the device has, so the value
 		 * is one that every device has. */
@@ -325,7 +372,7 @@ CUDNN_API(cudnnBackendGetAttribute, const struct backend *backend, int name, int
 	}
 	case ENGINE_INDEX:
 		if (!find(backend, name))
-			return answer(0, type, wanted, ret_count, data);
+			return answer(backend->choice, type, wanted, ret_count, data);
 		break;
 	case CONFIG_INTERMEDIATE_INFO:
 	case CONFIG_KNOB_CHOICES:
