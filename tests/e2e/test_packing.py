@@ -11,16 +11,16 @@ import packed
 import pytest
 
 MANY = """
-import mmap, struct, sys, torch
+import mmap, sys, torch
 torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
 print("begun", flush=True)
 sys.stdin.readline()
 with open(sys.argv[1], "r+b") as file:
-    told = mmap.mmap(file.fileno(), 8)
+    told = memoryview(mmap.mmap(file.fileno(), 8)).cast("q")  # written in one piece; struct.pack_into() writes zeros first
 for i in range(int(sys.argv[2])):
     kept = torch.empty(512 + i % 4000, dtype=torch.uint8, device="cuda")
     del kept
-    struct.pack_into("q", told, 0, i + 1)
+    told[0] = i + 1
 print("done", flush=True)
 sys.stdin.readline()
 """
