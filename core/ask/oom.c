@@ -18,6 +18,7 @@
 #include "ask/target/request.h"
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/packages.h"
 #include "base/size.h"
 #include "base/text.h"
 

@@ -17,12 +17,4 @@ static inline bool gm_text_ends_with(const char *text, const char *end)
 	return gm_bytes_end_with(text, strlen(text), end);
 }
 
-/* Is this Python file one of an installed package or of Python itself, or none at all ("<frozen
- * importlib>")? What is not is the program's own. */
-static inline bool gm_file_is_library(const char *file)
-{
-	return file[0] == '<' || strstr(file, "/site-packages/") ||
-	       strstr(file, "/dist-packages/") || strstr(file, "/lib/python3");
-}
-
 #endif

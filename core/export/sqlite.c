@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/packages.h"
 #include "base/whole_file.h"
 #include "export/export.h"
 #include "export/text.h"

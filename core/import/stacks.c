@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/packages.h"
 #include "base/text.h"
 #include "import/values.h"
 #include "log/format.h"
@@ -14,6 +15,11 @@ struct gm_error *gm_import_stacks_init(
 	size_t count = pickle->raw_stacks.count;
 	stacks->raw = calloc(count ? count : 1, sizeof(*stacks->raw));
 	stacks->file_kinds = gm_file_kinds(pickle);
+	for (uint32_t id = 0; id <= pickle->strings.count; id++) {
+		size_t length;
+		const char *text = gm_pickle_string(pickle, id, &length);
+		gm_packages_see(text, length);
+	}
 	return stacks->raw && stacks->file_kinds ? NULL : &gm_error_no_memory;
 }
 
@@ -30,11 +36,6 @@ void gm_import_stacks_deinit(struct gm_import_stacks *stacks)
 	gm_intern_deinit(&stacks->frame_ids);
 }
 
-static bool contains(const char *bytes, size_t length, const char *part)
-{
-	return memmem(bytes, length, part, strlen(part)) != NULL;
-}
-
 static struct gm_import_code describe(
         const struct gm_pickle *pickle, uint32_t file_id, uint32_t name_id)
 {
@@ -42,11 +43,10 @@ static struct gm_import_code describe(
 	const char *file = gm_pickle_string(pickle, file_id, &file_length);
 	const char *name = gm_pickle_string(pickle, name_id, &name_length);
 	struct gm_import_code code = {.file = file_id, .name = name_id};
-	code.library = (file_length && file[0] == '<') ||
-	               contains(file, file_length, "-packages/torch/") ||
-	               contains(file, file_length, "/pytorch/torch/") ||
-	               (contains(file, file_length, "/lib/python3") &&
-	                       !contains(file, file_length, "-packages/"));
+	size_t rest;
+	bool package = gm_packages_part(file, file_length, &rest);
+	code.library = package ? gm_packages_torch(file, file_length)
+	                       : gm_packages_library(file, file_length);
 	bool engine = gm_bytes_end_with(file, file_length, "torch/autograd/graph.py") &&
 	              gm_bytes_end_with(name, name_length, "_engine_run_backward");
 	bool caller = gm_bytes_end_with(file, file_length, "torch/_tensor.py") ||

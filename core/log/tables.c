@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/packages.h"
+
 enum { SETTINGS_MAX = 1024 }; /* more are left out: each is compared with those before */
 
 void gm_tables_deinit(struct gm_tables *tables)
@@ -57,6 +59,7 @@ static bool read_string(struct gm_tables *tables, struct gm_cursor *cursor)
 	memcpy(tables->text.items + tables->text.count, cursor->at, length);
 	tables->text.count += length;
 	tables->text.items[tables->text.count++] = '\0';
+	gm_packages_see((const char *)cursor->at, length);
 	cursor->at += length;
 	return true;
 }

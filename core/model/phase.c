@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/packages.h"
 #include "base/text.h"
 
 const char *gm_phase_name(enum gm_phase phase)
@@ -67,7 +68,7 @@ bool gm_frame_shuts(const struct gm_step_frame *frame)
 
 bool gm_frame_in_torch(const char *file)
 {
-	return strstr(file, "-packages/torch/") || strstr(file, "/pytorch/torch/");
+	return gm_file_is_torch(file);
 }
 
 enum gm_phase gm_frame_phase(const struct gm_step_frame *frame)

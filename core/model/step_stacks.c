@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/text.h"
+#include "base/packages.h"
 #include "model/phase.h"
 #include "model/steps_internal.h"
 

@@ -3,24 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/packages.h"
 #include "base/text.h"
 #include "model/internal.h"
 #include "model/phase.h"
 
 /* --- the owner of a file ---------------------------------------------------------------------- */
-
-/* The name of the folder or file after the last "-packages/": a package may contain others in a
- * folder of its own. */
-static const char *package_of(const char *file, size_t *ret_length)
-{
-	static const char mark[] = "-packages/";
-	const char *found = NULL;
-	for (const char *at = file; (at = strstr(at, mark)); at += sizeof(mark) - 1)
-		found = at + sizeof(mark) - 1;
-	if (found)
-		*ret_length = strcspn(found, "/");
-	return found;
-}
 
 static bool is_torch(const char *package, size_t length)
 {
@@ -34,8 +22,9 @@ static bool is_torch(const char *package, size_t length)
 
 enum gm_code_owner gm_code_owner(const char *file, const char **ret_package, size_t *ret_length)
 {
-	size_t length;
-	const char *package = package_of(file, &length);
+	size_t length, rest;
+	const char *package = gm_packages_part(file, strlen(file), &rest);
+	length = package ? strcspn(package, "/") : 0;
 	if (package && is_torch(package, length))
 		return GM_CODE_TORCH;
 	if (package) {

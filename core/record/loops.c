@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "base/text.h"
+#include "base/packages.h"
 #include "model/steps.h"
 #include "record/recorder.h"
 #include "record/codes.h"
@@ -57,7 +57,8 @@ static void see_loop(
 
 static bool is_of_package(const char *file)
 {
-	return strstr(file, "-packages/") && !strstr(file, "-packages/torch/");
+	size_t rest;
+	return gm_packages_part(file, strlen(file), &rest) && !gm_file_is_torch(file);
 }
 
 void gm_record_loops(struct gm_recorder *recorder, size_t count)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/packages.h"
 #include "base/put.h"
 #include "log/log.h"
 
@@ -19,6 +20,10 @@ const char *gm_text_path(const char *path)
 		if (found)
 			return found + strlen(packages[i]);
 	}
+	size_t rest;
+	const char *part = gm_packages_part(path, strlen(path), &rest);
+	if (part)
+		return part;
 	char here[4096];
 	if (!getcwd(here, sizeof(here)))
 		return path;

@@ -11,9 +11,11 @@
  * Equal code at another address (a function that is compiled again) gets the same number.
  */
 #include "agent/stacks/inside.h"
+
 #include "agent/gap.h"
 #include "agent/put.h"
 #include "agent/stacks/memory.h"
+#include "base/packages.h"
 
 enum {
 	SLOT_BITS = 16,
@@ -386,11 +388,6 @@ static bool ends_with(const uint8_t *text, size_t size, const char *end)
 	return size >= length && memcmp(text + size - length, end, length) == 0;
 }
 
-static bool has_part(const uint8_t *text, size_t size, const char *part)
-{
-	return memmem(text, size, part, strlen(part)) != NULL;
-}
-
 static uint8_t kind_of(uint64_t code)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -403,12 +400,12 @@ static uint8_t kind_of(uint64_t code)
 	        text_of(field(code, layout->code_name), name) == 20 &&
 	        !memcmp(name, "_engine_run_backward", 20))
 		return GM_CODE_ENGINE;
-	if (has_part(file, size, "-packages/"))
-		return has_part(file, size, "-packages/torch/") ? GM_CODE_LIBRARY
-		                                                : GM_CODE_INSTALLED;
-	if ((size && file[0] == '<') || has_part(file, size, "/lib/python3"))
-		return GM_CODE_LIBRARY;
-	return GM_CODE_OTHER;
+	const char *path = (const char *)file;
+	size_t rest;
+	gm_packages_see(path, size);
+	if (gm_packages_part(path, size, &rest) && !gm_packages_torch(path, size))
+		return GM_CODE_INSTALLED;
+	return gm_packages_library(path, size) ? GM_CODE_LIBRARY : GM_CODE_OTHER;
 }
 
 static struct gm_stack_code *make(struct gm_stacks_thread *thread, uint64_t code, uint64_t print)

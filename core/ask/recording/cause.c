@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/text.h"
+#include "base/packages.h"
 
 const char *gm_cause_name(enum gm_cause_kind kind)
 {

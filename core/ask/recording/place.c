@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/text.h"
+#include "base/packages.h"
 #include "model/site.h"
 
 bool gm_place_frame(

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/packages.h"
 #include "cpython/python.h"
 
 static size_t bucket(uint64_t address)
@@ -298,6 +299,8 @@ static struct gm_code_entry *copy(struct gm_python *python, uint64_t address, co
 	if (!name)
 		name = gm_u64_at(head, layout->code_name);
 	entry->code.file = read_name(python, gm_u64_at(head, layout->code_filename));
+	if (entry->code.file)
+		gm_packages_see(entry->code.file, strlen(entry->code.file));
 	entry->code.name = read_name(python, name);
 	entry->code.first_line = (uint32_t)gm_i32_at(head, layout->code_first_line);
 	entry->names = gm_u64_at(head, layout->code_names);

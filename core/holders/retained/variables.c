@@ -10,8 +10,8 @@
 
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "base/packages.h"
 #include "base/search.h"
-#include "base/text.h"
 #include "holders/retained/reach.h"
 #include "holders/describe/names.h"
 #include "base/strings.h"
@@ -126,7 +126,8 @@ static void name_globals(struct gm_reach *reach)
 
 static bool is_package_file(const char *file)
 {
-	return file && (strstr(file, "/site-packages/") || strstr(file, "/dist-packages/"));
+	size_t rest;
+	return file && gm_packages_part(file, strlen(file), &rest);
 }
 
 static bool is_library_file(const char *file)

@@ -1,0 +1,115 @@
+#include "base/packages.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { FOLDERS_MAX = 16, FOLDER_BYTES = 1024 };
+
+/* Learned folders, each ending with a slash. */
+static struct folder {
+	_Atomic size_t length; /* 0: not written yet */
+	char path[FOLDER_BYTES];
+} folders[FOLDERS_MAX];
+static _Atomic size_t count;
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+static bool begins(const char *text, size_t length, const char *with)
+{
+	size_t size = strlen(with);
+	return length >= size && memcmp(text, with, size) == 0;
+}
+
+/* What follows the last occurrence of `mark`. */
+static const char *after_last(const char *path, size_t length, const char *mark)
+{
+	const char *found = NULL, *end = path + length, *at = path;
+	size_t size = strlen(mark);
+	while ((at = memmem(at, (size_t)(end - at), mark, size)))
+		found = at = at + size;
+	return found;
+}
+
+/* A clone of PyTorch has such folders beside the package: what is in them is a program. */
+static bool is_program_beside(const char *part, size_t length)
+{
+	static const char *const names[] = {
+	        "test/", "tests/", "benchmarks/", "examples/", "scripts/", "tools/"};
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (begins(part, length, names[i]))
+			return true;
+	return !memchr(part, '/', length);
+}
+
+const char *gm_packages_part(const char *path, size_t length, size_t *ret_length)
+{
+	const char *end = path + length, *part = after_last(path, length, "-packages/");
+	size_t known = atomic_load_explicit(&count, memory_order_relaxed);
+	for (size_t i = 0; !part && i < known && i < FOLDERS_MAX; i++) {
+		size_t size = atomic_load_explicit(&folders[i].length, memory_order_acquire);
+		if (size && length > size && memcmp(path, folders[i].path, size) == 0 &&
+		        !is_program_beside(path + size, length - size))
+			part = path + size;
+	}
+	if (part)
+		*ret_length = (size_t)(end - part);
+	return part;
+}
+
+bool gm_packages_torch(const char *path, size_t length)
+{
+	size_t rest;
+	const char *part = gm_packages_part(path, length, &rest);
+	if (part)
+		return begins(part, rest, "torch/");
+	return memmem(path, length, "/pytorch/torch/", 15) != NULL;
+}
+
+bool gm_packages_library(const char *path, size_t length)
+{
+	size_t rest;
+	return (length && path[0] == '<') || gm_packages_part(path, length, &rest) ||
+	       memmem(path, length, "/lib/python3", 12);
+}
+
+/* ---- learning -------------------------------------------------------------------------------- */
+
+/* Files that no other package called torch has. A folder of somebody's experiments may well have
+ * torch/utils/ or torch/distributed/. */
+static bool is_only_pytorchs(const char *part, size_t length)
+{
+	static const char *const known[] = {"lib/libc10.so", "lib/libc10_cuda.so", "lib/libtorch",
+	        "nn/modules/", "nn/parallel/", "nn/functional.py", "nn/parameter.py", "nn/init.py",
+	        "optim/optimizer.py", "optim/lr_scheduler.py", "autograd/__init__.py",
+	        "autograd/function.py", "autograd/grad_mode.py", "autograd/graph.py",
+	        "amp/autocast_mode.py", "amp/grad_scaler.py", "cuda/__init__.py", "cuda/graphs.py",
+	        "cuda/memory.py", "cuda/amp/", "utils/_contextlib.py", "utils/_device.py",
+	        "utils/_foreach_utils.py", "utils/_python_dispatch.py", "utils/data/_utils/",
+	        "utils/data/dataloader.py", "utils/checkpoint.py", "distributed/fsdp/",
+	        "distributed/distributed_c10d.py", "distributed/tensor/", "fx/graph_module.py",
+	        "_tensor.py", "_ops.py", "_dynamo/", "_inductor/", "_functorch/", "_refs/",
+	        "_prims/", "_decomp/", "_subclasses/"};
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (begins(part, length, known[i]))
+			return true;
+	return false;
+}
+
+void gm_packages_see(const char *path, size_t length)
+{
+	const char *part = length && path[0] == '/' ? after_last(path, length, "/torch/") : NULL;
+	size_t rest, size = part ? (size_t)(part - path) - 6 : 0; /* without "torch/" */
+	if (!part || size < 2 || size >= FOLDER_BYTES ||
+	        !is_only_pytorchs(part, (size_t)(path + length - part)) ||
+	        gm_packages_part(path, length, &rest))
+		return;
+	/* two threads may learn the same at once: it is there twice then */
+	size_t mine = atomic_load(&count);
+	do
+		if (mine >= FOLDERS_MAX)
+			return;
+	while (!atomic_compare_exchange_weak(&count, &mine, mine + 1));
+	memcpy(folders[mine].path, path, size);
+	atomic_store_explicit(&folders[mine].length, size, memory_order_release);
+}

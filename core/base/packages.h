@@ -1,0 +1,40 @@
+/*
+ * Whose a Python file is, by its path: Python's own, an installed package's, PyTorch's, or the
+ * program's.
+ *
+ * Installed packages are in a folder site-packages or dist-packages. PyTorch may be elsewhere
+ * (`pip install --target DIR`, a build from source): such a folder is learned from the path of a
+ * file that only PyTorch has, and is one of packages from then on, for the whole process. At most
+ * 16 are learned. All functions may be called by several threads at once; they allocate nothing and
+ * take no lock.
+ */
+#ifndef GM_BASE_PACKAGES_H
+#define GM_BASE_PACKAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Learns from the path of a Python file or of a library: to be called for each that is read, before
+ * the others are asked about it. */
+void gm_packages_see(const char *path, size_t length);
+/* What follows the last folder of packages in a path, as "torch/nn/functional.py"; NULL: it is in
+ * none. The rest is `*ret_length` bytes. */
+const char *gm_packages_part(const char *path, size_t length, size_t *ret_length);
+/* Is it a file of the package `torch` itself? */
+bool gm_packages_torch(const char *path, size_t length);
+/* Is it of an installed package or of Python itself, or none at all ("<frozen importlib>")? What is
+ * not is the program's own. */
+bool gm_packages_library(const char *path, size_t length);
+
+static inline bool gm_file_is_library(const char *file)
+{
+	return gm_packages_library(file, strlen(file));
+}
+
+static inline bool gm_file_is_torch(const char *file)
+{
+	return gm_packages_torch(file, strlen(file));
+}
+
+#endif
