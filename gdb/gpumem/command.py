@@ -136,9 +136,12 @@ def gate(name, action):
         ) from None
 
 
-def answer(arguments):
-    """Asks the core and shows its answer."""
+def answer(arguments, otherwise=lambda _: None):
+    """Asks the core and shows its answer. If it has none, `otherwise` may give other arguments."""
     status, out, err = session().ask(arguments)
+    others = otherwise(arguments[1:]) if status >= 2 else None
+    if others:
+        status, out, err = session().ask([arguments[0], *others])
     write(out)
     if status >= 2:
         raise gdb.GdbError(err.rstrip("\n") or "gpumem: " + arguments[0] + ": failed")

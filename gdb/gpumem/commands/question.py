@@ -25,6 +25,22 @@ def address(word):
         raise Usage(f"'{word}' is not an address: {error}") from None
 
 
+# a variable of C, C++ or CUDA: `to`, `batch->data`; evaluating it calls no function of the program
+C_VARIABLE = re.compile(r"[A-Za-z_]\w*(?:(?:->|\.)[A-Za-z_]\w*|\[[0-9]+\])*$")
+
+
+def pointer(word):
+    """The address that a pointer of the selected C, C++ or CUDA frame holds; the word itself if it is none."""
+    if not C_VARIABLE.match(word):
+        return word
+    try:
+        value = gdb.parse_and_eval(word)
+        held = value.type.name == "CUdeviceptr" or value.type.strip_typedefs().code == gdb.TYPE_CODE_PTR
+        return f"{int(value) & 0xFFFFFFFFFFFFFFFF:#x}" if held else word
+    except (gdb.error, ValueError, TypeError, OverflowError):
+        return word
+
+
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*=?")
 
 
@@ -51,8 +67,12 @@ class Question(Command):
             arguments = [address(word) if word.startswith("$") else word for word in arguments]
         if self.name == "locals":
             arguments = with_frame(arguments)
-        answer([self.name, *arguments])
+        answer([self.name, *arguments], self.with_pointers)
 
+    def with_pointers(self, arguments):
+        """What to ask if there is no Python variable of that name; None: the same."""
+        replaced = [pointer(word) for word in arguments] if self.name in TAKES_BLOCK else arguments
+        return replaced if replaced != arguments else None
 
     def complete(self, text, word):
         typed = text.split(" ")[-1]
