@@ -32,7 +32,8 @@ struct gm_error *gm_no_memory_error(pid_t pid)
 	if ((state == 'Z' || state == 'X') && other)
 		return gm_error_create(GM_TARGET,
 		        "process %d: its first thread has ended and others run on (pthread_exit() "
-		        "in main()), and the kernel shows memory only by the number of a running "
+		        "in main(), or the process is ending), and the kernel shows memory only by "
+		        "the number of a running "
 		        "thread: give one of those, for example %d",
 		        pid, other);
 	if (state == 'Z' || state == 'X' || !state)

@@ -129,7 +129,7 @@ static struct gm_error *check(struct gm_python *python)
 	if (!gm_image_try_u32(python->image,
 	            python->runtime + (uint64_t)layout->runtime_initialized, &initialized) ||
 	        !initialized)
-		return error_not_yet(python, "its library is loaded but not initialised",
+		return error_not_yet(python, "its library is not initialised, or Python has ended",
 		        "the program runs Python code");
 	interpreter = gm_py_field(python, python->runtime, layout->runtime_interpreters_head);
 	thread = interpreter ? gm_py_field(python, interpreter, layout->interpreter_threads) : 0;
