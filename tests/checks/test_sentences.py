@@ -5,7 +5,9 @@ import re
 
 from test_source import ROOT, tracked
 
-ROOMS = ("api", "ask", "cpython", "export", "holders", "model", "symbols", "torch")
+ROOMS = ("api", "ask", "cpython", "export", "holders", "model", "symbols", "torch", "ranks")
+# What speaks to the user: help, progress and errors of gpumem-ranks, and its own render/.
+FRONT = ("ranks/render/", "ranks/main/", "ranks/commands.c", "ranks/questions.c", "ranks/sim.c")
 LISTED = ROOT / "tests" / "checks" / "sentences.txt"
 ONE = r'"(?:[^"\\\n]|\\.)*"'
 # Literals one after another are one, also with a PRIu64 between them.
@@ -51,7 +53,7 @@ def all_sentences():
     for room in ROOMS:
         for path in tracked(f"core/{room}/*.[ch]"):
             name = str(path.relative_to(ROOT / "core"))
-            if "/tables/" not in name:
+            if "/tables/" not in name and not name.startswith(FRONT):
                 for _, said in sentences(path.read_text()):
                     found.setdefault(said, name)
     return found

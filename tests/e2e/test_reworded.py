@@ -3,6 +3,7 @@ field of any JSON answer differs but those that hold sentences."""
 
 import codecs
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -211,6 +212,20 @@ def test_answers_about_recordings_do_not_depend_on_wording(comparison, recording
         ("blocks", "key"),
         ("peak", "key"),
     }
+
+
+def test_answers_about_a_job_do_not_depend_on_wording(gpumem, reworded, build_dir, tmp_path):
+    """gpumem-ranks: no field of its JSON holds a sentence of its own. What ends a file too early the reader says."""
+    planted = ["--odd", "5", "--leak", "7", "--oom", "9", "--stages", "3"]
+    run_process([build_dir / "tests" / "rank_recordings", tmp_path, "24", "400", "1", *planted]).check()
+    (tmp_path / "run.3.gpumem").unlink()
+    whole = tmp_path / "run.11.gpumem"
+    os.truncate(whole, whole.stat().st_size * 9 // 10)
+    files, builds = sorted(tmp_path.glob("run.*.gpumem")), [path.parent / "gpumem-ranks" for path in (gpumem, reworded)]
+    for question in ("info", "peak", "diff", "steps", "phases", "leaks", "oom", "timeline", "zero"):
+        text, data = ([run_process([build, question, *files, "--no-keep", *words]) for build in builds] for words in ([], ["--json"]))
+        assert data[0].out and (data[0].status, json.loads(data[0].out)) == (data[1].status, json.loads(data[1].out)), question
+        assert text[0].out and text[0].out != text[1].out, question
 
 
 def test_answers_about_messages_do_not_depend_on_wording(comparison, tmp_path):
