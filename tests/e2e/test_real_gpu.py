@@ -120,6 +120,17 @@ def test_what_recurrent_networks_keep_for_backward_is_as_on_an_h100(run_gpumem, 
         assert abs(run["peak"] - peak) < 0.35 * peak, (name, run["peak"], peak)
 
 
+def test_libraries_workspaces_are_as_near_to_an_h100_s_as_they_were(run_gpumem, tmp_path):
+    """Random operations, a third of those that the estimates were made with or judged by (docs/real-gpus.md)."""
+    recorded, out = FIGURES / "h100" / "libraries.json.gz", tmp_path / "out.json"
+    words = [PYTHON, "-W", "ignore", ROOT / "tests/gpu/again.py", recorded, out]
+    run_gpumem("run", "--no-record", "--sim=h100-80gb", "--", *words, env={**os.environ, **KEEP_WORKSPACES}).check()
+    counts = json.loads(out.read_text())["counts"]
+    least = {"conv": (3475, 0.755), "solver": (1734, 0.88), "rnn": (513, 0.80), "fft": (672, 0.96)}
+    assert {family: parts for family, (parts, _, _) in counts.items()} == {family: parts for family, (parts, _) in least.items()}
+    assert {family for family, (parts, near, _) in counts.items() if near < least[family][1] * parts} == set()
+
+
 OUTSIDE = """
 import json, torch
 def outside():

@@ -3,7 +3,7 @@
     again.py RECORDED.json.gz OUT.json [FAMILY…]      on the simulated device
 
 RECORDED has "cases": [family, description, {part: [sizes of allocations, and of frees as negative numbers, in order]}].
-OUT gets the same with the sizes of this run. Prints, for each family, the share of parts whose peak is within 5 %.
+OUT gets the same with the sizes of this run, and "counts": {family: [parts, peak within 5 %, every allocation equal]}.
 """
 
 import gzip
@@ -151,7 +151,7 @@ def main():
                 count[1] += not isinstance(ours[name], str) and near(real[name], ours[name])
                 count[2] += real[name] == ours[name]
     with open(out, "w") as file:
-        json.dump({"cases": found}, file)
+        json.dump({"cases": found, "counts": counts}, file)
     for family, (parts, close, equal) in counts.items():
         print(f"{family}: {parts} parts, peak within 5 %: {close} ({100 * close / parts:.1f} %), every allocation equal: {equal}")
 

@@ -136,10 +136,14 @@ static double filter_gradient(const struct problem *p)
 		return transposed(p) + parts(p, odd ? &half_odd : &half_last);
 	if (p->last)
 		return parts(p, odd ? &single_odd : p->one ? &single_last_one : &single_last);
-	/* One product of matrices for each image, then their sum; or one for all images. */
+	/* One product of matrices for each image, then their sum; or one for all images if that
+	 * saves much. */
 	if (p->one && !p->strided) {
 		double sums = p->batch * p->filters * p->channels * sizeof(float);
-		return p->operations < 1e5 ? 0 : smaller(sums, transposed(p));
+		double together = transposed(p);
+		if (p->operations < 1e5)
+			return 0;
+		return sums > 7 * together || p->operations > 1e9 ? smaller(sums, together) : sums;
 	}
 	if (p->half)
 		return p->operations < 4e6 ? 0 : transposed(p) + parts(p, &half);

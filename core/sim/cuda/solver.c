@@ -14,8 +14,10 @@
 
 enum { SUCCESS, INVALID_VALUE = 3 };
 
-/* Larger than any matrix; below it no formula overflows. */
+/* More columns than any matrix has, and more elements than any memory: below them no formula
+ * overflows. */
 enum { MOST = 1 << 24 };
+#define MOST_ELEMENTS (1ll << 50)
 
 static int64_t up(int64_t value, int64_t unit)
 {
@@ -58,6 +60,12 @@ static int answer_bytes(int64_t bytes, size_t *ret_device, size_t *ret_host)
 static bool valid(int64_t m, int64_t n)
 {
 	return m >= 0 && n >= 0 && m <= MOST && n <= MOST;
+}
+
+static bool valid_batch(int64_t m, int64_t n, int64_t batch)
+{
+	return valid(m, n) && batch >= 0 &&
+	       batch <= MOST_ELEMENTS / (larger(m, n) * larger(m, n) + 4096);
 }
 
 /* Bytes of a cudaDataType (library_types.h): R_32F 0, R_64F 1, C_32F 4, C_64F 5. */
@@ -222,7 +230,7 @@ static int64_t geev(int64_t n)
 	        long long stride_s, const void *u, int ldu, long long stride_u, const void *v,    \
 	        int ldv, long long stride_v, int *ret, int batch)                                 \
 	{                                                                                         \
-		if (!valid(m, n) || !valid(batch, 0))                                             \
+		if (!valid_batch(m, n, batch))                                                    \
 			return INVALID_VALUE;                                                     \
 		return answer(gesvda(m, n, batch, complex) / (bytes), ret);                       \
 	}
@@ -261,7 +269,7 @@ API(cusolverDnXsyevBatched_bufferSize, void *handle, void *parameters, int jobz,
         int64_t n, int type, const void *a, int64_t lda, int w_type, const void *w, int compute,
         size_t *ret_device, size_t *ret_host, int64_t batch)
 {
-	if (!valid(n, batch))
+	if (!valid_batch(n, n, batch))
 		return INVALID_VALUE;
 	return answer_bytes((syevd(n) - 80) * element(type) * batch, ret_device, ret_host);
 }
