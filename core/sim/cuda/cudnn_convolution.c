@@ -1,9 +1,9 @@
 /*
  * The workspace of a convolution, and cuDNN's older functions for convolutions.
  *
- * How cuDNN chooses a kernel is not public. The rules below are fitted to 6,300 random convolutions
- * and gradients that ran on an H100 with cuDNN 9.19 and PyTorch 2.11, and judged by 3,100 others
- * (docs/real-gpus.md). What they say:
+ * How cuDNN chooses a kernel is not public. The rules below are fitted to 3,475 random convolutions
+ * and their gradients, which ran on an H100 with cuDNN 9.19 and PyTorch 2.11; how close they come
+ * is in docs/real-gpus.md. What they say:
  *
  * - Kernels for tensor cores read and write channels-last memory, whose channels are padded to 16
  *   bytes. Tensors that are not like that are transposed into the workspace, which then is exactly
@@ -254,6 +254,8 @@ static bool describe(const struct gm_sim_cudnn_convolution *convolution, struct 
 		for (int j = 0; j < all[i]->count; j++)
 			if (all[i]->dimension[j] < 1)
 				return false;
+		if (product(all[i], 0) > 1e18) /* no memory has as many elements */
+			return false;
 		if (channels_last(all[i]))
 			ret->last = true;
 	}
