@@ -14,8 +14,9 @@ static enum gm_phase place_phase(struct gm_steps *steps)
 	case GM_PHASE_EVALUATION:
 		return steps->pass_phase; /* the loss */
 	case GM_PHASE_OTHER:
-		if (steps->fixed && steps->plan.rule == GM_STEPS_OUTERMOST)
-			return GM_PHASE_OTHER; /* no module, no backward: nothing is a forward */
+		/* no module, no backward, no tensor: what a library without PyTorch's computes */
+		if (steps->foreign && steps->plan.rule == GM_STEPS_OUTERMOST)
+			return GM_PHASE_OTHER;
 		/* A program without modules computes where others read their data. */
 		return steps->fixed && !steps->plan.modules ? GM_PHASE_FORWARD : GM_PHASE_DATA;
 	default:

@@ -87,6 +87,7 @@ struct gm_step_event {
 	uint32_t python_stack, native_stack; /* 0: none */
 	bool allocates;
 	bool borrowed; /* the Python stack is that of the thread that waits in backward() */
+	bool foreign;  /* the memory is another library's, not PyTorch's */
 };
 
 static inline struct gm_step_event gm_step_event_of(const struct gm_event *event)
@@ -97,6 +98,7 @@ static inline struct gm_step_event gm_step_event_of(const struct gm_event *event
 	        .native_stack = event->native_stack,
 	        .allocates = event->action == GM_ALLOC,
 	        .borrowed = event->flags & GM_EVENT_BORROWED,
+	        .foreign = event->owner != 0,
 	};
 }
 

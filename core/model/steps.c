@@ -309,6 +309,7 @@ uint32_t gm_steps_feed(struct gm_steps *steps, const struct gm_step_event *event
 		return steps->step;
 	if (!steps->fixed && steps->changed)
 		plan_again(steps);
+	steps->foreign = event->foreign;
 	if (thread && (belongs_to_plan(steps, thread) || !steps->plan.rule)) {
 		gm_steps_count(steps, thread, summary);
 		gm_steps_set_phase(steps, summary);

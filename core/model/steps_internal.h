@@ -154,6 +154,7 @@ struct gm_steps {
 	enum gm_phase phase;
 	enum gm_phase pass_phase; /* how far this iteration has come: FORWARD, BACKWARD or OTHER */
 	uint32_t phase_step;
+	bool foreign;        /* the event that is fed is another library's */
 	bool entered;        /* the loop has been entered once */
 	bool modules;        /* some module has been called */
 	uint64_t generation; /* the call of generate() that the last event was in */
