@@ -99,17 +99,24 @@ static bool is_gone(pid_t pid)
 }
 
 /* Has its process ended, or recorded to the end? Then it becomes a log. */
-static void end(struct recording *one)
+/* `forked`: not the process that was attached to. Workers, such as a DataLoader's, that allocated
+ * nothing leave no file. */
+static void end(struct recording *one, bool forked)
 {
 	bool runs = one->packer ? gm_spool_packer_runs(one->packer)
 	                        : !gm_spool_is_final(one->path) && gm_spool_is(one->path);
 	if (runs && !is_gone(one->pid))
 		return;
 	const struct gm_spool_options options = {.packed = true};
-	struct gm_spool_summary summary;
+	struct gm_spool_summary summary = {0};
+	struct gm_error *error = NULL;
 	gm_spool_packer_close(gm_take(one->packer));
-	if (gm_spool_is(one->path))
-		gm_error_destroy(gm_packing_finish(one->path, &options, &summary));
+	bool finishes = gm_spool_is(one->path);
+	if (finishes)
+		error = gm_packing_finish(one->path, &options, &summary);
+	if (finishes && !error && forked && !summary.events && !summary.lost)
+		unlink(one->path);
+	gm_error_destroy(error);
 	one->ended = true;
 }
 
@@ -123,7 +130,7 @@ static bool look(struct packing *packing, const char *list, bool finishes)
 		if (!one->ended && one->packer)
 			gm_spool_packer_step(one->packer);
 		if (!one->ended && finishes)
-			end(one);
+			end(one, i > 0);
 		some |= !one->ended;
 	}
 	return some;

@@ -164,3 +164,26 @@ def test_run_packs_while_the_program_runs_and_questions_are_answered(spawn, run_
     assert program.process.returncode == 0 and is_log(log)
     check_packed_log(log)
     assert allocations(run_gpumem, log) == 200001
+
+
+LOADS = """
+import sys, torch
+from torch.utils.data import DataLoader
+kept = torch.zeros(1000, device="cuda")
+print("begun", flush=True)
+sys.stdin.readline()
+for batch in DataLoader(list(range(8)), batch_size=4, num_workers=2):
+    batch.cuda()
+"""
+
+
+def test_workers_that_allocate_nothing_leave_no_file(spawn, run_gpumem, python, sim_env, tmp_path, wait_for):
+    program, log = tmp_path / "loads.py", tmp_path / "run.gpumem"
+    program.write_text(LOADS)
+    process = spawn([python, program], env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == "begun\n"
+    run_gpumem("attach", "--timeout", "600", process.pid, "-o", log).check()
+    process.communicate("\n", timeout=600)
+    wait_for(lambda: not packers(process.pid))
+    assert [path.name for path in tmp_path.glob("run.*")] == ["run.gpumem"]
+    assert run_gpumem("info", log, "--json").check().json()["events"] > 0
