@@ -174,6 +174,13 @@ void gm_python_frame_instruction(struct gm_python *python, const struct gm_pytho
         struct gm_instruction *ret_instruction);
 
 /*
+ * How many open loops of the program's own, and of installed packages, a recorder follows at each
+ * event, from the outermost in; each costs two small reads. A training loop is usually within a
+ * loop of epochs only; that of a library may be within those of a test runner.
+ */
+enum { GM_LOOPS_FOLLOWED = 3, GM_PACKAGE_LOOPS_FOLLOWED = 12 };
+
+/*
  * The position of a `for` loop in a frame of a stopped thread: a number that changes with each
  * iteration, from the loop's iterator. False: not a `for`, or an iterator without a position (a
  * generator). `frame` must be inside the loop.

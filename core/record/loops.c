@@ -13,12 +13,6 @@
 #include "record/recorder.h"
 #include "record/codes.h"
 
-enum {
-	/* a training loop is usually within a loop of epochs only; each costs two small reads */
-	LOOPS_AT_ONCE = 3,
-	PACKAGE_LOOPS_AT_ONCE = 12, /* that of a library may be within those of a test runner */
-};
-
 static struct gm_known_loop *known_loop(struct gm_recorder *recorder, uint32_t code, uint32_t loop)
 {
 	for (size_t i = 0; i < recorder->loop_count; i++)
@@ -79,7 +73,7 @@ void gm_record_loops(struct gm_recorder *recorder, size_t count)
 		if (!frame->code->loop_count || (!own && !is_of_package(frame->code->file)))
 			continue;
 		unsigned *count_of = own ? &seen : &seen_of_packages;
-		unsigned most = own ? LOOPS_AT_ONCE : PACKAGE_LOOPS_AT_ONCE;
+		unsigned most = own ? GM_LOOPS_FOLLOWED : GM_PACKAGE_LOOPS_FOLLOWED;
 		for (uint32_t j = 0; j < frame->code->loop_count && *count_of < most; j++) {
 			const struct gm_loop *loop = &frame->code->loops[j];
 			if (frame->lasti < loop->start || frame->lasti >= loop->end)

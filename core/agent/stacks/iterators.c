@@ -15,8 +15,6 @@
 #include "cpython/python.h"
 
 enum {
-	LOOPS_AT_ONCE = 3,          /* a training loop is usually within a loop of epochs only */
-	PACKAGE_LOOPS_AT_ONCE = 12, /* that of a library may be within those of a test runner */
 	LOOPS_MAX = 256,
 	HEAD = 16, /* sizeof(PyObject) */
 };
@@ -211,8 +209,8 @@ void gm_iterators_take(struct gm_stacks_thread *thread)
 	for (uint32_t i = 0; i < thread->loop_count; i++) {
 		const struct gm_open_loop *open = &thread->loops[i];
 		bool sees = thread->python[open->index].entry->kind == GM_CODE_INSTALLED
-		                    ? installed++ < PACKAGE_LOOPS_AT_ONCE
-		                    : own++ < LOOPS_AT_ONCE;
+		                    ? installed++ < GM_PACKAGE_LOOPS_FOLLOWED
+		                    : own++ < GM_LOOPS_FOLLOWED;
 		if (sees)
 			see_loop(open, thread->task_turned);
 	}
