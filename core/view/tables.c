@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/packages.h"
 #include "base/visible.h"
 #include "model/native_names.h"
 #include "render/json.h"
@@ -19,6 +20,7 @@
 
 struct frame {
 	uint32_t file, function, line, source;
+	bool library; /* of an installed package or of Python */
 };
 
 /* The tensor that a text describes, as far as it is known. */
@@ -303,7 +305,8 @@ static uint32_t frame_number(
 		return (uint32_t)*number;
 	struct frame frame = {.file = gm_view_text(tables, place->file),
 	        .function = gm_view_text(tables, place->function),
-	        .line = place->line};
+	        .line = place->line,
+	        .library = gm_file_is_library(place->file)};
 	if (tables->sources)
 		frame.source = gm_view_text(
 		        tables, gm_view_source(tables->sources, place->file, place->line));
@@ -377,14 +380,15 @@ struct gm_error *gm_view_tables_write(
 		write_stack(tables, columns, tables->stacks.items[i]);
 	gm_view_column_end(columns);
 	static const char *const names[] = {
-	        "frame.file", "frame.function", "frame.line", "frame.source"};
-	for (int which = 0; which < (tables->sources ? 4 : 3); which++) {
+	        "frame.file", "frame.function", "frame.line", "frame.library", "frame.source"};
+	for (int which = 0; which < (tables->sources ? 5 : 4); which++) {
 		gm_view_column_begin(columns, names[which], GM_VIEW_NUMBERS);
 		for (size_t i = 0; i < tables->frames.count; i++) {
 			const struct frame *frame = &tables->frames.items[i];
 			gm_view_put(columns, which == 0   ? frame->file
 			                     : which == 1 ? frame->function
 			                     : which == 2 ? frame->line
+			                     : which == 3 ? frame->library
 			                                  : frame->source);
 		}
 		gm_view_column_end(columns);

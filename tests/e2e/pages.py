@@ -84,6 +84,8 @@ def check_cards(opened, recording, run_gpumem, most):
         assert (card["requested"] or None) == why["block"]["requested"]
         assert (card["name"] or None) == (why["block"].get("name"))
         assert (card["released"] or {"event": None})["event"] == (why["freed"] or {"n": None})["n"]
+        for frame in [*card["stack"], *card["releaseStack"]]:
+            assert frame.pop("library") == bool(re.search(r"^<|/(site|dist)-packages/|/lib/python3", frame["file"]))
         assert card["stack"] == why["allocated"]["python"]
         assert card["releaseStack"] == (why["freed"] or {"python": []})["python"]
         # the card says the step apart

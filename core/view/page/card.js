@@ -3,7 +3,7 @@
 import { byId, make, swatch } from "./dom.js";
 import { NEVER } from "./device.js";
 import { words } from "./palette.js";
-import { grouped, isLibrary, plural, shellWord, size } from "./text.js";
+import { grouped, plural, shellWord, size } from "./text.js";
 
 // All that the page knows of a block, as data.
 export async function blockFacts(recording, block) {
@@ -46,7 +46,7 @@ async function causeOf({ device, texts }, block) {
 
 function frameItem(frame) {
   const source = frame.source ? make("code", { class: "source" }, frame.source) : null;
-  return make("li", { class: isLibrary(frame.file) ? "library" : null }, `${frame.file}:${frame.line} in ${frame.function}`, source);
+  return make("li", { class: frame.library ? "library" : null }, `${frame.file}:${frame.line} in ${frame.function}`, source);
 }
 
 function stackList(frames) {

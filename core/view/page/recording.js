@@ -5,7 +5,6 @@ import { Columns } from "./columns.js";
 import { Device } from "./device.js";
 import { Other } from "./other.js";
 import { Runs } from "./runs.js";
-import { isLibrary } from "./text.js";
 
 export class Recording {
   constructor(root) {
@@ -31,14 +30,20 @@ export class Recording {
     this.tensors ??= new Map((await this.columns.json("tensors")).map((one) => [one.text, one])); // by the number of their text
     if (this.device && !this.device.detailed) await this.device.loadBlocks();
     if (this.stacks) return;
-    const [file, name, line] = [
+    const [file, name, line, library] = [
       await this.columns.numbers("frame.file", Uint32Array),
       await this.columns.numbers("frame.function", Uint32Array),
       await this.columns.numbers("frame.line", Uint32Array),
+      await this.columns.numbers("frame.library", Uint8Array),
     ];
     const source = this.columns.has("frame.source") ? await this.columns.numbers("frame.source", Uint32Array) : null;
     this.frame = (number) => {
-      const frame = { file: this.texts[file[number]] || "?", function: this.texts[name[number]] || "?", line: line[number] };
+      const frame = {
+        file: this.texts[file[number]] || "?",
+        function: this.texts[name[number]] || "?",
+        line: line[number],
+        library: library[number] === 1,
+      };
       return source?.[number] ? { ...frame, source: this.texts[source[number]] } : frame;
     };
     this.stacks = [[], ...(await this.numberLists("stacks"))];
@@ -73,9 +78,6 @@ export class Recording {
 
   // The frames of a stack that the flame graph tells, outermost first.
   shownFrames(number) {
-    return Array.from(this.shown[number] ?? [], (index) => {
-      const frame = this.frame(this.stacks[number][index]);
-      return { ...frame, library: isLibrary(frame.file) };
-    });
+    return Array.from(this.shown[number] ?? [], (index) => this.frame(this.stacks[number][index]));
   }
 }

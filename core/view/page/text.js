@@ -49,8 +49,3 @@ export function shellWord(text) {
 export function shortSite(site) {
   return site.replace(/(^|[\s←])[^\s:]*\/([^/\s:]+:\d+)/g, "$1$2");
 }
-
-// Is it a file of an installed package or of Python? As core/base/text.h has it.
-export function isLibrary(file) {
-  return file.startsWith("<") || /\/(site|dist)-packages\/|\/lib\/python3/.test(file);
-}
