@@ -66,6 +66,12 @@ bool gm_packages_torch(const char *path, size_t length)
 	return memmem(path, length, "/pytorch/torch/", 15) != NULL;
 }
 
+bool gm_packages_other(const char *path, size_t length)
+{
+	size_t rest;
+	return gm_packages_part(path, length, &rest) && !gm_packages_torch(path, length);
+}
+
 bool gm_packages_library(const char *path, size_t length)
 {
 	size_t rest;

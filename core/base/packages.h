@@ -23,6 +23,8 @@ void gm_packages_see(const char *path, size_t length);
 const char *gm_packages_part(const char *path, size_t length, size_t *ret_length);
 /* Is it a file of the package `torch` itself? */
 bool gm_packages_torch(const char *path, size_t length);
+/* Is it of an installed package other than `torch`? */
+bool gm_packages_other(const char *path, size_t length);
 /* Is it of an installed package or of Python itself, or none at all ("<frozen importlib>")? What is
  * not is the program's own. */
 bool gm_packages_library(const char *path, size_t length);

@@ -98,9 +98,8 @@ static bool is_gone(pid_t pid)
 	return !state || state[1] != ' ' || state[2] == 'Z' || state[2] == 'X';
 }
 
-/* Has its process ended, or recorded to the end? Then it becomes a log. */
-/* `forked`: not the process that was attached to. Workers, such as a DataLoader's, that allocated
- * nothing leave no file. */
+/* Has its process ended, or recorded to the end? Then it becomes a log. `forked`: not the process
+ * that was attached to; workers, such as a DataLoader's, that allocated nothing leave no file. */
 static void end(struct recording *one, bool forked)
 {
 	bool runs = one->packer ? gm_spool_packer_runs(one->packer)
@@ -108,15 +107,14 @@ static void end(struct recording *one, bool forked)
 	if (runs && !is_gone(one->pid))
 		return;
 	const struct gm_spool_options options = {.packed = true};
-	struct gm_spool_summary summary = {0};
-	struct gm_error *error = NULL;
+	struct gm_spool_summary summary;
 	gm_spool_packer_close(gm_take(one->packer));
-	bool finishes = gm_spool_is(one->path);
-	if (finishes)
-		error = gm_packing_finish(one->path, &options, &summary);
-	if (finishes && !error && forked && !summary.events && !summary.lost)
-		unlink(one->path);
-	gm_error_destroy(error);
+	if (gm_spool_is(one->path)) {
+		struct gm_error *error = gm_packing_finish(one->path, &options, &summary);
+		if (!error && forked && !summary.events && !summary.lost)
+			unlink(one->path);
+		gm_error_destroy(error);
+	}
 	one->ended = true;
 }
 

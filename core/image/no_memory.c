@@ -33,8 +33,7 @@ struct gm_error *gm_no_memory_error(pid_t pid)
 		return gm_error_create(GM_TARGET,
 		        "process %d: its first thread has ended and others run on (pthread_exit() "
 		        "in main(), or the process is ending), and the kernel shows memory only by "
-		        "the number of a running "
-		        "thread: give one of those, for example %d",
+		        "the number of a running thread: give one of those, for example %d",
 		        pid, other);
 	if (state == 'Z' || state == 'X' || !state)
 		return gm_error_create(GM_TARGET,

@@ -43,10 +43,9 @@ static struct gm_import_code describe(
 	const char *file = gm_pickle_string(pickle, file_id, &file_length);
 	const char *name = gm_pickle_string(pickle, name_id, &name_length);
 	struct gm_import_code code = {.file = file_id, .name = name_id};
-	size_t rest;
-	bool package = gm_packages_part(file, file_length, &rest);
-	code.library = package ? gm_packages_torch(file, file_length)
-	                       : gm_packages_library(file, file_length);
+	code.library =
+	        gm_packages_torch(file, file_length) ||
+	        (gm_packages_library(file, file_length) && !gm_packages_other(file, file_length));
 	bool engine = gm_bytes_end_with(file, file_length, "torch/autograd/graph.py") &&
 	              gm_bytes_end_with(name, name_length, "_engine_run_backward");
 	bool caller = gm_bytes_end_with(file, file_length, "torch/_tensor.py") ||

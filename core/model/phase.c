@@ -66,11 +66,6 @@ bool gm_frame_shuts(const struct gm_step_frame *frame)
 	return gm_frame_constructs(frame) || strncmp(frame->file, "<frozen importlib", 17) == 0;
 }
 
-bool gm_frame_in_torch(const char *file)
-{
-	return gm_file_is_torch(file);
-}
-
 enum gm_phase gm_frame_phase(const struct gm_step_frame *frame)
 {
 	const char *name = gm_plain_name(frame->name);
@@ -89,7 +84,7 @@ enum gm_phase gm_frame_phase(const struct gm_step_frame *frame)
 	if (calls_module(frame->file, name))
 		return GM_PHASE_FORWARD;
 	/* torch.compile: it runs the backward pass of its generated code */
-	if (strcmp(name, "backward") == 0 && gm_frame_in_torch(frame->file))
+	if (strcmp(name, "backward") == 0 && gm_file_is_torch(frame->file))
 		return GM_PHASE_BACKWARD;
 	return GM_PHASE_OTHER;
 }
@@ -103,7 +98,7 @@ bool gm_frame_evaluates(const struct gm_step_frame *frame)
 bool gm_frame_leaves_optimizer(const struct gm_step_frame *frame, const struct gm_step_frame *outer)
 {
 	/* torch wraps the step of users' own optimizers; torch.compile generates files */
-	return gm_frame_in_torch(outer->file) && !gm_frame_in_torch(frame->file) &&
+	return gm_file_is_torch(outer->file) && !gm_file_is_torch(frame->file) &&
 	       !strstr(frame->file, "torchinductor_") &&
 	       strcmp(gm_plain_name(frame->name), "step") != 0;
 }
@@ -129,7 +124,7 @@ enum gm_phase gm_phase_within(enum gm_phase around, enum gm_phase own)
 bool gm_frame_generates(const struct gm_step_frame *frame)
 {
 	return strcmp(gm_plain_name(frame->name), "generate") == 0 &&
-	       !gm_frame_in_torch(frame->file);
+	       !gm_file_is_torch(frame->file);
 }
 
 bool gm_frame_leaves(const struct gm_step_frame *frame)

@@ -19,8 +19,6 @@ bool gm_frame_constructs(const struct gm_step_frame *frame);
 bool gm_frame_shuts(const struct gm_step_frame *frame);
 /* Is it the end of a `with`, called by the frame that has it? */
 bool gm_frame_leaves(const struct gm_step_frame *frame);
-/* Is the file one of PyTorch's own? */
-bool gm_frame_in_torch(const char *file);
 /* The phase that a frame proves; GM_PHASE_OTHER: none. */
 enum gm_phase gm_frame_phase(const struct gm_step_frame *frame);
 /* Is it PyTorch's wrapper of a function that runs with another grad mode as a whole:

@@ -141,7 +141,7 @@ static uint64_t frame_loops(const struct gm_step_frame *frame)
 static void keep_places(struct summary *summary, const struct gm_step_frame *frames, size_t count)
 {
 	summary->places = count ? malloc(count * sizeof(*summary->places)) : NULL;
-	for (size_t i = count; summary->places && i-- > 0 && !gm_frame_in_torch(frames[i].file);) {
+	for (size_t i = count; summary->places && i-- > 0 && !gm_file_is_torch(frames[i].file);) {
 		summary->places[summary->place_count++] =
 		        (struct place){frames[i].code, frames[i].lasti, frame_loops(&frames[i])};
 		uint64_t place = (uint64_t)frames[i].code << 32 | frames[i].lasti;
@@ -219,8 +219,7 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 		/* torch's own loops, and those within the work and in expressions, never have
 		 * steps. */
 		size_t before = summary->count;
-		if (!gm_frame_in_torch(frame->file) && !within_work &&
-		        !is_expression(frame->name) &&
+		if (!gm_file_is_torch(frame->file) && !within_work && !is_expression(frame->name) &&
 		        !summarise_frame(steps, summary, frame, depth, candidate))
 			break;
 		for (; before < summary->count; before++)

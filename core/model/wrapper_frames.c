@@ -32,7 +32,7 @@ enum gm_code_owner gm_code_owner(const char *file, const char **ret_package, siz
 		*ret_length = length;
 		return GM_CODE_PACKAGE;
 	}
-	if (gm_frame_in_torch(file) || strstr(file, "/torchinductor_"))
+	if (gm_file_is_torch(file) || strstr(file, "/torchinductor_"))
 		return GM_CODE_TORCH;
 	return !file[0] || gm_file_is_library(file) ? GM_CODE_PYTHON : GM_CODE_OWN;
 }

@@ -49,12 +49,6 @@ static void see_loop(
 		gm_steps_turn(recorder->steps, code->id, loop, position);
 }
 
-static bool is_of_package(const char *file)
-{
-	size_t rest;
-	return gm_packages_part(file, strlen(file), &rest) && !gm_file_is_torch(file);
-}
-
 void gm_record_loops(struct gm_recorder *recorder, size_t count)
 {
 	if (count == 0)
@@ -69,8 +63,9 @@ void gm_record_loops(struct gm_recorder *recorder, size_t count)
 	unsigned seen = 0, seen_of_packages = 0;
 	for (size_t i = count; i-- > 0;) {
 		const struct gm_python_frame *frame = &recorder->frames[i];
-		bool own = !gm_file_is_library(frame->code->file);
-		if (!frame->code->loop_count || (!own && !is_of_package(frame->code->file)))
+		const char *file = frame->code->file;
+		bool own = !gm_file_is_library(file);
+		if (!frame->code->loop_count || (!own && !gm_packages_other(file, strlen(file))))
 			continue;
 		unsigned *count_of = own ? &seen : &seen_of_packages;
 		unsigned most = own ? GM_LOOPS_FOLLOWED : GM_PACKAGE_LOOPS_FOLLOWED;

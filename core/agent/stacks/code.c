@@ -401,9 +401,8 @@ static uint8_t kind_of(uint64_t code)
 	        !memcmp(name, "_engine_run_backward", 20))
 		return GM_CODE_ENGINE;
 	const char *path = (const char *)file;
-	size_t rest;
 	gm_packages_see(path, size);
-	if (gm_packages_part(path, size, &rest) && !gm_packages_torch(path, size))
+	if (gm_packages_other(path, size))
 		return GM_CODE_INSTALLED;
 	return gm_packages_library(path, size) ? GM_CODE_LIBRARY : GM_CODE_OTHER;
 }
