@@ -206,4 +206,3 @@ def test_a_tool_of_nvidia_keeps_cupti_and_the_injection(run, run_gpumem, gpumem,
     assert [e["size"] for e in run_gpumem("events", log, "--json").check().json_lines() if e["action"] == "alloc"] == [20 << 20]  # no callback's
     nothing = run([gpumem, "run", "-o", tmp_path / "none", "--", script, "true"], env=environment_of_run).check()
     assert re.search("through PyTorch, and with (Nsight (Compute|Systems)|Compute Sanitizer) other allocations are not seen\n", nothing.err)
-

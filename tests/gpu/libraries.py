@@ -14,27 +14,16 @@ import sys
 import time
 
 import torch
-from torch import nn
 
-DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp64": torch.float64, "c64": torch.complex64, "c128": torch.complex128}
-
-
-def events(call, turns=2):
-    for _ in range(turns):
-        torch.cuda.memory._record_memory_history(enabled=None)
-        torch.cuda.memory._record_memory_history(context=None, max_entries=10_000, clear_history=True)
-        result = call()
-        trace = torch.cuda.memory._snapshot()["device_traces"][0]
-        del result
-    torch.cuda.memory._record_memory_history(enabled=None)
-    return [e["size"] if e["action"] == "alloc" else -e["size"] for e in trace if e["action"] in ("alloc", "free_requested")]
+import library_calls as calls
+from library_calls import CUDA, DTYPES
 
 
 def attempt(parts, turns=2):
     found = {}
     for name, call in parts.items():
         try:
-            found[name] = events(call, turns)
+            found[name] = calls.events(call, turns)
         except RuntimeError as error:
             found[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
             if "CUDA error" in str(error) and "out of memory" not in str(error):
@@ -98,25 +87,13 @@ def conv(rng):
     if n * max(c, k) * torch.Size(space).numel() > 1 << 26 or c * k // groups * kernel**rank > 1 << 25:
         return None
     last, tf32, transposed = rank > 1 and rng.random() < 0.35, rng.random() < 0.85, rng.random() < 0.1
-    torch.backends.cudnn.allow_tf32 = tf32
-    dtype = DTYPES[label]
-    memory = (torch.channels_last if rank == 2 else torch.channels_last_3d) if last else torch.contiguous_format
-    x = torch.empty(n, c, *space, device="cuda", dtype=dtype).contiguous(memory_format=memory)
-    shape = (c, k // groups) if transposed else (k, c // groups)
-    w = torch.empty(*shape, *[kernel] * rank, device="cuda", dtype=dtype).contiguous(memory_format=memory)
-    b = torch.empty(k, device="cuda", dtype=dtype) if rng.random() < 0.5 else None
-    words = ([stride] * rank, [padding] * rank, [dilation] * rank, transposed, [0] * rank, groups)
-    y = torch.ops.aten.convolution(x, w, b, *words)
-    g = torch.empty_like(y)
-    found = attempt({
-        "forward": lambda: torch.ops.aten.convolution(x, w, b, *words),
-        "data": lambda: torch.ops.aten.convolution_backward(g, x, w, [k], *words, [True, False, False]),
-        "filter": lambda: torch.ops.aten.convolution_backward(g, x, w, [k], *words, [False, True, False]),
-    }, turns=1)  # fmt: skip
-    return {
-        "x": list(x.shape), "w": list(w.shape), "y": list(y.shape), "stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
-        "dtype": label, "last": last, "tf32": tf32, "transposed": transposed, "bias": b is not None,
-    }, found  # fmt: skip
+    x, w, words = [n, c, *space], [*((c, k // groups) if transposed else (k, c // groups)), *[kernel] * rank], [[v] * rank for v in (stride, padding, dilation)]
+    y = torch.ops.aten.convolution(torch.empty(x, device="meta"), torch.empty(w, device="meta"), None, *words, transposed, [0] * rank, groups)
+    description = {
+        "x": x, "w": w, "y": list(y.shape), "stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
+        "dtype": label, "last": last, "tf32": tf32, "transposed": transposed, "bias": rng.random() < 0.5,
+    }  # fmt: skip
+    return description, attempt(calls.conv(description), turns=1)
 
 
 def rnn(rng):
@@ -128,20 +105,9 @@ def rnn(rng):
         project = rng.randrange(1, hidden)
     if batch * length * max(inputs, hidden) > 1 << 25:
         return None
-    layer = getattr(nn, kind)(inputs, hidden, layers, bidirectional=both, device="cuda", dtype=DTYPES[label], **({"proj_size": project} if project else {}))
-    x = torch.empty(length, batch, inputs, device="cuda", dtype=DTYPES[label]).requires_grad_(rng.random() < 0.7)
-
-    def backward():
-        y = layer(x)[0]
-        y.backward(y.detach())
-
-    def inference():
-        with torch.no_grad():
-            return layer(x)
-
-    found = attempt({"forward": lambda: layer(x), "both": backward, "inference": inference})
-    return {"kind": kind, "batch": batch, "length": length, "inputs": inputs, "hidden": hidden, "layers": layers, "project": project,
-            "both": both, "dtype": label, "grad": x.requires_grad}, found  # fmt: skip
+    description = {"kind": kind, "batch": batch, "length": length, "inputs": inputs, "hidden": hidden, "layers": layers, "project": project,
+                   "both": both, "dtype": label, "grad": rng.random() < 0.7}  # fmt: skip
+    return description, attempt(calls.rnn(description))
 
 
 def solver(rng):
@@ -151,47 +117,15 @@ def solver(rng):
     label = rng.choice(("fp32", "fp32", "fp64", "c64", "c128"))
     while max(batch, 1) * n * max(m, n) > 1 << 21 and batch > 1:
         batch //= 2
-    dtype = DTYPES[label]
-    shape = (batch,) if batch else ()
-    a = torch.randn(*shape, m, n, device="cuda", dtype=dtype)
-    s = torch.randn(*shape, n, n, device="cuda", dtype=dtype)
-    s = s @ s.mH + n * torch.eye(n, device="cuda", dtype=dtype)
-    b = torch.randn(*shape, n, rng.choice((1, 5, n)), device="cuda", dtype=dtype)
-    c = torch.randn(*shape, m, rng.choice((1, 5)), device="cuda", dtype=dtype)
-    lu, pivots = torch.linalg.lu_factor(s)
-    lower = torch.linalg.cholesky(s)
-    full = rng.random() < 0.5
-    calls = {
-        "lu_factor_ex": lambda: torch.linalg.lu_factor_ex(s),
-        "lu_factor_rectangular": lambda: torch.linalg.lu_factor_ex(a),
-        "lu_solve": lambda: torch.linalg.lu_solve(lu, pivots, b),
-        "cholesky_ex": lambda: torch.linalg.cholesky_ex(s),
-        "cholesky_solve": lambda: torch.cholesky_solve(b, lower),
-        "cholesky_inverse": lambda: torch.cholesky_inverse(lower),
-        "inv_ex": lambda: torch.linalg.inv_ex(s),
-        "solve_ex": lambda: torch.linalg.solve_ex(s, b),
-        "solve_triangular": lambda: torch.linalg.solve_triangular(lower, b, upper=False),
-        "det": lambda: torch.linalg.det(s),
-        "slogdet": lambda: torch.linalg.slogdet(s),
-        "qr": lambda: torch.linalg.qr(a, mode="complete" if full else "reduced"),
-        "qr r": lambda: torch.linalg.qr(a, mode="r"),
-        "geqrf": lambda: torch.geqrf(a),
-        "lstsq": lambda: torch.linalg.lstsq(a, c),
-        "eigh": lambda: torch.linalg.eigh(s),
-        "eigvalsh": lambda: torch.linalg.eigvalsh(s),
-        "svd": lambda: torch.linalg.svd(a, full_matrices=full),
-        "svdvals": lambda: torch.linalg.svdvals(a),
-        "svd gesvd": lambda: torch.linalg.svd(a, full_matrices=full, driver="gesvd"),
-        "svd gesvda": lambda: torch.linalg.svd(a, full_matrices=False, driver="gesvda"),
-        "ldl_factor_ex": lambda: torch.linalg.ldl_factor_ex(s),
-        "pinv": lambda: torch.linalg.pinv(a),
-        "matrix_rank": lambda: torch.linalg.matrix_rank(a),
-        "eigvals": lambda: torch.linalg.eigvals(s),
-        "eig": lambda: torch.linalg.eig(s),
-    }
+    dtype, shape = DTYPES[label], (batch,) if batch else ()
+    a, s = (torch.randn(*shape, rows, n, dtype=dtype, **CUDA) for rows in (m, n))
+    s = s @ s.mH + n * torch.eye(n, dtype=dtype, **CUDA)
+    b = torch.randn(*shape, n, rng.choice((1, 5, n)), dtype=dtype, **CUDA)
+    c = torch.randn(*shape, m, rng.choice((1, 5)), dtype=dtype, **CUDA)
+    description = {"m": m, "n": n, "batch": batch, "dtype": label, "full": rng.random() < 0.5, "b": list(b.shape), "c": list(c.shape)}
+    known = calls.solver(description, a, s, b, c, torch.linalg.lu_factor(s), torch.linalg.cholesky(s))
     slow = n > 300 or batch > 16
-    asked = rng.sample(sorted(calls), 6 if slow else 12)
-    return {"m": m, "n": n, "batch": batch, "dtype": label, "full": full, "b": list(b.shape), "c": list(c.shape)}, attempt({name: calls[name] for name in asked})
+    return description, attempt({name: known[name] for name in rng.sample(sorted(known), 6 if slow else 12)})
 
 
 def fft(rng):
@@ -217,18 +151,8 @@ def fft(rng):
         batch //= 2
     if torch.Size(space).numel() > 1 << 23:
         return None
-    double = rng.random() < 0.3
-    c = torch.zeros(batch, *space, device="cuda", dtype=torch.complex128 if double else torch.complex64)
-    r = torch.zeros(batch, *space, device="cuda", dtype=torch.float64 if double else torch.float32)
-    axes = tuple(range(1, rank + 1))
-    half = torch.zeros(batch, *space[:-1], space[-1] // 2 + 1, device="cuda", dtype=c.dtype)
-    found = attempt({
-        "c2c": lambda: torch.fft.fftn(c, dim=axes),
-        "c2c back": lambda: torch.fft.ifftn(c, dim=axes),
-        "r2c": lambda: torch.fft.rfftn(r, dim=axes),
-        "c2r": lambda: torch.fft.irfftn(half, space, dim=axes),
-    })  # fmt: skip
-    return {"batch": batch, "space": space, "double": double}, found
+    description = {"batch": batch, "space": space, "double": rng.random() < 0.3}
+    return description, attempt(calls.fft(description))
 
 
 def sparse(rng):
