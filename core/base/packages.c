@@ -1,5 +1,6 @@
 #include "base/packages.h"
 
+#include <ctype.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -31,6 +32,26 @@ static const char *after_last(const char *path, size_t length, const char *mark)
 	return found;
 }
 
+/* "C:/a", as files of Windows are named in recordings. */
+static bool has_drive(const char *path, size_t length)
+{
+	return length > 2 && isalpha((unsigned char)path[0]) && path[1] == ':' && path[2] == '/';
+}
+
+/* A wheel or egg that is itself a folder (PEX, easy_install) holds packages as site-packages does.
+ */
+static const char *after_packages(const char *path, size_t length)
+{
+	static const char *const marks[] = {"/site-packages/", "/dist-packages/", ".whl/", ".egg/"};
+	const char *found = NULL;
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+		const char *part = after_last(path, length, marks[i]);
+		if (part && (!found || part > found))
+			found = part;
+	}
+	return found;
+}
+
 /* A clone of PyTorch has such folders beside the package: what is in them is a program. */
 static bool is_program_beside(const char *part, size_t length)
 {
@@ -44,7 +65,7 @@ static bool is_program_beside(const char *part, size_t length)
 
 const char *gm_packages_part(const char *path, size_t length, size_t *ret_length)
 {
-	const char *end = path + length, *part = after_last(path, length, "-packages/");
+	const char *end = path + length, *part = after_packages(path, length);
 	size_t known = atomic_load_explicit(&count, memory_order_relaxed);
 	for (size_t i = 0; !part && i < known && i < FOLDERS_MAX; i++) {
 		size_t size = atomic_load_explicit(&folders[i].length, memory_order_acquire);
@@ -72,11 +93,65 @@ bool gm_packages_other(const char *path, size_t length)
 	return gm_packages_part(path, length, &rest) && !gm_packages_torch(path, length);
 }
 
+/* "/usr/lib/python3.11/", "/usr/lib/python3/", "/opt/x/lib/python3.15t/", "/lib/python311.zip/" */
+static bool is_in_pythons_folder(const char *path, size_t length)
+{
+	const char *name = after_last(path, length, "/lib/python3"), *end = path + length;
+	while (name && name < end && (isdigit((unsigned char)*name) || *name == '.'))
+		name++;
+	if (!name || name == end)
+		return false;
+	size_t rest = (size_t)(end - name);
+	return begins(name, rest, "/") || begins(name, rest, "t/") || begins(name, rest, "zip/");
+}
+
+/* On Windows Python's own files are in a folder Lib, and that may be anybody's: these are the ones
+ * that call other code, and so are on stacks. */
+static bool is_pythons_on_windows(const char *path, size_t length)
+{
+	static const char *const known[] = {"_pyrepl/", "_threading_local.py", "abc.py", "ast.py",
+	        "asyncio/", "bdb.py", "cProfile.py", "cmd.py", "code.py", "codeop.py",
+	        "collections/", "concurrent/", "contextlib.py", "copy.py", "ctypes/",
+	        "dataclasses.py", "enum.py", "functools.py", "html/", "http/", "importlib/",
+	        "inspect.py", "json/", "logging/", "multiprocessing/", "pathlib.py", "pdb.py",
+	        "pickle.py", "pkgutil.py", "profile.py", "queue.py", "random.py", "runpy.py",
+	        "selectors.py", "socketserver.py", "subprocess.py", "tempfile.py", "threading.py",
+	        "timeit.py", "trace.py", "traceback.py", "types.py", "typing.py", "unittest/",
+	        "warnings.py", "weakref.py", "wsgiref/", "xmlrpc/", "zipfile/"};
+	if (!has_drive(path, length))
+		return false;
+	const char *part = after_last(path, length, "/Lib/");
+	if (!part)
+		part = after_last(path, length, "/lib/"); /* conda */
+	for (size_t i = 0; part && i < sizeof(known) / sizeof(known[0]); i++)
+		if (begins(part, (size_t)(path + length - part), known[i]))
+			return true;
+	return false;
+}
+
+/* Code that a person typed, or passed on a command line, has no file; nor has what libraries
+ * generate ("<frozen runpy>", "<attrs generated init>", "<eval_with_key>.1"). */
+static bool is_typed(const char *path, size_t length)
+{
+	static const char *const names[] = {"<string>",   /* python -c */
+	        "<stdin>", "<python-input-", "<console>", /* Python's own prompt */
+	        "<ipython-input-", "<ipython console>", "<timed exec>", "<timed eval>",
+	        "<magic-timeit>", "<cell ", /* notebooks */
+	        "<command-",                /* Databricks */
+	        "<input>",                  /* PyCharm */
+	        "<doctest "};
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (begins(path, length, names[i]))
+			return true;
+	return false;
+}
+
 bool gm_packages_library(const char *path, size_t length)
 {
 	size_t rest;
-	return (length && path[0] == '<') || gm_packages_part(path, length, &rest) ||
-	       memmem(path, length, "/lib/python3", 12);
+	return (length && path[0] == '<' && !is_typed(path, length)) ||
+	       gm_packages_part(path, length, &rest) || is_in_pythons_folder(path, length) ||
+	       is_pythons_on_windows(path, length);
 }
 
 /* ---- learning -------------------------------------------------------------------------------- */
@@ -104,7 +179,8 @@ static bool is_only_pytorchs(const char *part, size_t length)
 
 void gm_packages_see(const char *path, size_t length)
 {
-	const char *part = length && path[0] == '/' ? after_last(path, length, "/torch/") : NULL;
+	bool absolute = (length && path[0] == '/') || has_drive(path, length);
+	const char *part = absolute ? after_last(path, length, "/torch/") : NULL;
 	size_t rest, size = part ? (size_t)(part - path) - 6 : 0; /* without "torch/" */
 	if (!part || size < 2 || size >= FOLDER_BYTES ||
 	        !is_only_pytorchs(part, (size_t)(path + length - part)) ||

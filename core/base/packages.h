@@ -25,8 +25,8 @@ const char *gm_packages_part(const char *path, size_t length, size_t *ret_length
 bool gm_packages_torch(const char *path, size_t length);
 /* Is it of an installed package other than `torch`? */
 bool gm_packages_other(const char *path, size_t length);
-/* Is it of an installed package or of Python itself, or none at all ("<frozen importlib>")? What is
- * not is the program's own. */
+/* Is it of an installed package or of Python itself, or generated ("<frozen importlib>")? What is
+ * not is the program's own, also without a file: "<stdin>", "<ipython-input-3-0a1b>". */
 bool gm_packages_library(const char *path, size_t length);
 
 static inline bool gm_file_is_library(const char *file)

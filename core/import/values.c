@@ -2,6 +2,7 @@
  * entries and frames. */
 #include "import/values.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -59,6 +60,28 @@ const char *gm_pickle_string(const struct gm_pickle *pickle, uint32_t id, size_t
 	size_t start = id > 1 ? pickle->strings.ends[id - 2] : 0;
 	*ret_length = pickle->strings.ends[id - 1] - start - 1;
 	return (const char *)pickle->strings.bytes + start + 1;
+}
+
+/* "C:\\..." or "\\\\server\\..." */
+static bool is_of_windows(const char *file, size_t length)
+{
+	bool drive = length > 2 && isalpha((unsigned char)file[0]) && file[1] == ':';
+	return (drive && file[2] == '\\') || (length > 2 && file[0] == '\\' && file[1] == '\\');
+}
+
+void gm_pickle_slash_files(struct gm_pickle *pickle)
+{
+	for (size_t i = 0; i < pickle->frames.count; i++) {
+		size_t length;
+		const char *file = gm_pickle_string(pickle, pickle->frames.items[i].file, &length);
+		if (!is_of_windows(file, length))
+			continue;
+		char *bytes =
+		        (char *)pickle->strings.bytes + (file - (char *)pickle->strings.bytes);
+		for (size_t at = 0; at < length; at++)
+			if (bytes[at] == '\\')
+				bytes[at] = '/';
+	}
 }
 
 bool gm_pickle_text_is(const struct gm_pickle *pickle, gm_value value, const char *text)

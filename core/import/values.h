@@ -10,6 +10,10 @@
 bool gm_pickle_text_is(const struct gm_pickle *pickle, gm_value value, const char *text);
 /* The bytes of a string; not ended by 0. */
 const char *gm_pickle_string(const struct gm_pickle *pickle, uint32_t id, size_t *ret_length);
+/* Files of frames that were recorded on Windows get the slashes of other systems in their names
+ * ("C:\\a\\b.py" becomes "C:/a/b.py"): all that looks at names knows those only. To be called once
+ * all is read. */
+void gm_pickle_slash_files(struct gm_pickle *pickle);
 /* False: no number, negative, or wider than 64 bits. */
 bool gm_pickle_number(const struct gm_pickle *pickle, gm_value value, uint64_t *ret_number);
 /* The last value of a key in a dictionary; GM_VALUE_NONE: no such key, or no dictionary. */

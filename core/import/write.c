@@ -477,6 +477,7 @@ struct gm_error *gm_snapshot_write(struct gm_snapshot *snapshot, struct gm_log_w
 	writing->text = malloc(GM_LOG_STRING_MAX + 1);
 	writing->modules = calloc(snapshot->pickle.strings.count + 1, sizeof(*writing->modules));
 	gm_import_loops_init(&writing->loops, &writing->read);
+	gm_pickle_slash_files(&snapshot->pickle);
 	struct gm_error *error = gm_import_stacks_init(&writing->read, &snapshot->pickle);
 	if (!error)
 		error = writing->text && writing->modules ? write_all(writing)

@@ -1,6 +1,16 @@
 #include "model/site.h"
 
+#include <string.h>
+
+#include "model/phase.h"
 #include "model/wrapper_frames.h"
+
+/* dataclass() and namedtuple() generate methods; the file has the name that code of `python -c` has
+ * too. */
+static bool is_generated(const char *file, const char *function)
+{
+	return strcmp(file, "<string>") == 0 && strncmp(gm_plain_name(function), "__", 2) == 0;
+}
 
 size_t gm_site_index(const struct gm_log *log, uint32_t stack)
 {
@@ -13,9 +23,9 @@ size_t gm_site_index(const struct gm_log *log, uint32_t stack)
 		if (!gm_log_frame(log, frames[i], &frame))
 			break;
 		gm_log_code(log, frame.code, &code);
-		enum gm_code_owner owner =
-		        gm_code_owner(gm_log_string(log, code.file), &name, &length);
-		if (owner == GM_CODE_OWN)
+		const char *file = gm_log_string(log, code.file);
+		enum gm_code_owner owner = gm_code_owner(file, &name, &length);
+		if (owner == GM_CODE_OWN && !is_generated(file, gm_log_string(log, code.name)))
 			return i;
 		if (owner == GM_CODE_PACKAGE && package == SIZE_MAX)
 			package = i;

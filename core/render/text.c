@@ -14,12 +14,6 @@
 
 const char *gm_text_path(const char *path)
 {
-	static const char *const packages[] = {"/site-packages/", "/dist-packages/"};
-	for (size_t i = 0; i < 2; i++) {
-		const char *found = strstr(path, packages[i]);
-		if (found)
-			return found + strlen(packages[i]);
-	}
 	size_t rest;
 	const char *part = gm_packages_part(path, strlen(path), &rest);
 	if (part)

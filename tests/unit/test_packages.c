@@ -30,6 +30,45 @@ static void installed_files_are_known_by_their_folder(void **state)
 	assert_true(gm_file_is_library("<frozen runpy>"));
 	assert_false(gm_file_is_library("/home/u/train.py"));
 	assert_false(gm_file_is_library(""));
+	assert_string_equal(
+	        part("/home/u/.pex/installed_wheels/0a/kit-1.0-py3-none-any.whl/kit/a.py"),
+	        "kit/a.py");
+	assert_string_equal(part("/v/site-packages/kit-1.0-py3.11.egg/kit/a.py"), "kit/a.py");
+}
+
+static void only_folders_of_that_very_name_are_pythons_or_of_packages(void **state)
+{
+	assert_false(gm_file_is_library("/home/u/work-packages/train.py"));
+	assert_false(gm_file_is_library("/home/u/lib/python3-experiments/train.py"));
+	assert_false(gm_file_is_library("/home/u/lib/python3"));
+	assert_true(gm_file_is_library("/usr/lib/python3.15t/threading.py"));
+	assert_true(gm_file_is_library("/opt/lib/python311.zip/threading.py"));
+	assert_true(gm_file_is_library("/usr/lib/python3/x.py"));
+}
+
+static void code_that_was_typed_is_the_programs_and_generated_code_is_not(void **state)
+{
+	static const char *const typed[] = {"<string>", "<stdin>", "<stdin>-3", "<python-input-7>",
+	        "<ipython-input-3-0a1b2c>", "<timed exec>", "<command-1234>", "<console>"};
+	static const char *const generated[] = {"<frozen runpy>", "<eval_with_key>.3",
+	        "<attrs generated init x.Y>", "<__array_function__ internals>",
+	        "<lambdifygenerated-1>"};
+	for (size_t i = 0; i < sizeof(typed) / sizeof(typed[0]); i++)
+		assert_false(gm_file_is_library(typed[i]));
+	for (size_t i = 0; i < sizeof(generated) / sizeof(generated[0]); i++)
+		assert_true(gm_file_is_library(generated[i]));
+}
+
+static void files_of_windows_are_known_too(void **state)
+{
+	assert_true(gm_file_is_torch("C:/Python311/Lib/site-packages/torch/nn/functional.py"));
+	assert_true(gm_file_is_library("C:/Python311/Lib/threading.py"));
+	assert_true(gm_file_is_library("c:/conda/envs/x/lib/contextlib.py"));
+	assert_false(gm_file_is_library("D:/exp/lib/train.py"));
+	assert_false(gm_file_is_library("/data/lib/threading.py"));
+	see("D:/target/torch/nn/modules/module.py");
+	assert_true(gm_file_is_torch("D:/target/torch/optim/adam.py"));
+	assert_false(gm_file_is_library("E:/target/torch/optim/adam.py"));
 }
 
 static void a_folder_with_pytorch_is_learned(void **state)
@@ -81,6 +120,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(installed_files_are_known_by_their_folder),
+	        cmocka_unit_test(only_folders_of_that_very_name_are_pythons_or_of_packages),
+	        cmocka_unit_test(code_that_was_typed_is_the_programs_and_generated_code_is_not),
+	        cmocka_unit_test(files_of_windows_are_known_too),
 	        cmocka_unit_test(a_folder_with_pytorch_is_learned),
 	        cmocka_unit_test(a_users_own_folder_called_torch_is_not_learned),
 	        cmocka_unit_test(no_more_than_a_few_are_learned),

@@ -15,6 +15,12 @@
 
 #include "cpython/python.h"
 
+/* The offset of the instruction after this one and its caches. */
+static uint32_t after(const struct gm_opcode *opcodes, const struct gm_decoded *at)
+{
+	return at->start + 2 + 2u * opcodes[at->opcode].caches;
+}
+
 static uint32_t least_line(uint32_t a, uint32_t b)
 {
 	return !a || (b && b < a) ? b : a;
@@ -186,18 +192,14 @@ static struct gm_loop *innermost(struct gm_code_entry *entry, uint32_t at)
 static void mark_comprehensions(
         struct gm_code_entry *entry, const struct gm_opcode *opcodes, uint32_t loop_slots)
 {
-	uint32_t argument = 0;
+	struct gm_decoded at;
 
-	for (uint32_t at = 0; at + 1 < entry->bytecode_size;) {
-		const struct gm_opcode *opcode = &opcodes[entry->bytecode[at]];
-		argument = argument << 8 | entry->bytecode[at + 1];
+	for (uint32_t next = 0; gm_py_decode(entry, opcodes, next, &at);
+	        next = after(opcodes, &at)) {
 		struct gm_loop *loop;
-		for (uint32_t left = values_of_loops(opcode, argument) / loop_slots;
-		        left && (loop = innermost(entry, at)); left--)
+		for (uint32_t left = values_of_loops(&opcodes[at.opcode], at.argument) / loop_slots;
+		        left && (loop = innermost(entry, at.start)); left--)
 			loop->line_end = 0;
-		if (!(opcode->flags & GM_OPCODE_EXTENDED))
-			argument = 0;
-		at += 2 + 2u * opcode->caches;
 	}
 }
 
@@ -205,26 +207,20 @@ static bool find(struct gm_code_entry *entry, struct search *search)
 {
 	enum { MAX_LOOPS = 4096 };
 	const struct gm_opcode *opcodes = search->opcodes;
-	uint32_t argument = 0, first = 0;
+	struct gm_decoded at;
 
-	for (uint32_t at = 0; at + 1 < entry->bytecode_size;) {
-		const struct gm_opcode *opcode = &opcodes[entry->bytecode[at]];
-		struct gm_decoded decoded = {
-		        .start = at, .argument = argument << 8 | entry->bytecode[at + 1]};
-		uint32_t next = at + 2 + 2u * opcode->caches;
+	/* `first` is the first of an instruction's EXTENDED_ARGs */
+	for (uint32_t first = 0, next; gm_py_decode(entry, opcodes, first, &at); first = next) {
+		next = after(opcodes, &at);
 		uint32_t unit = gm_py_jump_target(
-		        opcode, search->version, next / 2, decoded.argument, search->count);
+		        &opcodes[at.opcode], search->version, next / 2, at.argument, search->count);
 		uint32_t target = unit == UINT32_MAX ? UINT32_MAX : 2 * unit;
-		if (target <= at && entry->loops.count < MAX_LOOPS &&
+		if (target <= at.start && entry->loops.count < MAX_LOOPS &&
 		        !(opcodes[entry->bytecode[target]].flags & GM_OPCODE_SEND) &&
 		        is_loop(search, first, target) &&
-		        !add_jump(entry, target, at,
+		        !add_jump(entry, target, at.start,
 		                next < entry->bytecode_size ? next : entry->bytecode_size))
 			return false;
-		argument = opcode->flags & GM_OPCODE_EXTENDED ? decoded.argument : 0;
-		at = next;
-		if (!(opcode->flags & GM_OPCODE_EXTENDED))
-			first = next;
 	}
 	return true;
 }
