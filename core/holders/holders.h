@@ -98,6 +98,7 @@ enum gm_chain_end {
 	GM_CHAIN_ROOTED,  /* a frame, a thread, a module; or a word of memory that the last step
 	                     tells */
 	GM_CHAIN_GARBAGE, /* nothing: it is a cycle that gc.collect() would free */
+	GM_CHAIN_CYCLE,   /* nothing: it is a cycle through C++, which gc.collect() does not free */
 	GM_CHAIN_UNKNOWN, /* nothing that was found */
 };
 

@@ -219,10 +219,14 @@ static void put_end(enum gm_chain_end end, bool is_first, FILE *out)
 	if (end == GM_CHAIN_ROOTED)
 		return;
 	fputs(is_first ? "" : ": ", out);
-	fputs(end == GM_CHAIN_GARBAGE
-	                ? "a garbage cycle: nothing else holds it, gc.collect() would free it"
-	                : "nothing was found that refers to it",
-	        out);
+	static const char *const texts[] = {
+	        [GM_CHAIN_GARBAGE] =
+	                "a garbage cycle: nothing else holds it, gc.collect() would free it",
+	        [GM_CHAIN_CYCLE] = "a cycle through PyTorch's C++ objects: nothing else holds it, "
+	                           "and gc.collect() cannot free it",
+	        [GM_CHAIN_UNKNOWN] = "nothing was found that refers to it",
+	};
+	fputs(texts[end], out);
 }
 
 char *gm_chain_text(const struct gm_holder *holder)

@@ -85,7 +85,8 @@ static void put_nodes(
 		return;
 	for (size_t i = 0; i < count; i++) {
 		bool always = level == 1 && (nodes[i].kind == GM_RETAINED_UNKNOWN ||
-		                                    nodes[i].kind == GM_RETAINED_GARBAGE);
+		                                    nodes[i].kind == GM_RETAINED_GARBAGE ||
+		                                    nodes[i].kind == GM_RETAINED_CYCLE);
 		if (nodes[i].kind == GM_RETAINED_UNKNOWN && rest > 0) {
 			put_rest(writing, rest, bytes, blocks,
 			        level); /* the unknown ones come last */
@@ -160,7 +161,7 @@ struct gm_error *gm_render_retained_text(const struct gm_retained_answer *answer
 static const char *kind_name(enum gm_retained_kind kind)
 {
 	static const char *const names[] = {
-	        "variable", "part", "shared", "garbage", "library", "unknown"};
+	        "variable", "part", "shared", "garbage", "cycle", "library", "unknown"};
 	return names[kind];
 }
 

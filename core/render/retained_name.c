@@ -69,6 +69,9 @@ static void put_name(const struct gm_retained_name *name, FILE *out)
 	case GM_NAME_GARBAGE:
 		fputs("garbage cycles", out);
 		break;
+	case GM_NAME_CYCLES:
+		fputs("cycles through C++ that gc.collect() cannot free", out);
+		break;
 	case GM_NAME_GLOBAL:
 		fprintf(out, "global '%s'", own);
 		if (name->of)

@@ -245,9 +245,14 @@ static json_t *holder_json(const struct gm_holder *holder)
 		json_decref(path);
 		return NULL;
 	}
-	return json_pack("{s:o, s:s, s:I, s:o?, s:I, s:o}", "text", text(words), "class",
-	        gm_chain_class_name(holder->class), "references", (json_int_t)holder->references,
-	        "root", holder->root ? json_integer(holder->root) : json_null(), "ways",
+	static const char *const ends[] = {[GM_CHAIN_ROOTED] = "root",
+	        [GM_CHAIN_GARBAGE] = "garbage",
+	        [GM_CHAIN_CYCLE] = "cycle",
+	        [GM_CHAIN_UNKNOWN] = "unknown"};
+	return json_pack("{s:o, s:s, s:s, s:I, s:o?, s:I, s:o}", "text", text(words), "class",
+	        gm_chain_class_name(holder->class), "end", ends[holder->end], "references",
+	        (json_int_t)holder->references, "root",
+	        holder->root ? json_integer(holder->root) : json_null(), "ways",
 	        (json_int_t)holder->ways, "path", path);
 }
 

@@ -57,6 +57,7 @@ bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, u
 	struct gm_holder holder = {.steps = description.steps.items,
 	        .step_count = description.steps.count,
 	        .end = unattributed || chain->rooted ? GM_CHAIN_ROOTED
+	               : chain->stays                ? GM_CHAIN_CYCLE
 	               : chain->garbage              ? GM_CHAIN_GARBAGE
 	                                             : GM_CHAIN_UNKNOWN,
 	        .class = unattributed               ? unattributed->class

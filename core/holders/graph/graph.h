@@ -53,7 +53,7 @@ enum gm_reference {
 	GM_REF_NODE_OBJECT,   /* Python grad_fn object -> node */
 	GM_REF_CONTEXT,       /* PyNode -> its Python ctx */
 	GM_REF_CONTEXT_SAVED, /* Python ctx -> tensor (save_for_backward) */
-	GM_REF_HOOK,          /* tensor, node -> Python hooks */
+	GM_REF_HOOK,   /* tensor, node -> Python hooks; extra: 0, GM_HOOK_AFTER_ACCUMULATION */
 	GM_REF_PYTHON, /* Python object -> Python object; extra: enum gm_edge_kind. Its name is
 	                        asked for again when told */
 	GM_REF_PART,   /* tensor -> a tensor that it is made of; extra: its word behind TensorImpl's
@@ -70,6 +70,8 @@ enum gm_reference {
 
 /* In a GM_REF_PYTHON's extra: the link from an object to its own __dict__. */
 enum { GM_LINK_IS_DICT = GM_WALK_OWN_DICT };
+
+enum { GM_HOOK_AFTER_ACCUMULATION = 1 };
 
 enum { GM_SAVED_IN_VECTOR = 1 << 23, GM_SAVED_NOWHERE = 0xffffff };
 
@@ -205,6 +207,7 @@ struct gm_chain {
 	size_t count;
 	bool rooted;
 	bool garbage; /* not rooted, and all references to what leads here are accounted for */
+	bool stays;   /* garbage that gc.collect() does not free */
 };
 
 #endif

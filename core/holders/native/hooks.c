@@ -33,8 +33,10 @@ static void refer_hook(struct gm_holders *graph, uint32_t from, uint64_t hook)
 	if (dict == hook || gm_map_find(&graph->typed_words, dict))
 		return; /* unknown in this version; or part of a std::vector and also found directly
 		         */
-	if (is_hook(gm_graph_class_at(graph, hook)))
-		gm_graph_refer_python(graph, from, dict, GM_REF_HOOK);
+	const struct gm_class *class = gm_graph_class_at(graph, hook);
+	if (is_hook(class))
+		gm_graph_refer_python_by(graph, from, dict, GM_REF_HOOK,
+		        strstr(class->linkage_name, "PostAcc") ? GM_HOOK_AFTER_ACCUMULATION : 0);
 }
 
 static void refer_vector_of_hooks(

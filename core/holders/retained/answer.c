@@ -78,6 +78,8 @@ static void add_variable(struct gm_retained_builder *builder,
 	const struct gm_variable *variable = &reach->variables.items[*number - 1];
 	if (variable->kind == GM_VARIABLE_GARBAGE)
 		node->kind = GM_RETAINED_GARBAGE;
+	else if (variable->kind == GM_VARIABLE_CYCLES)
+		node->kind = GM_RETAINED_CYCLE;
 	else if (variable->kind == GM_VARIABLE_MISSING)
 		node->kind = GM_RETAINED_UNKNOWN;
 	else if (variable->kind == GM_VARIABLE_NATIVE)

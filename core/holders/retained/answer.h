@@ -10,6 +10,7 @@ enum gm_retained_kind {
 	GM_RETAINED_PART,     /* of the one above */
 	GM_RETAINED_SHARED,   /* by all members of its name: freed when all of them are gone */
 	GM_RETAINED_GARBAGE,  /* cycles that nothing holds */
+	GM_RETAINED_CYCLE,    /* the same, and gc.collect() does not free them */
 	GM_RETAINED_LIBRARY,  /* a library's: named, and no variable of the program's */
 	GM_RETAINED_UNKNOWN,
 };

@@ -70,6 +70,7 @@ enum gm_variable_kind {
 	GM_VARIABLE_NAMED,   /* a local, a global, a thread's */
 	GM_VARIABLE_MISSING, /* held by references that were not found */
 	GM_VARIABLE_GARBAGE, /* in cycles that nothing holds */
+	GM_VARIABLE_CYCLES,  /* the same, and gc.collect() does not free them */
 	GM_VARIABLE_NATIVE,  /* C++: `label` says what */
 };
 

@@ -84,6 +84,7 @@ bool gm_retained_form_is_root(enum gm_retained_form form)
 	case GM_NAME_CLOSURE_VARIABLE:
 	case GM_NAME_NATIVE:
 	case GM_NAME_GARBAGE:
+	case GM_NAME_CYCLES:
 	case GM_NAME_GLOBAL:
 	case GM_NAME_LOCAL:
 	case GM_NAME_MISSING:
@@ -110,6 +111,7 @@ static const char *const form_names[GM_NAME_FORM_COUNT] = {
         [GM_NAME_NATIVE] = "native",
         [GM_NAME_RUNNING] = "running",
         [GM_NAME_GARBAGE] = "garbage",
+        [GM_NAME_CYCLES] = "cycles",
         [GM_NAME_GLOBAL] = "global",
         [GM_NAME_HOOKS] = "hooks",
         [GM_NAME_ITSELF] = "itself",

@@ -27,6 +27,7 @@ enum gm_retained_form {
 	GM_NAME_NATIVE,           /* what C++ holds; native */
 	GM_NAME_RUNNING,          /* functions that a library runs: each of them */
 	GM_NAME_GARBAGE,          /* cycles that nothing holds */
+	GM_NAME_CYCLES,           /* the same, and gc.collect() does not free them */
 	GM_NAME_GLOBAL,           /* name; of: the module, NULL: __main__ */
 	GM_NAME_HOOKS,
 	GM_NAME_ITSELF,       /* of what the group above is: what is in no part of it */

@@ -352,6 +352,8 @@ uint32_t gm_reach_variable_label(struct gm_reach *reach, const struct gm_variabl
 		return gm_reach_label(reach, GM_NAME_MISSING, NULL, NULL);
 	case GM_VARIABLE_GARBAGE:
 		return gm_reach_label(reach, GM_NAME_GARBAGE, NULL, NULL);
+	case GM_VARIABLE_CYCLES:
+		return gm_reach_label(reach, GM_NAME_CYCLES, NULL, NULL);
 	default:
 		return variable->label;
 	}

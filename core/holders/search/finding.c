@@ -31,6 +31,7 @@ void gm_finding_deinit(struct gm_finding *finding)
 	free(finding->forward.first);
 	free(finding->forward.edges);
 	free(gm_take(finding->ways));
+	free(gm_take(finding->collected));
 	finding->forward = (struct gm_forward){0};
 	gm_unattributed_list_deinit(&finding->unattributed_list);
 }

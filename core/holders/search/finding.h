@@ -54,6 +54,7 @@ struct gm_finding {
 	struct gm_unattributed_list unattributed_list;
 	bool islands_held; /* something that no root reaches is held by what was not found */
 	uint32_t *ways;    /* by mark */
+	bool *collected;   /* by mark: does gc.collect() free it? Of those without a root */
 	bool truncated, no_memory;
 };
 

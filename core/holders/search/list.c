@@ -14,6 +14,7 @@
 #include "holders/describe/describe.h"
 #include "holders/holders.h"
 #include "holders/search/chains.h"
+#include "holders/search/garbage.h"
 #include "holders/search/ways.h"
 
 enum {
@@ -197,7 +198,7 @@ static void describe(struct gm_finding *finding, struct gm_chain *chain,
         const struct gm_unattributed *unattributed)
 {
 	struct gm_holder holder;
-	chain->garbage = !chain->rooted && !finding->islands_held;
+	gm_finding_judge_garbage(finding, chain);
 	if (!gm_graph_describe(finding->graph, chain, storage_of(finding, chain, unattributed),
 	            unattributed, &holder)) {
 		finding->no_memory = true;
@@ -278,8 +279,9 @@ void gm_finding_list_holders(struct gm_finding *finding)
 	size_t listed = 0;
 	struct gm_holders_answer *answer = finding->answer;
 	finding->ways = gm_finding_count_ways(finding);
+	gm_finding_collect(finding);
 	_cleanup_free_ uint32_t *order = order_chains(finding, &answer->roots);
-	if (!finding->ways || !order) {
+	if (!finding->ways || !finding->collected || !order) {
 		finding->no_memory = true;
 		return;
 	}
