@@ -565,7 +565,7 @@ static bool counts_more(const struct process *process, const struct plain *plain
 
 static void a_count_that_is_too_high_makes_an_answer_incomplete_and_adds_no_holder(void **state)
 {
-	size_t complete = 0, garbage = 0, unknown = 0;
+	size_t complete = 0, garbage = 0, cycles = 0, unknown = 0;
 	for (uint64_t round = 0; round < random_rounds(1000); round++) {
 		struct process process;
 		struct gm_holders_answer answer;
@@ -586,18 +586,21 @@ static void a_count_that_is_too_high_makes_an_answer_incomplete_and_adds_no_hold
 		for (size_t i = 0; i < answer.holder_count; i++) {
 			const struct gm_holder *holder = &answer.holders[i];
 			check_in_round(round, holder->class == GM_PROVEN);
-			check_in_round(
-			        round, holder->end == (holder->rooted        ? GM_CHAIN_ROOTED
-			                                      : islands_held ? GM_CHAIN_UNKNOWN
-			                                                     : GM_CHAIN_GARBAGE));
+			bool nothing =
+			        holder->end == GM_CHAIN_GARBAGE || holder->end == GM_CHAIN_CYCLE;
+			check_in_round(round, nothing == (!holder->rooted && !islands_held));
+			check_in_round(round,
+			        nothing || holder->end == (holder->rooted ? GM_CHAIN_ROOTED
+			                                                  : GM_CHAIN_UNKNOWN));
 			garbage += holder->end == GM_CHAIN_GARBAGE;
+			cycles += holder->end == GM_CHAIN_CYCLE;
 			unknown += holder->end == GM_CHAIN_UNKNOWN;
 		}
 		complete += answer.complete;
 		gm_holders_answer_deinit(&answer);
 		process_end(&process);
 	}
-	assert_true(complete > 100 && garbage > 20 && unknown > 20);
+	assert_true(complete > 100 && garbage > 20 && cycles > 20 && unknown > 20);
 }
 
 int main(void)

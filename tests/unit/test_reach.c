@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "holders/retained/reach.h"
+#include "holders/graph/collect.h"
 #include "holders/graph/graph.h"
 #include "base/strings.h"
 #include "holders/retained/reach_build.h"
@@ -26,7 +27,9 @@ struct plain {
 	uint64_t blocks[MOST_VERTICES];
 	size_t block_count;
 	uint64_t block_of[MOST_VERTICES]; /* by storage's row; 0: none */
-	bool marked[MOST_VERTICES], held[MOST_VERTICES], garbage[MOST_VERTICES];
+	/* garbage: nothing holds it; held: also by garbage that gc.collect() does not free */
+	bool marked[MOST_VERTICES], held[MOST_VERTICES], garbage[MOST_VERTICES],
+	        collected[MOST_VERTICES];
 };
 
 static bool is_root(const struct gm_holders *graph, uint32_t vertex)
@@ -137,6 +140,17 @@ static void search(struct plain *plain, const struct process *process, const str
 	spread(plain, plain->held);
 	for (uint32_t v = 0; v < plain->count; v++)
 		plain->garbage[v] = plain->marked[v] && !plain->held[v];
+	uint32_t vertices[MOST_VERTICES];
+	bool freed[MOST_VERTICES] = {0};
+	size_t count = 0;
+	for (uint32_t v = 0; v < plain->count; v++)
+		if (plain->garbage[v])
+			vertices[count++] = v;
+	assert_true(gm_graph_collect(graph, vertices, count, freed));
+	for (size_t i = 0; i < count; i++) {
+		plain->collected[vertices[i]] = freed[i];
+		plain->held[vertices[i]] = !freed[i];
+	}
 }
 
 /* --- comparisons ------------------------------------------------------------------------------ */
@@ -198,7 +212,7 @@ static void check_edges(uint64_t round, const struct plain *plain)
 	for (size_t i = 0; i < plain->graph->edges.count; i++) {
 		const struct gm_edge *edge = &plain->graph->edges.items[i];
 		if (is_root(plain->graph, edge->from) || !plain->marked[edge->to] ||
-		        (plain->garbage[edge->from] && !plain->garbage[edge->to]))
+		        (plain->collected[edge->from] && !plain->collected[edge->to]))
 			continue;
 		size_t of_graph = 0, of_reach = 0;
 		for (size_t k = 0; k < plain->graph->edges.count; k++) {
@@ -277,26 +291,34 @@ static void check_variables(uint64_t round, const struct plain *plain)
 }
 
 /* Garbage that no other garbage leads to, but what it leads to itself, is given to the root, one of
- * each cycle. */
+ * each cycle. What gc.collect() does not free is given to another variable, whatever garbage leads
+ * there. */
 static void check_garbage(uint64_t round, const struct plain *plain)
 {
 	static bool leads[MOST_VERTICES][MOST_VERTICES];
-	bool any = false;
+	const bool *collected = plain->collected;
+	size_t count = 0, of = 0;
 	memset(leads, 0, sizeof(leads));
 	for (uint32_t v = 0; v < plain->count; v++)
 		if (plain->garbage[v]) {
-			leads[v][v] = any = true;
+			count++;
+			of += collected[v];
+			leads[v][v] = true;
 			spread(plain, leads[v]);
 		}
-	check_in_round(round, variables_of(plain->reach, GM_VARIABLE_GARBAGE) == any);
+	check_in_round(round, variables_of(plain->reach, GM_VARIABLE_GARBAGE) == (of > 0));
+	check_in_round(round, variables_of(plain->reach, GM_VARIABLE_CYCLES) == (count > of));
 	for (uint32_t v = 0; v < plain->count; v++) {
 		size_t given = 0;
 		bool first = plain->garbage[v];
 		for (uint32_t u = 0; u < plain->count; u++) {
-			first &= !plain->garbage[u] || !leads[u][v] || leads[v][u];
+			bool above = plain->garbage[u] && leads[u][v] && !leads[v][u];
+			first &= !above || (collected[u] && !collected[v]);
+			check_in_round(round, !above || collected[u] || !collected[v]);
 			given += plain->garbage[u] && leads[u][v] && leads[v][u] &&
-			         variable_refers(
-			                 plain->reach, GM_VARIABLE_GARBAGE, plain->reach->local[u]);
+			         variable_refers(plain->reach,
+			                 collected[u] ? GM_VARIABLE_GARBAGE : GM_VARIABLE_CYCLES,
+			                 plain->reach->local[u]);
 		}
 		check_in_round(round, given == first);
 	}

@@ -112,9 +112,11 @@ static void check_holder(uint64_t round, const json_t *json, const struct gm_hol
 	char *text = gm_chain_text(holder);
 	const json_t *path = json_object_get(json, "path");
 	size_t listed = 0;
-	check_members(round, json, "text class references root ways path");
+	check_members(round, json, "text class end references root ways path");
 	check_text(round, json, "text", text);
 	check_text(round, json, "class", gm_chain_class_name(holder->class));
+	static const char *const ends[] = {"root", "garbage", "cycle", "unknown"};
+	check_text(round, json, "end", ends[holder->end]);
 	check_number(round, json, "references", holder->references);
 	check_number(round, json, "ways", holder->ways);
 	if (holder->root)
@@ -387,7 +389,7 @@ static void check_node(uint64_t round, const json_t *json, const struct gm_retai
         const struct gm_retained_view *view, uint32_t level)
 {
 	static const char *const kinds[] = {
-	        "variable", "part", "shared", "garbage", "library", "unknown"};
+	        "variable", "part", "shared", "garbage", "cycle", "library", "unknown"};
 	bool shared = node->kind == GM_RETAINED_SHARED;
 	char *text = gm_retained_node_text(node);
 	char *variable = node->root ? gm_retained_name_text(&node->names[0]) : NULL;
