@@ -154,6 +154,25 @@ bool gm_packages_library(const char *path, size_t length)
 	       is_pythons_on_windows(path, length);
 }
 
+/* Frames of archives that hold PyTorch at their top have relative paths. */
+static bool is_relative(const char *file, const char *name)
+{
+	return strncmp(file, name + 1, strlen(name + 1)) == 0;
+}
+
+bool gm_file_is_of_torch(const char *file, const char *name)
+{
+	size_t length = strlen(file), size = strlen(name);
+	if (length < size)
+		return length + 1 == size && is_relative(file, name);
+	return strcmp(file + length - size, name) == 0 && gm_packages_torch(file, length);
+}
+
+bool gm_file_is_in_torch(const char *file, const char *folder)
+{
+	return is_relative(file, folder) || (strstr(file, folder) && gm_file_is_torch(file));
+}
+
 /* ---- learning -------------------------------------------------------------------------------- */
 
 /* Files that no other package called torch has. A folder of somebody's experiments may well have

@@ -39,4 +39,12 @@ static inline bool gm_file_is_torch(const char *file)
 	return gm_packages_torch(file, strlen(file));
 }
 
+/* Is it PyTorch's file of this name, as "/torch/nn/modules/module.py"? botorch/optim/core.py is not
+ * in
+ * "/torch/optim/", nor is a file of the program's own folder torch/. */
+bool gm_file_is_of_torch(const char *file, const char *name);
+/* Is it in a folder of PyTorch's, as "/torch/optim/"? Also "/torch/distributed/_functional_coll":
+ * what begins so. */
+bool gm_file_is_in_torch(const char *file, const char *folder);
+
 #endif

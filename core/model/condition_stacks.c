@@ -1,5 +1,6 @@
 /* Conditions over the stacks of an event. */
 #include "model/condition.h"
+#include "base/packages.h"
 
 #include <string.h>
 
@@ -149,8 +150,8 @@ static const char *collective_of(const struct gm_condition_frame *frame)
 	const char *name = gm_plain_name(frame->function);
 	if (gm_file_is_collectives(frame->file))
 		return name;
-	if (!gm_text_ends_with(
-	            frame->file, "torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py"))
+	if (!gm_file_is_of_torch(
+	            frame->file, "/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py"))
 		return NULL;
 	if (strncmp(name, "foreach_all_gather", strlen("foreach_all_gather")) == 0)
 		return "all_gather";

@@ -1,4 +1,5 @@
 #include "model/modes.h"
+#include "base/packages.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,8 +61,8 @@ void gm_modes_destroy(struct gm_modes *modes)
  * `i` is the wrapper's, the previous one the function's. */
 static bool is_wrapped_inside(const struct gm_step_frame *frames, size_t i)
 {
-	return i > 0 && gm_text_ends_with(frames[i].file, "torch/utils/_contextlib.py") &&
-	       strstr(frames[i - 1].file, "/torch/distributed/");
+	return i > 0 && gm_file_is_of_torch(frames[i].file, "/torch/utils/_contextlib.py") &&
+	       gm_file_is_in_torch(frames[i - 1].file, "/torch/distributed/");
 }
 
 static void find_facts(struct gm_modes *modes, uint32_t stack, struct facts *facts)
@@ -72,8 +73,8 @@ static void find_facts(struct gm_modes *modes, uint32_t stack, struct facts *fac
 	facts->known = true;
 	for (size_t i = count; i-- > 0;) {
 		const struct gm_step_frame *frame = &frames[i];
-		facts->inner |= gm_text_ends_with(frame->file, "torch/autograd/function.py") ||
-		                gm_text_ends_with(frame->file, "torch/utils/checkpoint.py") ||
+		facts->inner |= gm_file_is_of_torch(frame->file, "/torch/autograd/function.py") ||
+		                gm_file_is_of_torch(frame->file, "/torch/utils/checkpoint.py") ||
 		                is_wrapped_inside(frames, i);
 		if (facts->call)
 			continue;

@@ -1,4 +1,5 @@
 #include "model/native_names.h"
+#include "base/packages.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -68,6 +69,6 @@ bool gm_native_collective(const char *function, char ret_name[GM_NATIVE_NAME_MAX
 
 bool gm_file_is_collectives(const char *file)
 {
-	return gm_text_ends_with(file, "torch/distributed/distributed_c10d.py") ||
-	       strstr(file, "torch/distributed/_functional_collectives");
+	return gm_file_is_of_torch(file, "/torch/distributed/distributed_c10d.py") ||
+	       gm_file_is_in_torch(file, "/torch/distributed/_functional_collectives");
 }

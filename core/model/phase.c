@@ -32,7 +32,7 @@ const char *gm_plain_name(const char *name)
 /* The call of a module, or of code that torch.compile() made from one. */
 static bool calls_module(const char *file, const char *name)
 {
-	if (gm_text_ends_with(file, "torch/nn/modules/module.py"))
+	if (gm_file_is_of_torch(file, "/torch/nn/modules/module.py"))
 		return strstr(name, "_call_impl");
 	return strstr(file, "torchinductor_") && strcmp(name, "call") == 0;
 }
@@ -41,15 +41,15 @@ unsigned gm_frame_landmark(const struct gm_step_frame *frame)
 {
 	const char *name = gm_plain_name(frame->name);
 	if (strcmp(name, "_engine_run_backward") == 0 &&
-	        gm_text_ends_with(frame->file, "torch/autograd/graph.py"))
+	        gm_file_is_of_torch(frame->file, "/torch/autograd/graph.py"))
 		return GM_LANDMARK_BACKWARD;
 	if (strcmp(name, "backward") == 0 &&
-	        (gm_text_ends_with(frame->file, "torch/_tensor.py") ||
-	                gm_text_ends_with(frame->file, "torch/autograd/__init__.py")))
+	        (gm_file_is_of_torch(frame->file, "/torch/_tensor.py") ||
+	                gm_file_is_of_torch(frame->file, "/torch/autograd/__init__.py")))
 		return GM_LANDMARK_BACKWARD;
-	if (strstr(frame->file, "torch/optim/") && !strstr(frame->file, "lr_scheduler") &&
-	        strcmp(name, "__init__") != 0 && strcmp(name, "zero_grad") != 0 &&
-	        strcmp(name, "add_param_group") != 0)
+	if (gm_file_is_in_torch(frame->file, "/torch/optim/") &&
+	        !strstr(frame->file, "lr_scheduler") && strcmp(name, "__init__") != 0 &&
+	        strcmp(name, "zero_grad") != 0 && strcmp(name, "add_param_group") != 0)
 		return GM_LANDMARK_OPTIMIZER;
 	if (strcmp(name, "zero_grad") == 0)
 		return GM_LANDMARK_ZERO_GRAD;
@@ -79,7 +79,7 @@ enum gm_phase gm_frame_phase(const struct gm_step_frame *frame)
 	default:
 		break;
 	}
-	if (strstr(frame->file, "torch/utils/data/"))
+	if (gm_file_is_in_torch(frame->file, "/torch/utils/data/"))
 		return GM_PHASE_DATA;
 	if (calls_module(frame->file, name))
 		return GM_PHASE_FORWARD;
@@ -91,7 +91,7 @@ enum gm_phase gm_frame_phase(const struct gm_step_frame *frame)
 
 bool gm_frame_evaluates(const struct gm_step_frame *frame)
 {
-	return gm_text_ends_with(frame->file, "torch/utils/_contextlib.py") &&
+	return gm_file_is_of_torch(frame->file, "/torch/utils/_contextlib.py") &&
 	       strcmp(gm_plain_name(frame->name), "decorate_context") == 0;
 }
 

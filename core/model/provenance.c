@@ -1,4 +1,5 @@
 #include "model/provenance.h"
+#include "base/packages.h"
 
 #include <string.h>
 
@@ -10,7 +11,7 @@ enum { FRAMES_MAX = 512 };
 
 static uint32_t distributed(const char *file, const char *name)
 {
-	if (strstr(file, "torch/distributed/fsdp/")) {
+	if (gm_file_is_in_torch(file, "/torch/distributed/fsdp/")) {
 		if (strstr(name, "reduce"))
 			return GM_FROM_REDUCE;
 		if (strstr(name, "flat_param") || strstr(name, "flatten") ||
@@ -22,18 +23,18 @@ static uint32_t distributed(const char *file, const char *name)
 		return 0;
 	}
 	if (gm_file_is_collectives(file) ||
-	        (gm_text_ends_with(file, "torch/nn/parallel/distributed.py") &&
+	        (gm_file_is_of_torch(file, "/torch/nn/parallel/distributed.py") &&
 	                (strstr(name, "ddp_init_helper") || strstr(name, "_sync_") ||
 	                        strcmp(name, "_pre_forward") == 0)) ||
-	        gm_text_ends_with(file, "torch/nn/parallel/comm.py") ||
-	        gm_text_ends_with(file, "torch/cuda/nccl.py"))
+	        gm_file_is_of_torch(file, "/torch/nn/parallel/comm.py") ||
+	        gm_file_is_of_torch(file, "/torch/cuda/nccl.py"))
 		return GM_FROM_COLLECTIVE;
 	return 0;
 }
 
 static uint32_t of_frame(const char *file, const char *name)
 {
-	if (gm_text_ends_with(file, "torch/nn/modules/module.py")) {
+	if (gm_file_is_of_torch(file, "/torch/nn/modules/module.py")) {
 		if (strcmp(name, "convert") == 0 || strcmp(name, "<lambda>") == 0 ||
 		        strcmp(name, "_apply") == 0)
 			return GM_FROM_APPLY;
@@ -45,23 +46,24 @@ static uint32_t of_frame(const char *file, const char *name)
 			return GM_FROM_LOADING;
 		return 0;
 	}
-	if (gm_text_ends_with(file, "torch/optim/swa_utils.py"))
+	if (gm_file_is_of_torch(file, "/torch/optim/swa_utils.py"))
 		return strcmp(name, "__init__") == 0 ? GM_FROM_MODULE_INIT
 		                                     : 0; /* a copy of a model */
-	if (strstr(file, "torch/optim/") && !strstr(file, "lr_scheduler"))
+	if (gm_file_is_in_torch(file, "/torch/optim/") && !strstr(file, "lr_scheduler"))
 		return strcmp(name, "zero_grad") == 0 ? 0 : GM_FROM_OPTIMIZER;
-	if (strstr(file, "torch/nn/modules/") && strcmp(name, "__init__") == 0)
+	if (gm_file_is_in_torch(file, "/torch/nn/modules/") && strcmp(name, "__init__") == 0)
 		return GM_FROM_MODULE_INIT;
-	if (gm_text_ends_with(file, "torch/nn/parameter.py"))
+	if (gm_file_is_of_torch(file, "/torch/nn/parameter.py"))
 		return GM_FROM_MODULE_INIT;
-	if (strstr(file, "torch/distributed/") || strstr(file, "torch/nn/parallel/"))
+	if (gm_file_is_in_torch(file, "/torch/distributed/") ||
+	        gm_file_is_in_torch(file, "/torch/nn/parallel/"))
 		return distributed(file, name);
-	if (gm_text_ends_with(file, "torch/cuda/nccl.py") ||
+	if (gm_file_is_of_torch(file, "/torch/cuda/nccl.py") ||
 	        (strstr(file, "deepspeed/runtime/zero/") &&
 	                (strstr(name, "gather") || strstr(name, "fetch_sub_module") ||
 	                        strcmp(name, "setup_buckets") == 0)))
 		return GM_FROM_COLLECTIVE;
-	if (strstr(file, "torch/utils/data/"))
+	if (gm_file_is_in_torch(file, "/torch/utils/data/"))
 		return GM_FROM_DATA_LOADER;
 	if (gm_text_ends_with(file, "transformers/cache_utils.py"))
 		return GM_FROM_CACHE;

@@ -41,7 +41,7 @@ bool gm_frame_calls_module(const char *file, const char *function)
 {
 	const char *name = gm_plain_name(function);
 	return (strcmp(name, "_call_impl") == 0 || strcmp(name, "_wrapped_call_impl") == 0) &&
-	       gm_text_ends_with(file, "torch/nn/modules/module.py");
+	       gm_file_is_of_torch(file, "/torch/nn/modules/module.py");
 }
 
 /* --- frames of a stack ------------------------------------------------------------------------ */
@@ -76,7 +76,7 @@ static bool is_local(const char *function)
 static bool is_of_autograd(const struct frame *caller)
 {
 	return strcmp(gm_plain_name(caller->function), "apply") == 0 &&
-	       gm_text_ends_with(caller->file, "torch/autograd/function.py");
+	       gm_file_is_of_torch(caller->file, "/torch/autograd/function.py");
 }
 
 static bool same_package(const char *left, const char *right)

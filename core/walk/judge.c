@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
+#include "base/packages.h"
 #include "model/log_steps.h"
 #include "torch/dtypes.h"
 #include "walk/judge.h"
@@ -72,7 +73,7 @@ static bool is_read_by_step(const struct gm_walk *walk, uint32_t stack)
 	struct gm_condition_frame frame;
 	for (size_t i = 0; i < 64 && python_frame(&recorded, i, &frame); i++)
 		if (gm_text_ends_with(frame.function, "_maybe_opt_step") &&
-		        gm_text_ends_with(frame.file, "torch/amp/grad_scaler.py"))
+		        gm_file_is_of_torch(frame.file, "/torch/amp/grad_scaler.py"))
 			return true;
 	return false;
 }

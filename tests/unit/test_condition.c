@@ -220,7 +220,7 @@ static enum gm_truth stack_holds(const struct stack *stack, const char *text)
 	return truth;
 }
 
-#define MODULE_PY "/x/torch/nn/modules/module.py"
+#define MODULE_PY "/x/site-packages/torch/nn/modules/module.py"
 
 static void stacks_show_modules_operators_and_collectives(void **state)
 {
@@ -228,7 +228,7 @@ static void stacks_show_modules_operators_and_collectives(void **state)
 	        .python = {{"/x/linear.py", "Linear.forward", 1},
 	                {MODULE_PY, "Module._call_impl", 2}, {"a.py", "f.<locals>.Net.forward", 3},
 	                {MODULE_PY, "Module._call_impl", 4},
-	                {"/x/torch/distributed/distributed_c10d.py", "all_reduce", 5},
+	                {"/x/site-packages/torch/distributed/distributed_c10d.py", "all_reduce", 5},
 	                {"a.py", "Other.forward", 6}},
 	        .native = {"at::_ops::empty::call()", "at::_ops::addmm::redispatch(x)", "",
 	                "torch::autograd::generated::AddmmBackward0::apply(y)",

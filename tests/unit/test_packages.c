@@ -59,6 +59,20 @@ static void code_that_was_typed_is_the_programs_and_generated_code_is_not(void *
 		assert_true(gm_file_is_library(generated[i]));
 }
 
+static void folders_whose_names_end_as_pytorchs_are_not_its_own(void **state)
+{
+	assert_true(gm_file_is_in_torch("/v/site-packages/torch/optim/adam.py", "/torch/optim/"));
+	assert_true(gm_file_is_in_torch("torch/optim/adam.py", "/torch/optim/"));
+	assert_false(
+	        gm_file_is_in_torch("/v/site-packages/botorch/optim/core.py", "/torch/optim/"));
+	assert_false(gm_file_is_in_torch("/home/u/torch/optim/train.py", "/torch/optim/"));
+	assert_true(gm_file_is_of_torch("/v/site-packages/torch/_tensor.py", "/torch/_tensor.py"));
+	assert_true(gm_file_is_of_torch("torch/_tensor.py", "/torch/_tensor.py"));
+	assert_false(
+	        gm_file_is_of_torch("/v/site-packages/kit/torch/_tensor.py", "/torch/_tensor.py"));
+	assert_false(gm_file_is_of_torch("mytorch/_tensor.py", "/torch/_tensor.py"));
+}
+
 static void files_of_windows_are_known_too(void **state)
 {
 	assert_true(gm_file_is_torch("C:/Python311/Lib/site-packages/torch/nn/functional.py"));
@@ -122,6 +136,7 @@ int main(void)
 	        cmocka_unit_test(installed_files_are_known_by_their_folder),
 	        cmocka_unit_test(only_folders_of_that_very_name_are_pythons_or_of_packages),
 	        cmocka_unit_test(code_that_was_typed_is_the_programs_and_generated_code_is_not),
+	        cmocka_unit_test(folders_whose_names_end_as_pytorchs_are_not_its_own),
 	        cmocka_unit_test(files_of_windows_are_known_too),
 	        cmocka_unit_test(a_folder_with_pytorch_is_learned),
 	        cmocka_unit_test(a_users_own_folder_called_torch_is_not_learned),
