@@ -17,6 +17,8 @@ struct facts {
 	bool loads; /* a dataset is being read */
 	bool inner; /* PyTorch's own code has switched it off: a checkpoint, a function with its own
 	               backward, a function of PyTorch with @torch.no_grad() */
+	bool switched_on; /* PyTorch's own code has switched it on, whatever the program wants: a
+	                     distribution computes its probs when they are first asked for */
 	uint64_t call; /* the call of the outermost module: a hash of the frames around it; 0: none
 	                */
 };
@@ -76,6 +78,8 @@ static void find_facts(struct gm_modes *modes, uint32_t stack, struct facts *fac
 		facts->inner |= gm_file_is_of_torch(frame->file, "/torch/autograd/function.py") ||
 		                gm_file_is_of_torch(frame->file, "/torch/utils/checkpoint.py") ||
 		                is_wrapped_inside(frames, i);
+		facts->switched_on |=
+		        gm_file_is_of_torch(frame->file, "/torch/distributions/utils.py");
 		if (facts->call)
 			continue;
 		facts->loads |= gm_frame_phase(frame) == GM_PHASE_DATA;
@@ -178,6 +182,8 @@ static enum gm_phase phase_of(struct gm_modes *modes, const struct gm_mode_event
 	if (!(event->flags & (GM_EVENT_GRAD | GM_EVENT_NO_GRAD)))
 		return event->phase; /* not known, and it does not end the previous one */
 	const struct facts facts = facts_of(modes, event->python_stack);
+	if (facts.switched_on && event->flags & GM_EVENT_GRAD)
+		return modes->off_evaluates ? GM_PHASE_EVALUATION : event->phase;
 	bool off = event->flags & GM_EVENT_NO_GRAD && !is_independent(event->phase);
 	if (off && !modes->off) {
 		modes->off_from = event->number;

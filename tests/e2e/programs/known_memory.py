@@ -131,11 +131,11 @@ class Block(nn.Module):
 
 
 class Net(nn.Module):
-    def __init__(self, width=512, blocks=4, checkpoint=False):
+    def __init__(self, width=512, blocks=4, checkpoint=False, sampling=False):
         super().__init__()
         self.blocks = nn.ModuleList(Block(width) for _ in range(blocks))
         self.head = nn.Linear(width, 8 * width)
-        self.checkpoint = checkpoint
+        self.checkpoint, self.sampling = checkpoint, sampling
 
     def forward(self, x):
         for block in self.blocks:
@@ -145,6 +145,8 @@ class Net(nn.Module):
                     x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)
             else:
                 x = block(x)
+        if self.sampling:  # its probs are computed with autograd on, also under no_grad()
+            torch.distributions.Categorical(logits=x[:, :8], validate_args=False).sample()
         return self.head(x)
 
 
@@ -162,11 +164,13 @@ def loss_of(outputs, targets):
     return loss
 
 
-def train(model, steps=4, scaler=None, accumulate=1):
+def train(model, steps=4, scaler=None, accumulate=1, first=None):
     global step_now
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     for _ in range(steps):
         step_now += 1
+        if first:
+            first(model)
         for _ in range(accumulate):
             inputs, targets = batch()
             with torch.autocast("cuda", torch.float16, enabled=scaler is not None):
@@ -250,7 +254,7 @@ def ddp():
 
 
 def plain(**options):
-    net = Net(checkpoint=options.pop("checkpoint", False)).to("cuda")
+    net = Net(checkpoint=options.pop("checkpoint", False), sampling=options.pop("sampling", False)).to("cuda")
     watch(net)
     (epochs if options.pop("epochs", False) else train)(net, **options)
 
@@ -261,6 +265,7 @@ KINDS = {
     "accumulate": lambda: plain(accumulate=3),
     "autocast": lambda: plain(scaler=torch.amp.GradScaler("cuda")),
     "evaluation": lambda: plain(epochs=True),
+    "sampling": lambda: plain(sampling=True, first=run_evaluation),
     "trainer": trainer,
     "generate": generate,
     "ddp": ddp,
