@@ -147,6 +147,13 @@ static struct gm_error *check_devices(struct checks *checks, const struct gm_mod
 	                   });
 }
 
+/* What was allocated after the steps and may be a leak, as no loop shows that it is none. */
+static uint64_t not_examined(const struct gm_leaks *leaks)
+{
+	uint64_t at_peak = leaks->later_bytes - leaks->later_released;
+	return leaks->later_kept > at_peak ? leaks->later_kept : at_peak;
+}
+
 static struct gm_error *check_leaks(struct checks *checks, struct gm_context *context)
 {
 	struct gm_leaks leaks;
@@ -157,9 +164,14 @@ static struct gm_error *check_leaks(struct checks *checks, struct gm_context *co
 	for (size_t i = 0; i < leaks.count; i++)
 		check.actual += leaks.items[i].bytes;
 	check.lines = leaks.count;
-	/* further loops around the steps may show that a line leaks; there are few */
+	if (leaks.later_matters)
+		check.not_examined = not_examined(&leaks);
+	/* further loops may show that a line leaks; there are few */
 	if (leaks.from > leaks.to && !leaks.count)
 		check.reason = GM_ASSERT_TOO_FEW_STEPS;
+	else if (within(&check.limit, check.actual) &&
+	         !within(&check.limit, check.actual + check.not_examined))
+		check.reason = GM_ASSERT_NOT_EXAMINED;
 	gm_leaks_deinit(&leaks);
 	return add(checks, check);
 }

@@ -35,6 +35,7 @@ enum gm_assert_reason {
 	GM_ASSERT_INCOMPLETE, /* what was recorded is within the limit, but something is missing */
 	GM_ASSERT_TOO_FEW_STEPS, /* fewer than three, or no loop */
 	GM_ASSERT_NO_EVENTS,     /* of such a device */
+	GM_ASSERT_NOT_EXAMINED,  /* of leaks: `not_examined` bytes beyond the loops may be some */
 	GM_ASSERT_NO_BASELINE,   /* the other recording has no events of it, or is incomplete */
 };
 
@@ -46,10 +47,11 @@ struct gm_assert_check {
 	uint8_t device_type;          /* c10::DeviceType; with `device` of peak and growth */
 	int device;                   /* -1: none */
 	uint64_t actual;
-	uint64_t reserved; /* of peak: the most that was reserved at a time */
-	uint64_t baseline; /* of growth */
-	uint64_t lines;    /* of leaks */
-	uint64_t from, to; /* of steps: the two that differ most */
+	uint64_t reserved;     /* of peak: the most that was reserved at a time */
+	uint64_t baseline;     /* of growth */
+	uint64_t lines;        /* of leaks */
+	uint64_t not_examined; /* of leaks: allocated after the steps, in no loop */
+	uint64_t from, to;     /* of steps: the two that differ most */
 };
 
 struct gm_assert_answer {

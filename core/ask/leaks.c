@@ -7,6 +7,8 @@
 #include "ask/context.h"
 #include "ask/recording/growth_bounded.h"
 #include "ask/recording/growth_joined.h"
+#include "ask/recording/growth_latest.h"
+#include "ask/recording/growth_levels.h"
 #include "ask/recording/leak.h"
 #include "base/cleanup.h"
 #include "base/search.h"
@@ -29,64 +31,6 @@ static int compare_leaks(const void *a, const void *b)
 	return left->block < right->block ? -1 : left->block > right->block;
 }
 
-/* ---- the loops ------------------------------------------------------------------------------- */
-
-/* The steps that are examined: from > to where there are too few. */
-static struct gm_level steps_level(const struct gm_model *model, size_t device)
-{
-	struct gm_level level = {.of_steps = true, .from = 2, .to = 1, .end = GM_NO_EVENT};
-	uint32_t steps = gm_model_step_count(model);
-	/* The first step makes what all later ones use, and the last one's blocks may still be
-	 * freed. */
-	if (device != SIZE_MAX && steps > GM_LEAK_STEPS_MIN + 1)
-		level.to = steps - 1;
-	for (size_t i = gm_model_run_count(model); i-- > 0;) {
-		struct gm_model_run run = gm_model_run(model, i);
-		if (!run.step)
-			continue;
-		level.end = run.end - 1;
-		break;
-	}
-	return level;
-}
-
-/* The first event of the first step; GM_NO_EVENT: there is no step. */
-static uint32_t first_of_steps(const struct gm_model *model)
-{
-	for (size_t i = 0; i < gm_model_run_count(model); i++)
-		if (gm_model_run(model, i).step)
-			return gm_model_run(model, i).first;
-	return GM_NO_EVENT;
-}
-
-/* Is a loop seen to iterate until its end, from iteration `from` on? In a snapshot one may be told
- * by a line that allocates at first only: all that follows is then in its last iteration. */
-static bool goes_on(const struct gm_model_iterations *iterations, uint32_t from)
-{
-	uint64_t count = iterations->count - from + 1u;
-	if (iterations->count < from || count < GM_LEAK_STEPS_MIN)
-		return false;
-	uint64_t all = iterations->end - iterations->starts[from - 1],
-	         last = iterations->end - iterations->starts[iterations->count - 1];
-	return last * count <= 2 * all;
-}
-
-/* A loop around the steps: of few iterations all are examined, but for those before the first step
- * (a training that is begun again until it fits). */
-static struct gm_error *around_level(
-        const struct gm_model *model, const struct gm_step_loop *loop, struct gm_level *ret_level)
-{
-	struct gm_level level = {.loop = *loop, .from = 1};
-	gm_try(gm_model_iterations(model, loop, &level.iterations));
-	level.end = level.iterations.end ? level.iterations.end - 1 : GM_NO_EVENT;
-	uint32_t first = first_of_steps(model);
-	while (level.from < level.iterations.count && level.iterations.starts[level.from] <= first)
-		level.from++;
-	level.to = goes_on(&level.iterations, level.from) ? level.iterations.count : 0;
-	*ret_level = level;
-	return NULL;
-}
-
 /* ---- what is bounded ------------------------------------------------------------------------- */
 
 static int compare_sizes(const void *a, const void *b)
@@ -99,7 +43,7 @@ static int compare_sizes(const void *a, const void *b)
 static bool find_parameters(struct gm_growth *growth)
 {
 	const struct gm_model *model = growth->model;
-	uint32_t first = first_of_steps(model);
+	uint32_t first = gm_first_of_steps(model);
 	for (size_t i = 0; i < gm_model_block_count(model); i++) {
 		const struct gm_block *block = gm_model_block(model, i);
 		if (block->alloc != GM_NO_EVENT && block->alloc >= first)
@@ -202,6 +146,14 @@ static struct gm_error *collect(struct collection *collection)
 	return NULL;
 }
 
+static enum gm_category largest(const uint64_t bytes[GM_CATEGORY_COUNT])
+{
+	unsigned best = 0;
+	for (unsigned i = 1; i < GM_CATEGORY_COUNT; i++)
+		best = bytes[i] > bytes[best] ? i : best;
+	return (enum gm_category)best;
+}
+
 /* The lines that pile up over the loop's iterations. Gradients and an optimizer's state do not,
  * whatever else their line has made. */
 static struct gm_error *find_piles(
@@ -215,6 +167,7 @@ static struct gm_error *find_piles(
 		struct gm_leak leak = {
 		        .site = shares[i].site, .oldest = shares[i].block, .level = level_index};
 		uint32_t first = shares[i].iteration, last = 0;
+		uint64_t bytes[GM_CATEGORY_COUNT] = {0};
 		for (next = i; next < count && shares[next].site == shares[i].site; next++) {
 			leak.steps += shares[next].iteration != last;
 			last = shares[next].iteration;
@@ -222,7 +175,11 @@ static struct gm_error *find_piles(
 			leak.blocks++;
 			leak.block = shares[next].block;
 			leak.stack = shares[next].stack;
+			if (collection->growth->categories)
+				bytes[gm_categories_of(collection->growth->categories,
+				        shares[next].block)] += shares[next].bytes;
 		}
+		leak.category = largest(bytes);
 		if (gm_level_spreads(collection->level, leak.steps, first, last))
 			gm_try(gm_leaks_add(leaks, &leak));
 	}
@@ -276,36 +233,81 @@ static void keep_best(struct gm_leaks *leaks)
 	leaks->count = kept;
 }
 
-/* Is the peak after the loops that were examined, and made there? */
-static void look_later(struct gm_leaks *leaks, uint32_t end)
+/* ---- what is not examined -------------------------------------------------------------------- */
+
+/* The kind of the first loop that an event was examined in; KINDS: of none. */
+static enum gm_leak_loop_kind examined_in(
+        const struct gm_levels *levels, const struct gm_model *model, uint32_t event)
 {
+	for (uint32_t i = 0; i < levels->count; i++) {
+		const struct gm_level *level = &levels->items[i];
+		if (level->from > level->to)
+			continue;
+		uint32_t iteration = gm_level_iteration(level, model, event);
+		/* the last iteration of a loop around the steps goes on until the loop's end */
+		if (iteration >= level->from && iteration <= level->to &&
+		        (level->of_steps || event < level->iterations.end))
+			return level->kind;
+	}
+	return GM_LEAK_LOOP_KINDS;
+}
+
+/* What was allocated after the steps, outside of the loops that were examined: is it the peak, and
+ * is it still there at the end? What a later loop accumulates, and the program releases afterwards,
+ * is no leak, but may be the peak. */
+static void look_later(struct gm_leaks *leaks, const struct gm_levels *levels)
+{
+	enum { MATTERS = 10 }; /* one part in so many of the peak */
 	const struct gm_model_device *device = gm_model_device(leaks->model, leaks->device);
-	uint64_t bytes = 0;
-	if (device->peak_event == GM_NO_EVENT || end == GM_NO_EVENT || device->peak_event <= end)
+	uint32_t last = levels->after.last, peak = device->peak_event;
+	uint64_t at_peak = 0, released = 0, all = device->peak.allocated;
+	if (last == GM_NO_EVENT)
 		return;
 	for (size_t i = gm_model_block_count(leaks->model); i-- > 0;) {
 		const struct gm_block *block = gm_model_block(leaks->model, i);
-		if (block->alloc == GM_NO_EVENT || block->alloc <= end)
+		if (block->alloc == GM_NO_EVENT || block->device != leaks->device)
+			continue;
+		if (block->alloc <= last)
 			break;
-		if (block->device == leaks->device && block->alloc <= device->peak_event &&
-		        gm_block_live_after(block, device->peak_event))
-			bytes += block->size;
+		bool in_peak = peak != GM_NO_EVENT && block->alloc <= peak &&
+		               gm_block_live_after(block, peak),
+		     kept = block->alloc <= levels->after.end &&
+		            gm_block_live_after(block, levels->after.end);
+		if (!in_peak && !kept)
+			continue;
+		enum gm_leak_loop_kind kind = examined_in(levels, leaks->model, block->alloc);
+		if (kind == GM_LEAK_LOOP_LATER && in_peak && !kept)
+			released += block->size;
+		if (kind != GM_LEAK_LOOP_KINDS)
+			continue;
+		at_peak += in_peak ? block->size : 0;
+		leaks->later_kept += kept ? block->size : 0;
+		leaks->later_kept_blocks += kept;
 	}
-	if (2 * bytes > device->peak.allocated)
-		leaks->later_bytes = bytes;
+	if (2 * (at_peak + released) > all) {
+		leaks->later_bytes = at_peak + released;
+		leaks->later_released = released;
+	}
+	leaks->later_matters = 2 * at_peak > all || MATTERS * leaks->later_kept > all;
 }
 
 static struct gm_error *look(
         struct gm_growth *growth, const struct gm_level *level, struct gm_leaks *leaks)
 {
 	struct collection collection = {.growth = growth, .level = level};
-	leaks->loops[leaks->loop_count++] =
-	        (struct gm_leak_loop){level->loop, level->of_steps, level->from, level->to};
+	leaks->loops[leaks->loop_count++] = (struct gm_leak_loop){
+	        level->loop, level->kind, level->of_steps, level->from, level->to};
 	if (level->to < level->from)
 		return NULL;
 	uint32_t index = leaks->loop_count - 1;
 	size_t first = leaks->count;
 	struct gm_error *error = collect(&collection);
+	/* the last of the steps is not examined at all, nor is that of a phase */
+	bool to_end = level->kind == GM_LEAK_LOOP_AROUND || level->kind == GM_LEAK_LOOP_LATER;
+	if (!error && to_end &&
+	        !gm_growth_leave_out_latest(
+	                growth, level, collection.shares.items, &collection.shares.count))
+		error = &gm_error_no_memory;
 	if (!error)
 		error = find_piles(&collection, index, leaks);
 	if (!error)
@@ -316,30 +318,18 @@ static struct gm_error *look(
 	return error;
 }
 
-static struct gm_error *find(struct gm_growth *growth, struct gm_leaks *leaks)
+static struct gm_error *find(
+        struct gm_growth *growth, const struct gm_levels *levels, struct gm_leaks *leaks)
 {
-	struct gm_step_loop around[GM_LEAK_LOOPS_MAX - 1];
-	const struct gm_level steps = steps_level(growth->model, growth->device);
-	leaks->from = steps.from;
-	leaks->to = steps.to;
+	leaks->from = levels->items[0].from;
+	leaks->to = levels->items[0].to;
 	if (growth->device == SIZE_MAX)
 		return NULL;
 	if (!find_parameters(growth))
 		return &gm_error_no_memory;
-	gm_try(look(growth, &steps, leaks));
-	uint32_t end = steps.end;
-	size_t count = gm_model_loops_around(growth->model, around, GM_LEAK_LOOPS_MAX - 1);
-	for (size_t i = 0; i < count; i++) {
-		struct gm_level level;
-		gm_try(around_level(growth->model, &around[i], &level));
-		struct gm_error *error = look(growth, &level, leaks);
-		free(level.iterations.starts);
-		if (error)
-			return error;
-		if (level.end != GM_NO_EVENT && level.end > end)
-			end = level.end;
-	}
-	look_later(leaks, end);
+	for (uint32_t i = 0; i < levels->count; i++)
+		gm_try(look(growth, &levels->items[i], leaks));
+	look_later(leaks, levels);
 	return NULL;
 }
 
@@ -349,11 +339,13 @@ struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_l
 	gm_try(gm_context_model(context, &model));
 	struct gm_leaks leaks = {.model = model, .device = gm_model_main_device(model)};
 	struct gm_growth growth;
-	const struct gm_categories *categories;
+	struct gm_levels levels;
 	gm_growth_init(&growth, model, leaks.device);
-	struct gm_error *error = gm_model_categories(model, &categories);
+	gm_try(gm_levels_find(model, leaks.device, &levels));
+	struct gm_error *error = gm_model_categories(model, &growth.categories);
 	if (!error)
-		error = find(&growth, &leaks);
+		error = find(&growth, &levels, &leaks);
+	gm_levels_deinit(&levels);
 	gm_growth_deinit(&growth);
 	if (error) {
 		gm_leaks_deinit(&leaks);
@@ -363,7 +355,9 @@ struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_l
 	if (leaks.count)
 		qsort(leaks.items, leaks.count, sizeof(*leaks.items), compare_leaks);
 	for (size_t i = 0; i < leaks.count; i++)
-		leaks.items[i].category = gm_categories_of(categories, leaks.items[i].block);
+		if (leaks.items[i].joined)
+			leaks.items[i].category =
+			        gm_categories_of(growth.categories, leaks.items[i].block);
 	error = gm_leaks_part(&leaks);
 	if (error) {
 		gm_leaks_deinit(&leaks);
@@ -377,14 +371,15 @@ struct gm_error *gm_leaks_among(const struct gm_model *model, const uint32_t *bl
         struct gm_leaks *ret_leaks)
 {
 	struct gm_leaks leaks = {.model = model, .device = gm_model_main_device(model)};
-	const struct gm_level steps = steps_level(model, leaks.device);
+	const struct gm_level steps = gm_level_of_steps(model, leaks.device);
 	struct gm_growth growth;
 	gm_growth_init(&growth, model, leaks.device);
 	struct collection collection = {.growth = &growth, .level = &steps};
 	struct gm_error *error = NULL;
 	leaks.from = steps.from;
 	leaks.to = steps.to;
-	leaks.loops[leaks.loop_count++] = (struct gm_leak_loop){{0}, true, steps.from, steps.to};
+	leaks.loops[leaks.loop_count++] =
+	        (struct gm_leak_loop){.of_steps = true, .from = steps.from, .to = steps.to};
 	for (size_t i = 0; i < count && leaks.to >= leaks.from && !error; i++)
 		if (!add_block(&collection, blocks[i]))
 			error = &gm_error_no_memory;

@@ -4,6 +4,7 @@
 
 #include "ask/leaks.h"
 #include "ask/context.h"
+#include "ask/recording/after_steps.h"
 #include "ask/recording/leak.h"
 #include "ask/recording/stretch.h"
 #include "ask/recording/amp_outcomes.h"
@@ -75,6 +76,26 @@ static void find_replaced(struct gm_steps_answer *answer, const uint32_t *ends)
 	}
 }
 
+static struct gm_error *find_kept_after(struct gm_steps_answer *answer)
+{
+	struct gm_after_steps after;
+	gm_try(gm_after_steps(answer->model, &after));
+	for (size_t i = gm_model_block_count(answer->model); i-- > 0;) {
+		const struct gm_block *block = gm_model_block(answer->model, i);
+		if (after.last == GM_NO_EVENT)
+			break;
+		if (block->alloc == GM_NO_EVENT || block->device != answer->device)
+			continue;
+		if (block->alloc <= after.last)
+			break;
+		if (block->alloc > after.end || !gm_block_live_after(block, after.end))
+			continue;
+		answer->kept_after += block->size;
+		answer->kept_after_blocks++;
+	}
+	return NULL;
+}
+
 struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer *ret_answer)
 {
 	struct gm_model *model;
@@ -121,6 +142,8 @@ struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer
 	gm_array_deinit(&ends);
 	struct gm_error *failed =
 	        gm_amp_outcomes_only(model, &answer.outcomes, &answer.outcome_count);
+	if (!failed)
+		failed = find_kept_after(&answer);
 	if (failed) {
 		gm_steps_answer_deinit(&answer);
 		return failed;

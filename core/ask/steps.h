@@ -20,6 +20,8 @@ struct gm_steps_answer {
 	struct gm_amp_step *outcomes; /* of each step's optimizer, by step - 1; NULL: the program
 	                                 has no GradScaler; owned */
 	size_t outcome_count;
+	/* what was allocated after the last step and not released by the end of the program */
+	uint64_t kept_after, kept_after_blocks;
 	bool even; /* all steps from the second on end with as much as they began with */
 };
 

@@ -1,5 +1,5 @@
-/* Loops around those that have the steps: epochs, rounds, trials. Their iterations are read when
- * they are needed. */
+/* Loops around those that have the steps (epochs, rounds, trials) and loops after them
+ * (evaluations). Their iterations are read when they are needed. */
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -16,6 +16,39 @@ size_t gm_model_loops_around(
 	return gm_steps_around(model->readings.finding, &model->plan, ret_loops, max);
 }
 
+size_t gm_model_loops_later(
+        const struct gm_model *model, uint32_t event, struct gm_step_loop *ret_loops, size_t max)
+{
+	GM_ARRAY(uint32_t) stacks = {0};
+	GM_ARRAY(uint8_t) seen = {0}; /* by stack: bit by id */
+	size_t found = 0;
+	bool fits = true;
+	if (gm_model_steps_marked(model) || !model->readings.finding)
+		return 0;
+	for (uint32_t number = event + 1; fits && number < model->event_count; number++) {
+		uint32_t stack = gm_model_site(model, number)->python_stack;
+		while (fits && seen.count <= stack / 8)
+			fits = gm_array_push(&seen, (uint8_t)0);
+		if (!fits || seen.items[stack / 8] & 1u << (stack & 7))
+			continue;
+		seen.items[stack / 8] |= (uint8_t)(1u << (stack & 7));
+		fits = gm_array_push(&stacks, stack);
+	}
+	if (fits)
+		found = gm_steps_beside(model->readings.finding, &model->plan, stacks.items,
+		        stacks.count, ret_loops, max);
+	gm_array_deinit(&stacks);
+	gm_array_deinit(&seen);
+	return found;
+}
+
+void gm_model_iterations_deinit(struct gm_model_iterations *iterations)
+{
+	free(iterations->starts);
+	free(iterations->ends);
+	*iterations = (struct gm_model_iterations){0};
+}
+
 struct gm_error *gm_model_iterations(const struct gm_model *model, const struct gm_step_loop *loop,
         struct gm_model_iterations *ret_iterations)
 {
@@ -29,6 +62,7 @@ struct gm_error *gm_model_iterations(const struct gm_model *model, const struct 
 	struct gm_steps *steps = gm_model_steps_create(model);
 	struct gm_model_iterations found = {0};
 	GM_ARRAY(uint32_t) starts = {0};
+	GM_ARRAY(uint32_t) ends = {0};
 	struct gm_readers_place place = {0};
 	bool fits = steps != NULL;
 	if (fits)
@@ -37,17 +71,22 @@ struct gm_error *gm_model_iterations(const struct gm_model *model, const struct 
 		uint32_t iteration = gm_model_steps_follow(model, steps, number, &place);
 		/* What has no Python stack counts to the iteration before it, but does not show
 		 * that the loop still goes on: so Python's end frees what it kept. */
-		if (iteration && gm_model_site(model, number)->python_stack)
+		bool shows = iteration && gm_model_site(model, number)->python_stack;
+		if (shows)
 			found.end = number + 1;
 		for (; fits && iteration > starts.count;)
-			fits = gm_array_push(&starts, number);
+			fits = gm_array_push(&starts, number) && gm_array_push(&ends, number + 1);
+		if (fits && shows)
+			ends.items[iteration - 1] = number + 1;
 	}
 	gm_steps_destroy(steps);
 	if (!fits) {
 		gm_array_deinit(&starts);
+		gm_array_deinit(&ends);
 		return &gm_error_no_memory;
 	}
 	found.starts = starts.items;
+	found.ends = ends.items;
 	found.count = (uint32_t)starts.count;
 	*ret_iterations = found;
 	return NULL;

@@ -67,15 +67,21 @@ bool gm_model_has_names(const struct gm_model *model);
 /* The loops around those, the innermost first; at most `max`. */
 size_t gm_model_loops_around(
         const struct gm_model *model, struct gm_step_loop *ret_loops, size_t max);
+/* The loops after an event in which the plan's thread calls modules, but not around those with the
+ * steps: an evaluation after the training. In the order in which they come; at most `max`. */
+size_t gm_model_loops_later(
+        const struct gm_model *model, uint32_t event, struct gm_step_loop *ret_loops, size_t max);
 /* The iterations of any loop of the plan's thread. */
 struct gm_model_iterations {
-	uint32_t *starts; /* the first event of each; owned by the caller */
+	uint32_t *starts; /* the first event of each */
+	uint32_t *ends;   /* the event after the last one of each, with a Python stack */
 	uint32_t count;
 	uint32_t end; /* after the last event in any of them */
 };
 /* Reads all events. */
 struct gm_error *gm_model_iterations(const struct gm_model *model, const struct gm_step_loop *loop,
         struct gm_model_iterations *ret_iterations);
+void gm_model_iterations_deinit(struct gm_model_iterations *iterations);
 /* Makes the iterations of the innermost loop at this line of this file (the end of its path is
  * enough) the steps; `file` NULL: the steps found automatically. False: there is no loop, and
  * nothing changes. Otherwise *ret_error is NULL, or the reason why the steps cannot be numbered. */

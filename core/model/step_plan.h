@@ -15,6 +15,10 @@ bool gm_steps_plan_at(
 /* The loops around those of a plan, the innermost first; at most `max`. */
 size_t gm_steps_around(struct gm_steps *steps, const struct gm_step_plan *plan,
         struct gm_step_loop *ret_loops, size_t max);
+/* The loops of given stacks in which the plan's thread calls modules, but which are not around the
+ * plan's own: an evaluation after the training. In the order of the stacks; at most `max`. */
+size_t gm_steps_beside(struct gm_steps *steps, const struct gm_step_plan *plan,
+        const uint32_t *stacks, size_t count, struct gm_step_loop *ret_loops, size_t max);
 bool gm_step_plans_are_equal(const struct gm_step_plan *a, const struct gm_step_plan *b);
 
 #endif

@@ -54,12 +54,7 @@ size_t gm_steps_around(struct gm_steps *steps, const struct gm_step_plan *plan,
 {
 	size_t found = 0;
 	struct step_sight sight = {0};
-	const struct step_thread *thread = NULL;
-	for (size_t i = 0; i < steps->threads.count && !thread; i++)
-		if (steps->threads.items[i].id == plan->thread &&
-		        steps->threads.items[i].task == plan->task &&
-		        (plan->thread || steps->threads.items[i].outermost == plan->outermost))
-			thread = &steps->threads.items[i];
+	const struct step_thread *thread = gm_sight_thread(steps, plan);
 	if (!thread || !gm_sight_init(&sight, steps, thread)) {
 		gm_sight_deinit(&sight);
 		return 0;

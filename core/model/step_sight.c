@@ -32,6 +32,18 @@ static bool add_context(
 	return sight->contexts.count == CONTEXTS_MAX || gm_array_push(&sight->contexts, fresh);
 }
 
+const struct step_thread *gm_sight_thread(
+        const struct gm_steps *steps, const struct gm_step_plan *plan)
+{
+	for (size_t i = 0; i < steps->threads.count; i++) {
+		const struct step_thread *thread = &steps->threads.items[i];
+		if (thread->id == plan->thread && thread->task == plan->task &&
+		        (plan->thread || thread->outermost == plan->outermost))
+			return thread;
+	}
+	return NULL;
+}
+
 void gm_sight_deinit(struct step_sight *sight)
 {
 	gm_array_deinit(&sight->contexts);

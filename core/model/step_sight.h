@@ -29,6 +29,9 @@ bool gm_sight_init(
         struct step_sight *sight, const struct gm_steps *steps, const struct step_thread *thread);
 void gm_sight_deinit(struct step_sight *sight);
 
+/* The thread, or the task, that a plan is of; NULL: it is not known. */
+const struct step_thread *gm_sight_thread(
+        const struct gm_steps *steps, const struct gm_step_plan *plan);
 /* A stack that the thread was seen with, from `stack` on; NULL: there is no further one. */
 const struct summary *gm_sight_next_stack(const struct step_sight *sight, uint32_t *stack);
 /* The work in a loop; of what is in no loop within that is marked in `without` (NULL: none is). */

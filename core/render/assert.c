@@ -17,10 +17,19 @@ static const char *const reasons[] = {[GM_ASSERT_MEASURED] = NULL,
         [GM_ASSERT_INCOMPLETE] = "incomplete",
         [GM_ASSERT_TOO_FEW_STEPS] = "too_few_steps",
         [GM_ASSERT_NO_EVENTS] = "no_events",
+        [GM_ASSERT_NOT_EXAMINED] = "not_examined",
         [GM_ASSERT_NO_BASELINE] = "no_baseline"};
+
+/* Some figures are shown although they do not decide. */
+static bool is_measured(const struct gm_assert_check *check)
+{
+	return !check->reason || check->reason == GM_ASSERT_INCOMPLETE ||
+	       check->reason == GM_ASSERT_NOT_EXAMINED;
+}
 
 static void put_reason(const struct gm_assert_check *check, FILE *out)
 {
+	char size[GM_SIZE_TEXT];
 	switch (check->reason) {
 	case GM_ASSERT_MEASURED:
 		break;
@@ -34,6 +43,12 @@ static void put_reason(const struct gm_assert_check *check, FILE *out)
 		break;
 	case GM_ASSERT_NO_EVENTS:
 		gm_put(out, "the recording has no events of the device");
+		break;
+	case GM_ASSERT_NOT_EXAMINED:
+		gm_put(out,
+		        "; but %s that were allocated after the steps are not examined (`gpumem "
+		        "leaks` shows more)",
+		        gm_text_size(check->not_examined, size));
 		break;
 	case GM_ASSERT_NO_BASELINE:
 		gm_put(out, "the baseline has no events of the device, or is not complete");
@@ -98,7 +113,7 @@ struct gm_error *gm_render_assert_text(
 			gm_text_device(check->device_type, (int16_t)check->device, device);
 		gm_put(out, "  %-7s  %s%s%s: ", verdicts[check->verdict], kinds[check->kind],
 		        *device ? " of " : "", device);
-		if (!check->reason || check->reason == GM_ASSERT_INCOMPLETE)
+		if (is_measured(check))
 			put_figures(check, out);
 		put_reason(check, out);
 		gm_put(out, "\n");
@@ -108,7 +123,7 @@ struct gm_error *gm_render_assert_text(
 
 static json_t *check_json(const struct gm_assert_check *check)
 {
-	bool measured = !check->reason || check->reason == GM_ASSERT_INCOMPLETE;
+	bool measured = is_measured(check);
 	json_t *value = json_object();
 	json_object_set_new(value, "check", json_string(kinds[check->kind]));
 	json_object_set_new(value, "verdict", json_string(verdicts[check->verdict]));
@@ -126,6 +141,9 @@ static json_t *check_json(const struct gm_assert_check *check)
 		json_object_set_new(value, "baseline", json_integer((json_int_t)check->baseline));
 	if (check->kind == GM_ASSERT_LEAKS && measured)
 		json_object_set_new(value, "lines", json_integer((json_int_t)check->lines));
+	if (check->kind == GM_ASSERT_LEAKS)
+		json_object_set_new(
+		        value, "not_examined", json_integer((json_int_t)check->not_examined));
 	if (check->kind == GM_ASSERT_STEPS && measured && check->actual)
 		json_object_set_new(value, "steps",
 		        json_pack("[I, I]", (json_int_t)check->from, (json_int_t)check->to));

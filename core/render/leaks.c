@@ -33,6 +33,25 @@ static struct gm_error *put_holder(const struct gm_leak_holder *holder, FILE *ou
 	return NULL;
 }
 
+/* "its container has 6 of at most 10 items (maxlen of the deque); full it has about 1.00 GiB" */
+static void put_limit(const struct gm_leak_holder *holder, FILE *out)
+{
+	static const char *const words[] = {
+	        [GM_PYTHON_BOUND_MAXLEN] = "maxlen of the deque",
+	        [GM_PYTHON_BOUND_MAXSIZE] = "maxsize of the lru_cache",
+	        [GM_PYTHON_BOUND_LENGTH] = "the rest of the list is None",
+	};
+	const struct gm_python_bound *limit = &holder->limit;
+	char size[GM_SIZE_TEXT];
+	gm_put(out, "its container has %" PRIu64 " of at most %" PRIu64 " items", limit->count,
+	        limit->limit);
+	if (limit->kind == GM_PYTHON_BOUND_ATTRIBUTE)
+		gm_put(out, " (plausible: attribute '%s' of its owner)", limit->name);
+	else
+		gm_put(out, " (%s)", words[limit->kind]);
+	gm_put(out, "; full it has about %s", gm_text_size(holder->bytes_when_full, size));
+}
+
 static struct gm_error *put_holders(const struct gm_leaks *leaks, FILE *out)
 {
 	if (!leaks->items[0].holder) {
@@ -45,6 +64,11 @@ static struct gm_error *put_holders(const struct gm_leaks *leaks, FILE *out)
 		gm_put(out, "  #%-5u ",
 		        gm_model_block(leaks->model, leaks->items[i].oldest)->alloc);
 		gm_try(put_holder(leaks->items[i].holder, out));
+		if (!leaks->items[i].holder->limited)
+			continue;
+		fputs("          ", out);
+		put_limit(leaks->items[i].holder, out);
+		fputs(": it grows until then\n", out);
 	}
 	return NULL;
 }
@@ -101,14 +125,22 @@ static void put_none(const struct gm_leaks *leaks, FILE *out)
 		        gm_text_s(gm_model_step_count(leaks->model)), GM_LEAK_STEPS_MIN + 2);
 		return;
 	}
-	fputs("No leak: no line's blocks accumulate", out);
-	if (was_looked_at(steps))
+	/* the lines that follow are listed after this sentence, with the reasons */
+	fputs(leaks->bounded_count ? "No leak: only blocks of lines whose growth ends accumulate"
+	                           : "No leak: no line's blocks accumulate",
+	        out);
+	bool more = was_looked_at(steps);
+	if (more)
 		gm_put(out, " from step %u to %u", steps->from, steps->to);
 	for (uint32_t i = 1; i < leaks->loop_count; i++) {
 		if (!was_looked_at(&leaks->loops[i]))
 			continue;
 		gm_put(out, "%s over the %u iterations of ",
-		        i > 1 || was_looked_at(steps) ? ", nor" : "", leaks->loops[i].to);
+		        !more                  ? ""
+		        : leaks->bounded_count ? ", or"
+		                               : ", nor",
+		        leaks->loops[i].to - leaks->loops[i].from + 1);
+		more = true;
 		put_loop(leaks, &leaks->loops[i], out);
 	}
 	fputs(".\n", out);
@@ -119,14 +151,31 @@ static void put_not_covered(const struct gm_leaks *leaks, FILE *out)
 {
 	char made[GM_SIZE_TEXT], all[GM_SIZE_TEXT];
 	gm_put_other_training(leaks->model, out);
-	if (!leaks->later_bytes)
-		return;
 	const struct gm_model_device *device = gm_model_device(leaks->model, leaks->device);
-	gm_put(out,
-	        "Not examined: what follows these loops. The peak is there, after event %u: %s of "
-	        "its %s were allocated there.\n",
-	        device->peak_event, gm_text_size(leaks->later_bytes, made),
-	        gm_text_size(device->peak.allocated, all));
+	bool released = leaks->later_bytes && leaks->later_released == leaks->later_bytes;
+	if (released)
+		gm_put(out,
+		        "The peak is after the steps, at event %u: %s of its %s were allocated in "
+		        "a "
+		        "loop there, and released by the end.\n",
+		        device->peak_event, gm_text_size(leaks->later_bytes, made),
+		        gm_text_size(device->peak.allocated, all));
+	bool peak = leaks->later_bytes && !released;
+	if (!peak && !leaks->later_kept)
+		return;
+	fputs("Not examined: what follows these loops.", out);
+	if (peak)
+		gm_put(out,
+		        " The peak is there, after event %u: %s of its %s were allocated there.",
+		        device->peak_event, gm_text_size(leaks->later_bytes, made),
+		        gm_text_size(device->peak.allocated, all));
+	if (leaks->later_kept)
+		gm_put(out,
+		        " %s in %" PRIu64 " block%s were allocated there and not released by the "
+		        "end.",
+		        gm_text_size(leaks->later_kept, made), leaks->later_kept_blocks,
+		        gm_text_s(leaks->later_kept_blocks));
+	fputc('\n', out);
 }
 
 /* "The memory of 2 lines grows with each step (steps 2 to 9):" */
@@ -145,26 +194,10 @@ static void put_level(
 
 /* ---- what will end by itself ----------------------------------------------------------------- */
 
-/* " (maxlen of the deque)" */
-static void put_limit(const struct gm_python_bound *limit, FILE *out)
-{
-	static const char *const words[] = {
-	        [GM_PYTHON_BOUND_MAXLEN] = "maxlen of the deque",
-	        [GM_PYTHON_BOUND_MAXSIZE] = "maxsize of the lru_cache",
-	        [GM_PYTHON_BOUND_LENGTH] = "the rest of the list is None",
-	};
-	if (limit->kind == GM_PYTHON_BOUND_ATTRIBUTE)
-		gm_put(out, " (plausible: attribute '%s' of its owner)", limit->name);
-	else
-		gm_put(out, " (%s)", words[limit->kind]);
-}
-
 /* "has had 64 blocks since step 64: it is full" */
 static void put_bound(const struct gm_leaks *leaks, const struct gm_leak *leak, FILE *out)
 {
 	const struct gm_leak_loop *loop = &leaks->loops[leak->bound_level];
-	const struct gm_leak_holder *holder = leak->holder;
-	char size[GM_SIZE_TEXT];
 	switch (leak->bound) {
 	case GM_LEAK_FULL:
 		gm_put(out,
@@ -180,10 +213,7 @@ static void put_bound(const struct gm_leaks *leaks, const struct gm_leak *leak, 
 		        leak->recurrences, gm_text_s(leak->recurrences));
 		break;
 	case GM_LEAK_HAS_LIMIT:
-		gm_put(out, "its container has %" PRIu64 " of at most %" PRIu64 " items",
-		        holder->limit.count, holder->limit.limit);
-		put_limit(&holder->limit, out);
-		gm_put(out, "; full it has about %s", gm_text_size(holder->bytes_when_full, size));
+		put_limit(leak->holder, out);
 		break;
 	default:
 		break;
@@ -359,9 +389,10 @@ struct gm_error *gm_render_leaks_json(const struct gm_leaks *leaks, FILE *out)
 {
 	json_t *value = json_object(), *sites = json_array(), *loops = json_array();
 	for (uint32_t i = 0; i < leaks->loop_count; i++)
-		json_array_append_new(
-		        loops, json_pack("{s:o, s:o}", "loop", loop_json(leaks, &leaks->loops[i]),
-		                       "iterations", looked_at_json(&leaks->loops[i])));
+		json_array_append_new(loops,
+		        json_pack("{s:o, s:o, s:s}", "loop", loop_json(leaks, &leaks->loops[i]),
+		                "iterations", looked_at_json(&leaks->loops[i]), "kind",
+		                gm_leak_loop_kind_name(leaks->loops[i].kind)));
 	json_object_set_new(
 	        value, "steps", leaks->loop_count ? looked_at_json(&leaks->loops[0]) : json_null());
 	json_object_set_new(value, "looked_at", loops);
@@ -377,10 +408,15 @@ struct gm_error *gm_render_leaks_json(const struct gm_leaks *leaks, FILE *out)
 	json_object_set_new(value, "other_training_tasks", json_integer(plan->other_tasks));
 	json_object_set_new(value, "later_peak",
 	        leaks->later_bytes
-	                ? json_pack("{s:I, s:I}", "event",
+	                ? json_pack("{s:I, s:I, s:I}", "event",
 	                          (json_int_t)gm_model_device(leaks->model, leaks->device)
 	                                  ->peak_event,
-	                          "bytes", (json_int_t)leaks->later_bytes)
+	                          "bytes", (json_int_t)leaks->later_bytes, "released",
+	                          (json_int_t)leaks->later_released)
 	                : json_null());
+	json_object_set_new(value, "later_kept",
+	        leaks->later_kept ? json_pack("{s:I, s:I}", "bytes", (json_int_t)leaks->later_kept,
+	                                    "blocks", (json_int_t)leaks->later_kept_blocks)
+	                          : json_null());
 	return gm_json_write(value, true, out);
 }

@@ -125,8 +125,18 @@ struct gm_error *gm_render_steps_text(
 		        answer->leaks ? "`gpumem leaks` shows the lines"
 		                      : "`gpumem leaks` finds no line whose blocks accumulate");
 	else if (answer->even)
-		fputs("All steps from 2 on end with the same allocated bytes: nothing grows.\n",
+		fputs(answer->kept_after ? "All steps from 2 on end with the same allocated bytes."
+		                           "\n"
+		                         : "All steps from 2 on end with the same allocated bytes: "
+		                           "nothing grows.\n",
 		        out);
+	if (answer->kept_after)
+		gm_put(out,
+		        "After the steps, %s in %" PRIu64
+		        " block%s were allocated and not released "
+		        "by the end: `gpumem leaks` examines the loops there.\n",
+		        gm_text_size(answer->kept_after, size), answer->kept_after_blocks,
+		        gm_text_s(answer->kept_after_blocks));
 	return NULL;
 }
 
@@ -153,5 +163,6 @@ struct gm_error *gm_render_steps_json(const struct gm_steps_answer *answer, FILE
 	json_object_set_new(value, "steps", steps);
 	json_object_set_new(value, "outside", outside);
 	json_object_set_new(value, "growth_per_step", json_integer((json_int_t)answer->growth));
+	json_object_set_new(value, "kept_after", json_integer((json_int_t)answer->kept_after));
 	return gm_json_write(value, true, out);
 }

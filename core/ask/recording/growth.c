@@ -48,8 +48,15 @@ uint32_t gm_level_iteration(
 	if (level->of_steps)
 		return gm_model_step(model, event);
 	const uint32_t *starts = level->iterations.starts;
-	return (uint32_t)gm_partition_point(
+	uint32_t iteration = (uint32_t)gm_partition_point(
 	        level->iterations.count, middle, starts[middle] <= event);
+	bool apart = level->kind == GM_LEAK_LOOP_PHASE || level->kind == GM_LEAK_LOOP_LATER;
+	if (apart && iteration && event >= level->iterations.ends[iteration - 1])
+		return 0;
+	/* A library's loop trains and evaluates: its evaluations are examined, not its steps. */
+	if (level->kind == GM_LEAK_LOOP_LATER && gm_model_step(model, event))
+		return 0;
+	return iteration;
 }
 
 bool gm_level_spreads(const struct gm_level *level, uint32_t count, uint32_t first, uint32_t last)

@@ -1,7 +1,8 @@
 /*
  * Growth: memory that the iterations of a loop leave behind, for each line. `leaks` examines the
  * steps and every loop around them, because memory that grows once per epoch does not grow with
- * each step. Internal to core/ask.
+ * each step; each of several loops that have steps by itself; and the loops after the steps
+ * (growth_levels.h). Internal to core/ask.
  *
  * A line *piles up* if blocks that it allocates in iterations throughout the run are all still
  * alive at the end. It *joins* if it replaces its block by the concatenation of the old block and
@@ -15,7 +16,9 @@
 #ifndef GM_ASK_GROWTH_H
 #define GM_ASK_GROWTH_H
 
+#include "ask/recording/leak.h"
 #include "base/array.h"
+#include "model/categories.h"
 #include "model/model.h"
 
 /* A block that an iteration left, and the line that made it. */
@@ -29,6 +32,7 @@ struct gm_share {
 /* The iterations of one loop. */
 struct gm_level {
 	struct gm_step_loop loop;
+	enum gm_leak_loop_kind kind;
 	bool of_steps;
 	uint32_t from, to; /* those looked at, from 1; from > to: too few */
 	uint32_t end;      /* the last event: what is freed later was kept until then */
@@ -38,7 +42,8 @@ struct gm_level {
 struct gm_growth {
 	const struct gm_model *model;
 	size_t device;
-	uint64_t *known; /* sites of stacks, by id; owned */
+	const struct gm_categories *categories; /* NULL: those of leaks are not asked for */
+	uint64_t *known;                        /* sites of stacks, by id; owned */
 	/* sizes of what was there before the first step and still is, in order: parameters, among
 	 * others */
 	GM_ARRAY(uint64_t) parameters;
@@ -49,7 +54,8 @@ void gm_growth_deinit(struct gm_growth *growth);
 /* False: no memory. */
 bool gm_growth_site(struct gm_growth *growth, uint32_t stack, uint64_t *ret_site);
 
-/* The iteration that an event is in; 0: in none. */
+/* The iteration that an event is in; 0: in none. What follows an iteration of a loop around the
+ * steps belongs to it; other loops end where their last event is. */
 uint32_t gm_level_iteration(
         const struct gm_level *level, const struct gm_model *model, uint32_t event);
 /* Was something left in iterations all over the run, the early ones as well? */

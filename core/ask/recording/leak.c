@@ -50,6 +50,17 @@ const char *gm_leak_bound_name(enum gm_leak_bound bound)
 	return (unsigned)bound < GM_LEAK_BOUNDS ? names[bound] : "none";
 }
 
+const char *gm_leak_loop_kind_name(enum gm_leak_loop_kind kind)
+{
+	static const char *const names[GM_LEAK_LOOP_KINDS] = {
+	        [GM_LEAK_LOOP_STEPS] = "steps",
+	        [GM_LEAK_LOOP_AROUND] = "around",
+	        [GM_LEAK_LOOP_PHASE] = "phase",
+	        [GM_LEAK_LOOP_LATER] = "later",
+	};
+	return names[kind];
+}
+
 struct gm_error *gm_leaks_add(struct gm_leaks *leaks, const struct gm_leak *leak)
 {
 	/* a power of two means that it is full */

@@ -10,7 +10,8 @@
 
 enum {
 	GM_LEAK_STEPS_MIN = 3, /* iterations in which a line must have left something */
-	GM_LEAK_LOOPS_MAX = 8, /* the steps, and loops around them */
+	GM_LEAK_LOOPS_OF_KIND_MAX = 8,
+	GM_LEAK_LOOPS_MAX = 1 + 3 * GM_LEAK_LOOPS_OF_KIND_MAX,
 	GM_LEAK_HOLDERS_MAX = 64,
 };
 
@@ -35,7 +36,7 @@ struct gm_leak {
 	bool joined;               /* its one block grows */
 	bool left_out;             /* while they are sought */
 	uint64_t site;             /* a hash of the line */
-	enum gm_category category; /* of the latest block */
+	enum gm_category category; /* of most of its bytes */
 	enum gm_leak_bound bound;
 	uint32_t bound_level; /* the loop that shows it: of the answer's */
 	uint32_t full_since;  /* of FULL: its iteration */
@@ -57,24 +58,42 @@ struct gm_leak_holder {
 	uint64_t bytes_when_full; /* an estimate: the line's bytes by item, times the limit */
 };
 
+/* How a loop is related to the steps. */
+enum gm_leak_loop_kind {
+	GM_LEAK_LOOP_STEPS,  /* the steps themselves, of one loop or several */
+	GM_LEAK_LOOP_AROUND, /* it is around the steps: epochs */
+	GM_LEAK_LOOP_PHASE,  /* one of several loops that have the steps, by itself */
+	GM_LEAK_LOOP_LATER,  /* it iterates after the last step: an evaluation */
+	GM_LEAK_LOOP_KINDS,
+};
+/* "around" */
+const char *gm_leak_loop_kind_name(enum gm_leak_loop_kind kind);
+
 /* A loop that was examined. */
 struct gm_leak_loop {
 	struct gm_step_loop loop; /* not of steps, which may be of several */
-	bool of_steps;
+	enum gm_leak_loop_kind kind;
+	bool of_steps;     /* the first kind */
 	uint32_t from, to; /* iterations that were examined, from 1; from > to: too few */
 };
 
 struct gm_leaks {
 	const struct gm_model *model;
-	size_t device;                                /* SIZE_MAX: no events at all */
-	uint32_t from, to;                            /* the steps looked at; from > to: too few */
-	struct gm_leak_loop loops[GM_LEAK_LOOPS_MAX]; /* the steps, then outwards */
+	size_t device;     /* SIZE_MAX: no events at all */
+	uint32_t from, to; /* the steps looked at; from > to: too few */
+	/* the steps, then outwards, then phases, then later ones */
+	struct gm_leak_loop loops[GM_LEAK_LOOPS_MAX];
 	uint32_t loop_count;
 	struct gm_leak *items; /* by loop, the largest first; owned */
 	size_t count;
-	/* Of the device's peak, what was allocated after all these loops, if that is more than half
-	 * of it; 0: it is not. */
-	uint64_t later_bytes;
+	/* Of the device's peak, what was allocated after the steps and is not explained by a loop
+	 * that was examined, if that is more than half of it; 0: it is not. Of this, what a later
+	 * loop had, and what was released by the end: no leak, but the peak. */
+	uint64_t later_bytes, later_released;
+	/* What was allocated after the steps, in no loop that was examined, and not released by the
+	 * end of the program. */
+	uint64_t later_kept, later_kept_blocks;
+	bool later_matters; /* it is more than a tenth of the peak, or made half of it */
 	/* The same of what will end by itself. */
 	struct gm_leak *bounded; /* owned */
 	size_t bounded_count;
