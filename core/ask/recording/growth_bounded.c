@@ -9,7 +9,10 @@
  *
  * A cache BY SHAPE: each block that is alive has another shape, and where a shape came again the
  * line made nothing. Which shape an iteration has, the other blocks tell: a dimension in which the
- * line's blocks differ (a length) occurs in theirs. A line that keeps something in a part p of the
+ * line's blocks differ (a length) occurs in theirs. A shape comes *again* if another one of these
+ * came in between: of a tensor that is replaced by a larger one (a parameter, and what an optimizer
+ * keeps of the old ones), the latest size is in all iterations until the next replacement, and the
+ * earlier ones never return. A line that keeps something in a part p of the
  * iterations whatever their shapes would have made nothing in R such iterations by chance with the
  * probability (1 - p)^R: up to 5 % are accepted. A dimension that occurred before its block was
  * made is no sign, because it may be another size that is always there.
@@ -101,8 +104,9 @@ static void judge_full(
 struct entry {
 	int64_t size; /* of the dimension */
 	uint32_t iteration;
-	bool before; /* the size occurred before the block was made: it says nothing */
-	bool with;   /* it occurs in other blocks of the iteration */
+	uint32_t seen; /* the latest iteration in which the size occurred, from `iteration` on */
+	bool before;   /* the size occurred before the block was made: it says nothing */
+	bool with;     /* it occurs in other blocks of the iteration */
 };
 struct entries {
 	GM_ARRAY(struct entry) list;
@@ -185,20 +189,37 @@ static bool find_entries(struct gm_growth *growth, const struct gm_level *level,
 	return true;
 }
 
+/* What the iterations, in their order, have of the sizes. */
+struct sizes {
+	uint32_t from;
+	uint32_t latest, latest_before; /* iterations in which one occurred; 0: none */
+	bool *again;                    /* by iteration: a size came again */
+};
+
 /* The size occurs in another block of an iteration. */
 static void take_size(
-        struct entries *entries, int64_t size, uint32_t iteration, uint32_t from, bool *again)
+        struct entries *entries, int64_t size, uint32_t iteration, struct sizes *sizes)
 {
 	struct entry *list = entries->list.items;
 	size_t at = gm_partition_point(entries->list.count, middle, list[middle].size < size);
 	if (at == entries->list.count || list[at].size != size)
 		return;
-	if (iteration < list[at].iteration)
+	if (iteration < list[at].iteration) {
 		list[at].before = true;
-	else if (iteration == list[at].iteration)
+		return;
+	}
+	if (iteration == list[at].iteration)
 		list[at].with = true;
-	else if (!list[at].before)
-		again[iteration - from] = true;
+	if (list[at].before)
+		return;
+	if (sizes->latest != iteration) {
+		sizes->latest_before = sizes->latest;
+		sizes->latest = iteration;
+	}
+	/* since it occurred another one did */
+	if (list[at].seen && list[at].seen < sizes->latest_before)
+		sizes->again[iteration - sizes->from] = true;
+	list[at].seen = iteration;
 }
 
 static void judge_shapes(struct gm_growth *growth, const struct gm_level *level,
@@ -206,6 +227,7 @@ static void judge_shapes(struct gm_growth *growth, const struct gm_level *level,
 {
 	const struct gm_model *model = growth->model;
 	uint32_t count = level->to - level->from + 1, making = 0, recurrences = 0, with = 0;
+	struct sizes sizes = {.from = level->from, .again = again};
 	for (size_t i = 0; i < gm_model_block_count(model); i++) {
 		const struct gm_block *block = gm_model_block(model, i);
 		struct gm_log_tensor tensor;
@@ -221,7 +243,7 @@ static void judge_shapes(struct gm_growth *growth, const struct gm_level *level,
 		if (!gm_growth_site(growth, stack, &site) || site == leak->site)
 			continue;
 		for (uint32_t j = 0; j < tensor.dimensions; j++)
-			take_size(entries, tensor.sizes[j], iteration, level->from, again);
+			take_size(entries, tensor.sizes[j], iteration, &sizes);
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		making += made[i];

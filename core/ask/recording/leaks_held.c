@@ -71,21 +71,38 @@ static uint64_t when_full(const struct gm_leak *leak, const struct gm_python_bou
 	return whole;
 }
 
+/*
+ * Does a limit end the growth? It is only a note on a leak
+ * - if it is plausible: an attribute named `capacity` need not be the container's limit,
+ * - if the device cannot hold as much next to everything else, or
+ * - if the container is to hold more than ten times as much as now: until then it grows with each
+ *   step. (functools.lru_cache() has a limit of 128 items, also where the program needs one.)
+ */
+static bool ends_growth(const struct gm_leaks *leaks, const struct gm_leak *leak)
+{
+	enum { TIMES_MOST = 10 };
+	const struct gm_leak_holder *holder = leak->holder;
+	const struct gm_model_device *device = gm_model_device(leaks->model, leaks->device);
+	uint64_t total, full = holder->bytes_when_full, peak = device->peak.allocated;
+	if (holder->limit.kind == GM_PYTHON_BOUND_ATTRIBUTE || full / TIMES_MOST > leak->bytes)
+		return false;
+	if (!gm_log_device_total(gm_model_log(leaks->model), device->index, &total) || !total)
+		return true;
+	uint64_t others = peak > leak->bytes ? peak - leak->bytes : 0;
+	return full <= total && others <= total - full;
+}
+
 static void judge_limit(
         struct gm_python *python, const struct gm_leaks *leaks, struct gm_leak *leak)
 {
 	struct gm_leak_holder *holder = leak->holder;
-	uint64_t total;
 	if (!holder->found || leak->joined)
 		return;
 	holder->limited = find_limit(python, leak, &holder->first, &holder->limit);
 	if (!holder->limited)
 		return;
 	holder->bytes_when_full = when_full(leak, &holder->limit);
-	const struct gm_model_device *device = gm_model_device(leaks->model, leaks->device);
-	/* a limit that the device cannot hold is none */
-	if (!gm_log_device_total(gm_model_log(leaks->model), device->index, &total) || !total ||
-	        holder->bytes_when_full <= total)
+	if (ends_growth(leaks, leak))
 		leak->bound = GM_LEAK_HAS_LIMIT;
 }
 

@@ -1,7 +1,8 @@
 """growths.py SEED [STEPS]: prints a training program in which several lines keep blocks, each in a way of its own.
 
 Each such line ends with a comment: LEAK; BOUNDED, if the recording shows that the growth ends; LIMIT, if only the holder shows it;
-EITHER, if nothing can show it: a cache by lengths of which none comes again. `main(seed)` returns the text.
+NOTED, if the holder shows a limit that is no proof, or too far away; EITHER, if nothing can show it: a cache by lengths of which none
+comes again. `main(seed)` returns the text.
 """
 
 import random
@@ -89,13 +90,32 @@ def filling(rng, number, lengths, steps):
         return f"kept{number} = collections.deque(maxlen={room})", [f"kept{number}.append({made})  # LIMIT"]
     if way == 1:
         return f"kept{number} = [None] * {room}", [f"kept{number}[step] = {made}  # LIMIT"]
-    return f"kept{number} = Recent({room})", [f"kept{number}.get(step, lambda: {made})  # LIMIT"]
+    return f"kept{number} = Recent({room})", [f"kept{number}.get(step, lambda: {made})  # NOTED"]
+
+
+def far(rng, number, lengths, steps):
+    """A buffer with room for many times as many steps: until it is full it grows."""
+    made, room = f"torch.zeros({shape(rng, lengths)}, device=\"cuda\")", rng.randint(12, 200) * steps
+    if rng.random() < 0.5:
+        return f"kept{number} = collections.deque(maxlen={room})", [f"kept{number}.append({made})  # NOTED"]
+    return f"kept{number} = [None] * {room}", [f"kept{number}[step] = {made}  # NOTED"]
+
+
+def replaced(rng, number, lengths, steps):
+    """What is kept for each version of a tensor that is replaced by a larger or a smaller one: an optimizer's state of old parameters."""
+    every, more, first = rng.randint(2, 5), rng.choice([7, -7]), rng.randint(400, 500)
+    setup = f"moments{number} = {{}}"
+    return setup, [
+        f"rows{number} = {first} + {more} * (step // {every})",
+        f"tensor{number} = torch.ones(rows{number}, 64, device=\"cuda\").square()",
+        f"if step % {every} == 0: moments{number}[step] = torch.zeros(rows{number}, 64, device=\"cuda\")  # LEAK",
+    ]
 
 
 def by_length(rng, number, lengths, steps):
     """A cache with an entry for each length."""
     made = rng.choice(["torch.zeros(length, length, device=\"cuda\")", "torch.zeros(1, length, 64, device=\"cuda\")"])
-    mark = "EITHER" if lengths == "longer" else "BOUNDED"
+    mark = "EITHER" if lengths in ("longer", "curriculum") else "BOUNDED"
     if rng.random() < 0.5:
         return f"kept{number} = {{}}", [f"if length not in kept{number}: kept{number}[length] = {made}  # {mark}"]
     text = f"@functools.lru_cache(maxsize=None)\ndef kept{number}(length): return {made}  # {mark}"
@@ -105,7 +125,7 @@ def by_length(rng, number, lengths, steps):
 def main(seed, steps=36):
     rng = random.Random(seed)
     lengths = rng.choice(list(LENGTHS))
-    ways = rng.sample([leak, full, filling, by_length], rng.randint(2, 4))
+    ways = rng.sample([leak, full, filling, far, replaced, by_length], rng.randint(2, 4))
     parts = [way(rng, number, lengths, steps) for number, way in enumerate(ways)]
     body = [line for _, lines in parts for line in lines]
     return HEAD.format(
