@@ -198,7 +198,8 @@ static void describe(struct gm_finding *finding, struct gm_chain *chain,
         const struct gm_unattributed *unattributed)
 {
 	struct gm_holder holder;
-	gm_finding_judge_garbage(finding, chain);
+	if (!unattributed) /* that word is what the chain begins with */
+		gm_finding_judge_garbage(finding, chain);
 	if (!gm_graph_describe(finding->graph, chain, storage_of(finding, chain, unattributed),
 	            unattributed, &holder)) {
 		finding->no_memory = true;
