@@ -42,6 +42,9 @@ static void put_name(const struct gm_retained_name *name, FILE *out)
 	case GM_NAME_VALUES:
 		fprintf(out, name->count > 1 ? "%u values" : "%u value", name->count);
 		break;
+	case GM_NAME_KEYS:
+		fprintf(out, name->count > 1 ? "%u keys" : "%u key", name->count);
+		break;
 	case GM_NAME_KEY:
 		fprintf(out, "['%s']", own);
 		break;

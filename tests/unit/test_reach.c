@@ -554,7 +554,7 @@ static void a_modules_dicts_are_parts_by_what_they_are_for(void **state)
 	assert_part(reach, state_dict, by_parameter, GM_PART_ATTRIBUTE, "state");
 	assert_part(reach, by_parameter, entry, GM_PART_STATE, NULL);
 	assert_int_equal(edge_to(reach, by_parameter, entry)->name, reach->local[wrapper[0]] + 1);
-	assert_part(reach, by_parameter, wrapper[0], GM_PART_KEY, "");
+	assert_part(reach, by_parameter, wrapper[0], GM_PART_DICT_KEY, "");
 	assert_part(reach, entry, wrapper[2], GM_PART_ENTRY, "exp_avg");
 	assert_part(reach, tensor[0], tensor[1], GM_PART_GRAD, NULL);
 	assert_part(reach, wrapper[0], tensor[0], GM_PART_INTERNAL_EDGE, NULL);

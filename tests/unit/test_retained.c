@@ -469,6 +469,7 @@ static size_t plain_steps(const struct gm_reach *reach, const struct gm_paths *p
 		        (of_graph && (edge->part == GM_PART_GRAPH || edge->part == GM_PART_VIEW)) ||
 		        (edge->part == GM_PART_ITEM && last.part == GM_PART_ITEM) ||
 		        (same && (edge->part == GM_PART_ATTRIBUTE || edge->part == GM_PART_KEY ||
+		                         edge->part == GM_PART_DICT_KEY ||
 		                         edge->part == GM_PART_LOCAL ||
 		                         edge->part == GM_PART_FIELD ||
 		                         edge->part == GM_PART_TRACEBACK)))

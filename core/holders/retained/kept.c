@@ -36,7 +36,8 @@ static bool goes_on(const struct gm_reach_edge *edge, uint8_t marks)
 	case GM_REF_PART:
 		return true;
 	case GM_REF_PYTHON:
-		return marks == STATE && (edge->part == GM_PART_ITEM || edge->part == GM_PART_KEY);
+		return marks == STATE && (edge->part == GM_PART_ITEM || edge->part == GM_PART_KEY ||
+		                                 edge->part == GM_PART_DICT_KEY);
 	default:
 		return false;
 	}

@@ -71,6 +71,8 @@ static struct gm_retained_name element_name(
 		if (!step.name || !gm_reach_label_name(builder->reach, step.name, &made))
 			builder->no_memory = true;
 		return made;
+	case GM_PART_DICT_KEY:
+		return plain_name(GM_NAME_KEYS, items ? items : 1);
 	case GM_PART_KEY:
 		if (!step.name)
 			return plain_name(GM_NAME_VALUES, items ? items : 1);

@@ -49,7 +49,8 @@ static uint32_t descend(
 /* Items without a name are counted. */
 static bool is_counted(struct gm_step step)
 {
-	return step.part == GM_PART_ITEM || (step.part == GM_PART_KEY && step.name == 0);
+	return step.part == GM_PART_ITEM || step.part == GM_PART_DICT_KEY ||
+	       (step.part == GM_PART_KEY && step.name == 0);
 }
 
 void gm_retained_place_vertices(struct gm_retained_builder *builder)

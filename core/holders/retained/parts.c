@@ -199,7 +199,7 @@ static enum gm_part part_of_python(
 		return part_of_key(roles[edge->from]);
 	case GM_EDGE_DICT_KEY:
 		edge->name = 0;
-		return GM_PART_KEY;
+		return GM_PART_DICT_KEY;
 	case GM_EDGE_ITEM:
 		return GM_PART_ITEM;
 	case GM_EDGE_LOCAL:
@@ -281,8 +281,8 @@ static uint8_t length_of(const struct gm_reach *reach, const struct gm_reach_edg
 	case GM_PART_FIELD:
 	case GM_PART_TRACEBACK:
 		return 4;
-	case GM_PART_KEY:
-		return edge->link == GM_EDGE_DICT_KEY ? 8 : 2;
+	case GM_PART_DICT_KEY:
+		return 8;
 	case GM_PART_ATTRIBUTE:
 		return name_is(reach, edge, "param_groups") ? 8 : 2;
 	case GM_PART_GRAPH:

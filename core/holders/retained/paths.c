@@ -57,6 +57,7 @@ static uint32_t extend_by_edge(
 		break;
 	case GM_PART_ATTRIBUTE:
 	case GM_PART_KEY:
+	case GM_PART_DICT_KEY:
 	case GM_PART_LOCAL:
 	case GM_PART_FIELD:
 	case GM_PART_TRACEBACK:

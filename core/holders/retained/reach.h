@@ -22,7 +22,8 @@ enum gm_part {
 	GM_PART_INTERNAL_EDGE, /* nothing: an object's dict, a wrapper, a tensor's storage */
 	GM_PART_VARIABLE,      /* the root -> a variable; of a step `name` is a label */
 	GM_PART_ITEM,          /* of a list, tuple, set ... */
-	GM_PART_KEY,           /* of a dict; name */
+	GM_PART_KEY,           /* a value of a dict; name of its key, 0: that is no text */
+	GM_PART_DICT_KEY,      /* what is itself a key of a dict */
 	GM_PART_ATTRIBUTE,     /* name */
 	GM_PART_MODULE,        /* torch.nn.Module -> its child; name */
 	GM_PART_PARAMETER,     /* torch.nn.Module -> its parameter; name */

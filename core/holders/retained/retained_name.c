@@ -101,6 +101,7 @@ static const char *const form_names[GM_NAME_FORM_COUNT] = {
         [GM_NAME_GRAD] = "grad",
         [GM_NAME_ITEMS] = "items",
         [GM_NAME_VALUES] = "values",
+        [GM_NAME_KEYS] = "keys",
         [GM_NAME_KEY] = "key",
         [GM_NAME_OPERAND] = "operand",
         [GM_NAME_VIEW_BASE] = "view_base",

@@ -17,6 +17,7 @@ enum gm_retained_form {
 	GM_NAME_GRAD,             /* .grad, of one tensor or of all parameters */
 	GM_NAME_ITEMS,            /* count: of a list, tuple, set ... */
 	GM_NAME_VALUES,           /* count: of a dict whose keys are no text */
+	GM_NAME_KEYS,             /* count: of a dict, which are themselves what is kept */
 	GM_NAME_KEY,              /* of a dict; name */
 	GM_NAME_OPERAND,          /* on the value stack of a running function; of: the function */
 	GM_NAME_VIEW_BASE,        /* the tensor of which views are made */
