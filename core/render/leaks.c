@@ -59,7 +59,7 @@ static struct gm_error *put_holders(const struct gm_leaks *leaks, FILE *out)
 		            "or ask a core (`gpumem leaks FILE --core CORE`).\n");
 		return NULL;
 	}
-	fputs("Each line's oldest block is held by:\n", out);
+	fputs("Of these blocks, each line's oldest is held by:\n", out);
 	for (size_t i = 0; i < leaks->count && leaks->items[i].holder; i++) {
 		gm_put(out, "  #%-5u ",
 		        gm_model_block(leaks->model, leaks->items[i].oldest)->alloc);
