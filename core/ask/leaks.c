@@ -111,7 +111,7 @@ static size_t leave_out_bounded(
 struct collection {
 	struct gm_growth *growth;
 	const struct gm_level *level;
-	GM_ARRAY(struct gm_share) shares;
+	GM_ARRAY(struct gm_share) shares; /* once piles were sought: those that count */
 };
 
 /* A block that is still there; false: no memory. */
@@ -161,6 +161,7 @@ static struct gm_error *find_piles(
 {
 	struct gm_share *shares = collection->shares.items;
 	size_t count = leave_out_bounded(collection->growth, shares, collection->shares.count);
+	collection->shares.count = count;
 	if (count)
 		qsort(shares, count, sizeof(*shares), compare_shares);
 	for (size_t i = 0, next; i < count; i = next) {
@@ -291,29 +292,37 @@ static void look_later(struct gm_leaks *leaks, const struct gm_levels *levels)
 	leaks->later_matters = 2 * at_peak > all || MATTERS * leaks->later_kept > all;
 }
 
-static struct gm_error *look(
-        struct gm_growth *growth, const struct gm_level *level, struct gm_leaks *leaks)
+static struct gm_error *look(struct collection *collection, struct gm_leaks *leaks)
 {
-	struct collection collection = {.growth = growth, .level = level};
+	struct gm_growth *growth = collection->growth;
+	const struct gm_level *level = collection->level;
 	leaks->loops[leaks->loop_count++] = (struct gm_leak_loop){
 	        level->loop, level->kind, level->of_steps, level->from, level->to};
 	if (level->to < level->from)
 		return NULL;
 	uint32_t index = leaks->loop_count - 1;
 	size_t first = leaks->count;
-	struct gm_error *error = collect(&collection);
+	struct gm_error *error = collect(collection);
 	/* the last of the steps is not examined at all, nor is that of a phase */
 	bool to_end = level->kind == GM_LEAK_LOOP_AROUND || level->kind == GM_LEAK_LOOP_LATER;
 	if (!error && to_end &&
 	        !gm_growth_leave_out_latest(
-	                growth, level, collection.shares.items, &collection.shares.count))
+	                growth, level, collection->shares.items, &collection->shares.count))
 		error = &gm_error_no_memory;
 	if (!error)
-		error = find_piles(&collection, index, leaks);
+		error = find_piles(collection, index, leaks);
 	if (!error)
 		error = gm_growth_judge_bounds(growth, level, leaks, first);
 	if (!error)
 		error = gm_growth_find_joined(growth, level, index, leaks);
+	return error;
+}
+
+static struct gm_error *look_at(
+        struct gm_growth *growth, const struct gm_level *level, struct gm_leaks *leaks)
+{
+	struct collection collection = {.growth = growth, .level = level};
+	struct gm_error *error = look(&collection, leaks);
 	gm_array_deinit(&collection.shares);
 	return error;
 }
@@ -328,7 +337,7 @@ static struct gm_error *find(
 	if (!find_parameters(growth))
 		return &gm_error_no_memory;
 	for (uint32_t i = 0; i < levels->count; i++)
-		gm_try(look(growth, &levels->items[i], leaks));
+		gm_try(look_at(growth, &levels->items[i], leaks));
 	look_later(leaks, levels);
 	return NULL;
 }
@@ -394,5 +403,60 @@ struct gm_error *gm_leaks_among(const struct gm_model *model, const uint32_t *bl
 	if (leaks.count)
 		qsort(leaks.items, leaks.count, sizeof(*leaks.items), compare_leaks);
 	*ret_leaks = leaks;
+	return NULL;
+}
+
+/* Of the blocks that were examined those of lines that leak, and the blocks that grow. False: no
+ * memory. */
+static bool keep_leaked(struct collection *collection, const struct gm_leaks *leaks)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < collection->shares.count; i++) {
+		bool leaks_too = false;
+		for (size_t j = 0; j < leaks->count; j++)
+			leaks_too |= !leaks->items[j].joined &&
+			             leaks->items[j].site == collection->shares.items[i].site;
+		if (leaks_too)
+			collection->shares.items[kept++] = collection->shares.items[i];
+	}
+	collection->shares.count = kept;
+	for (size_t i = 0; i < leaks->count; i++)
+		if (leaks->items[i].joined &&
+		        !gm_array_push(&collection->shares,
+		                ((struct gm_share){.site = leaks->items[i].site,
+		                        .block = leaks->items[i].block,
+		                        .bytes = gm_model_block(leaks->model, leaks->items[i].block)
+		                                         ->size})))
+			return false;
+	return true;
+}
+
+struct gm_error *gm_leaks_of_loop(const struct gm_model *model, size_t device,
+        const struct gm_level *level, struct gm_leaks *ret_leaks, struct gm_share **ret_shares,
+        size_t *ret_count)
+{
+	struct gm_leaks leaks = {.model = model, .device = device};
+	struct gm_growth growth;
+	struct collection collection = {.growth = &growth, .level = level};
+	gm_growth_init(&growth, model, device);
+	growth.in_packages = level->in_packages;
+	struct gm_error *error = find_parameters(&growth) ? NULL : &gm_error_no_memory;
+	if (!error)
+		error = look(&collection, &leaks);
+	if (!error) {
+		keep_best(&leaks);
+		error = gm_leaks_part(&leaks);
+	}
+	if (!error && !keep_leaked(&collection, &leaks))
+		error = &gm_error_no_memory;
+	gm_growth_deinit(&growth);
+	if (error) {
+		gm_array_deinit(&collection.shares);
+		gm_leaks_deinit(&leaks);
+		return error;
+	}
+	*ret_leaks = leaks;
+	*ret_shares = collection.shares.items;
+	*ret_count = collection.shares.count;
 	return NULL;
 }

@@ -13,6 +13,7 @@
 #define GM_ASK_LEAKS_H
 
 #include "ask/context.h"
+#include "ask/recording/growth.h"
 #include "ask/recording/leak.h"
 
 struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_leaks);
@@ -20,9 +21,16 @@ struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_l
  * Categories are not shown. */
 struct gm_error *gm_leaks_among(const struct gm_model *model, const uint32_t *blocks, size_t count,
         struct gm_leaks *ret_leaks);
-/* Asks the context's process or core who holds each line's oldest block (the latest may be in a
- * variable of the step in progress too): joined by the block's address, and only where a storage of
- * its size is there. At most GM_LEAK_HOLDERS_MAX lines are asked about. */
+/* The same of one loop, of any device, for the iterations `from` to `to` and the blocks that are
+ * there after the level's last event. `ret_shares`: the blocks that its leaks left (of one that
+ * joins: the one block); the caller frees them. */
+struct gm_error *gm_leaks_of_loop(const struct gm_model *model, size_t device,
+        const struct gm_level *level, struct gm_leaks *ret_leaks, struct gm_share **ret_shares,
+        size_t *ret_count);
+/* Asks the context's process or core who holds the oldest block that each line left in the
+ * iterations that were examined (the latest may be in a variable of the step in progress too):
+ * joined by the block's address, and only where a storage of its size is there. At most
+ * GM_LEAK_HOLDERS_MAX lines are asked about. */
 struct gm_error *gm_ask_leaks_holders(struct gm_context *context, struct gm_leaks *leaks);
 
 #endif

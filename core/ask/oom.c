@@ -10,6 +10,8 @@
 #include "ask/context.h"
 #include "ask/oom/oom_facts.h"
 #include "ask/oom/oom_find.h"
+#include "ask/oom/oom_growth.h"
+#include "ask/oom/oom_release.h"
 #include "ask/recording/memory_after.h"
 #include "ask/retained.h"
 #include "ask/target/memory.h"
@@ -34,6 +36,8 @@ void gm_oom_deinit(struct gm_oom *oom)
 	for (size_t i = 0; i < oom->top_count; i++)
 		free(oom->top[i].line);
 	gm_retained_answer_deinit(&oom->retained);
+	gm_oom_growth_deinit(&oom->growth);
+	gm_oom_release_deinit(&oom->release);
 	free(oom->frames);
 	free(oom->top);
 	free(oom->message);
@@ -261,8 +265,21 @@ static void take_memory(struct gm_oom *oom)
 		facts->limit = now->allocator->limit;
 }
 
-static void judge(struct gm_oom *oom)
+/* Which tensors are enough depends on how much is missing, which the first judgement says. */
+static struct gm_error *judge(struct gm_oom *oom)
 {
+	if (oom->facts.needed == GM_NOT_KNOWN)
+		return NULL;
+	gm_oom_judge(&oom->facts, &oom->judgement);
+	gm_try(gm_oom_find_release(oom, gm_oom_missing(&oom->facts, &oom->judgement.sums)));
+	return NULL;
+}
+
+/* From here on the answer refers to itself. */
+static void refer(struct gm_oom *oom)
+{
+	oom->facts.growth = oom->growth.lines ? &oom->growth : NULL;
+	oom->facts.release = oom->release.known ? &oom->release : NULL;
 	if (oom->facts.needed != GM_NOT_KNOWN)
 		gm_oom_judge(&oom->facts, &oom->judgement);
 }
@@ -307,7 +324,8 @@ static struct gm_error *look_at_target(struct gm_context *context, int device, s
 	compare_moments(oom);
 	if (oom->memory_is_then)
 		take_memory(oom);
-	judge(oom);
+	gm_try(judge(oom));
+	refer(oom);
 	return fill_top(context, oom);
 }
 
@@ -437,7 +455,9 @@ static struct gm_error *look_at_event(
 	if (event.reserved != UINT64_MAX)
 		oom->facts.reserved = event.reserved;
 	gm_try(take_stack(log, event.python_stack, oom));
-	judge(oom);
+	gm_try(gm_oom_find_growth(model, (uint32_t)number, oom));
+	gm_try(judge(oom));
+	refer(oom);
 	return top_of_event(context, number, oom);
 }
 

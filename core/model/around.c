@@ -1,5 +1,6 @@
-/* Loops around those that have the steps (epochs, rounds, trials) and loops after them
- * (evaluations). Their iterations are read when they are needed. */
+/* Loops other than those that have the steps: those around them (epochs, rounds, trials), those
+ * after them (evaluations), and those that an event is in. Their iterations are read when they are
+ * needed. */
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -49,16 +50,32 @@ void gm_model_iterations_deinit(struct gm_model_iterations *iterations)
 	*iterations = (struct gm_model_iterations){0};
 }
 
+size_t gm_model_plans_of_event(
+        const struct gm_model *model, uint64_t event, struct gm_step_plan *ret_plans, size_t max)
+{
+	uint32_t python, native;
+	if (gm_model_steps_marked(model) || !model->readings.finding)
+		return 0;
+	gm_model_stacks(model, event, &python, &native);
+	return gm_steps_plans_of_stack(model->readings.finding, python, ret_plans, max);
+}
+
 struct gm_error *gm_model_iterations(const struct gm_model *model, const struct gm_step_loop *loop,
         struct gm_model_iterations *ret_iterations)
 {
-	struct gm_step_plan plan = {.rule = GM_STEPS_CHOSEN,
+	const struct gm_step_plan plan = {.rule = GM_STEPS_CHOSEN,
 	        .modules = model->plan.modules,
 	        .thread = model->plan.thread,
 	        .outermost = model->plan.outermost,
 	        .task = model->plan.task,
 	        .loops = {*loop},
 	        .loop_count = 1};
+	return gm_model_iterations_of(model, &plan, ret_iterations);
+}
+
+struct gm_error *gm_model_iterations_of(const struct gm_model *model,
+        const struct gm_step_plan *plan, struct gm_model_iterations *ret_iterations)
+{
 	struct gm_steps *steps = gm_model_steps_create(model);
 	struct gm_model_iterations found = {0};
 	GM_ARRAY(uint32_t) starts = {0};
@@ -66,7 +83,7 @@ struct gm_error *gm_model_iterations(const struct gm_model *model, const struct 
 	struct gm_readers_place place = {0};
 	bool fits = steps != NULL;
 	if (fits)
-		gm_steps_fix(steps, &plan);
+		gm_steps_fix(steps, plan);
 	for (uint32_t number = 0; fits && number < model->event_count; number++) {
 		uint32_t iteration = gm_model_steps_follow(model, steps, number, &place);
 		/* What has no Python stack counts to the iteration before it, but does not show

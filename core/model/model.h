@@ -82,6 +82,13 @@ struct gm_model_iterations {
 struct gm_error *gm_model_iterations(const struct gm_model *model, const struct gm_step_loop *loop,
         struct gm_model_iterations *ret_iterations);
 void gm_model_iterations_deinit(struct gm_model_iterations *iterations);
+/* Plans for each of the loops that an event is in, in its thread, the innermost first: they need
+ * not be the steps' (an evaluation's loop). At most `max`. */
+size_t gm_model_plans_of_event(
+        const struct gm_model *model, uint64_t event, struct gm_step_plan *ret_plans, size_t max);
+/* The iterations of such a plan. */
+struct gm_error *gm_model_iterations_of(const struct gm_model *model,
+        const struct gm_step_plan *plan, struct gm_model_iterations *ret_iterations);
 /* Makes the iterations of the innermost loop at this line of this file (the end of its path is
  * enough) the steps; `file` NULL: the steps found automatically. False: there is no loop, and
  * nothing changes. Otherwise *ret_error is NULL, or the reason why the steps cannot be numbered. */

@@ -12,6 +12,10 @@ void gm_steps_plan(struct gm_steps *steps, struct gm_step_plan *ret_plan);
  * this file (the end of its path). False: there is none. */
 bool gm_steps_plan_at(
         struct gm_steps *steps, const char *file, uint32_t line, struct gm_step_plan *ret_plan);
+/* Plans for each of the loops that a stack stands in outside of the work, the innermost first; at
+ * most `max`. */
+size_t gm_steps_plans_of_stack(
+        struct gm_steps *steps, uint32_t stack, struct gm_step_plan *ret_plans, size_t max);
 /* The loops around those of a plan, the innermost first; at most `max`. */
 size_t gm_steps_around(struct gm_steps *steps, const struct gm_step_plan *plan,
         struct gm_step_loop *ret_loops, size_t max);

@@ -1,9 +1,41 @@
-/* A plan for the loop that the user names, the loops around those of a plan, and the comparison of
- * two plans. */
+/* Plans for the loop that the user names and for those that a stack stands in, the loops around
+ * those of a plan, and the comparison of two plans. */
 #include <string.h>
 
 #include "model/step_plan.h"
 #include "model/step_sight.h"
+
+/* The iterations of one loop, in the thread or task that has most of them. False: nobody has any.
+ */
+static bool plan_loop(const struct gm_steps *steps, uint32_t loop, struct gm_step_plan *ret_plan)
+{
+	const struct step_thread *thread = NULL;
+	bool apart = false;
+	for (size_t i = 0; i < steps->threads.count; i++) {
+		const struct followed *followed = gm_steps_followed(&steps->threads.items[i], loop);
+		apart |= followed && followed->shared;
+	}
+	for (size_t i = 0; i < steps->threads.count; i++) {
+		const struct step_thread *one = &steps->threads.items[i];
+		const struct followed *followed = gm_steps_followed(one, loop);
+		if (followed && followed->named_iterations && (one->task != 0) == apart &&
+		        (!thread || followed->named_iterations >
+		                            gm_steps_followed(thread, loop)->named_iterations))
+			thread = one;
+	}
+	if (!thread)
+		return false;
+	const struct known_loop *known = &steps->known.items[loop];
+	const struct followed *followed = gm_steps_followed(thread, loop);
+	*ret_plan = (struct gm_step_plan){.rule = GM_STEPS_CHOSEN,
+	        .modules = steps->modules,
+	        .thread = thread->id,
+	        .outermost = thread->outermost,
+	        .task = thread->task,
+	        .loops = {{known->code, known->loop, known->line, !followed->thick}},
+	        .loop_count = 1};
+	return true;
+}
 
 bool gm_steps_plan_at(
         struct gm_steps *steps, const char *file, uint32_t line, struct gm_step_plan *ret_plan)
@@ -21,32 +53,17 @@ bool gm_steps_plan_at(
 		if (best == UINT32_MAX || known->line > steps->known.items[best].line)
 			best = i;
 	}
-	const struct step_thread *thread = NULL;
-	bool apart = false;
-	for (size_t i = 0; best != UINT32_MAX && i < steps->threads.count; i++) {
-		const struct followed *followed = gm_steps_followed(&steps->threads.items[i], best);
-		apart |= followed && followed->shared;
-	}
-	for (size_t i = 0; best != UINT32_MAX && i < steps->threads.count; i++) {
-		const struct step_thread *one = &steps->threads.items[i];
-		const struct followed *followed = gm_steps_followed(one, best);
-		if (followed && followed->iterations && (one->task != 0) == apart &&
-		        (!thread ||
-		                followed->iterations > gm_steps_followed(thread, best)->iterations))
-			thread = one;
-	}
-	if (!thread)
-		return false;
-	const struct known_loop *known = &steps->known.items[best];
-	const struct followed *followed = gm_steps_followed(thread, best);
-	*ret_plan = (struct gm_step_plan){.rule = GM_STEPS_CHOSEN,
-	        .modules = steps->modules,
-	        .thread = thread->id,
-	        .outermost = thread->outermost,
-	        .task = thread->task,
-	        .loops = {{known->code, known->loop, known->line, !followed->thick}},
-	        .loop_count = 1};
-	return true;
+	return best != UINT32_MAX && plan_loop(steps, best, ret_plan);
+}
+
+size_t gm_steps_plans_of_stack(
+        struct gm_steps *steps, uint32_t stack, struct gm_step_plan *ret_plans, size_t max)
+{
+	size_t found = 0;
+	const struct summary *summary = stack ? gm_steps_summary(steps, stack) : NULL;
+	for (uint32_t i = summary ? summary->count : 0; i-- > 0 && found < max;)
+		found += plan_loop(steps, summary->standing[i].known, &ret_plans[found]);
+	return found;
 }
 
 size_t gm_steps_around(struct gm_steps *steps, const struct gm_step_plan *plan,

@@ -64,6 +64,12 @@ static struct gm_error *put_verdict(
 	if (!sentence)
 		return &gm_error_no_memory;
 	gm_put(out, "verdict: %s\n  %s\n", gm_oom_verdict_name(judgement->verdict), sentence);
+	if (facts->growth) {
+		_cleanup_free_ char *growth = gm_oom_growth_text(facts, judgement);
+		if (!growth)
+			return &gm_error_no_memory;
+		gm_put(out, "  %s\n", growth);
+	}
 	return put_lines(facts, judgement, out);
 }
 
@@ -105,11 +111,54 @@ static json_t *remedies_json(
 	for (size_t i = 0; i < judgement->remedy_count; i++) {
 		const struct gm_oom_remedy *remedy = &judgement->remedies[i];
 		json_array_append_new(remedies,
-		        json_pack("{s:s, s:s, s:o}", "name", gm_oom_remedy_name(remedy->kind),
-		                "sufficient", answer_word(remedy), "text",
-		                gm_json_take(gm_oom_remedy_text(facts, judgement, remedy))));
+		        json_pack("{s:s, s:s, s:o, s:I, s:o}", "name",
+		                gm_oom_remedy_name(remedy->kind), "sufficient", answer_word(remedy),
+		                "text", gm_json_take(gm_oom_remedy_text(facts, judgement, remedy)),
+		                "bytes", (json_int_t)remedy->bytes, "delays_iterations",
+		                remedy->delays ? json_integer((json_int_t)remedy->delays)
+		                               : json_null()));
 	}
 	return remedies;
+}
+
+static void set_place(json_t *value, const struct gm_oom_place *place)
+{
+	json_object_set_new(value, "file", gm_json_string_or_null(place->file));
+	json_object_set_new(value, "line", place->file ? json_integer(place->line) : json_null());
+	json_object_set_new(value, "function", gm_json_string_or_null(place->function));
+}
+
+static json_t *growth_json(
+        const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement)
+{
+	const struct gm_oom_growth *growth = facts->growth;
+	if (!growth)
+		return json_null();
+	json_t *loop = json_object();
+	set_place(loop, &growth->loop);
+	json_t *value = json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:o, s:o}", "bytes",
+	        (json_int_t)growth->bytes, "blocks", (json_int_t)growth->blocks, "lines",
+	        (json_int_t)growth->lines, "iterations", (json_int_t)growth->iterations,
+	        "bytes_per_iteration", (json_int_t)growth->each, "growth",
+	        growth->joined ? "joined" : "piles_up", "more_iterations",
+	        (json_int_t)judgement->sums.more_iterations, "loop", loop, "text",
+	        gm_json_take(gm_oom_growth_text(facts, judgement)));
+	set_place(value, &growth->at);
+	return value;
+}
+
+static json_t *release_json(const struct gm_oom_release *release)
+{
+	if (!release || !release->possible)
+		return json_null();
+	json_t *addresses = json_array();
+	for (size_t i = 0; i < release->blocks; i++)
+		json_array_append_new(addresses, gm_json_address(release->addresses[i]));
+	json_t *value = json_pack("{s:I, s:I, s:I, s:o}", "bytes", (json_int_t)release->bytes,
+	        "blocks", (json_int_t)release->blocks, "segments", (json_int_t)release->segments,
+	        "addresses", addresses);
+	set_place(value, &release->at);
+	return value;
 }
 
 /* The documented fields, from any source of facts. */
@@ -149,6 +198,8 @@ static json_t *facts_json(
 	        judgement->verdict ? gm_json_take(gm_oom_sentence(facts, judgement)) : json_null());
 	json_object_set_new(value, "arithmetic", lines_json(facts, judgement));
 	json_object_set_new(value, "enough", remedies_json(facts, judgement));
+	json_object_set_new(value, "growth", growth_json(facts, judgement));
+	json_object_set_new(value, "release", release_json(facts->release));
 	return value;
 }
 

@@ -3,8 +3,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/cleanup.h"
+#include "base/text.h"
 #include "render/say.h"
+#include "render/text.h"
 #include "ask/oom/oom_facts.h"
 
 /* --- verdicts --------------------------------------------------------------------------------- */
@@ -71,6 +75,57 @@ static char *say_tensors(const struct gm_oom_facts *facts, const struct gm_oom_s
 	        gm_say_size(&w, sums->missing));
 }
 
+/* "train.py:12 in train"; "" where it is not known. NULL: no memory. */
+static char *say_place(const struct gm_oom_place *place)
+{
+	return place->file ? gm_say("%s:%u in %s", gm_text_path(place->file), place->line,
+	                             place->function)
+	                   : strdup("");
+}
+
+char *gm_oom_growth_text(const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement)
+{
+	struct gm_said_sizes w = {0};
+	const struct gm_oom_growth *growth = facts->growth;
+	if (!growth)
+		return strdup("");
+	_cleanup_free_ char *at = say_place(&growth->at);
+	_cleanup_free_ char *loop =
+	        growth->loop.file ? gm_say("the loop at %s:%u", gm_text_path(growth->loop.file),
+	                                    growth->loop.line)
+	                          : gm_say("a loop");
+	_cleanup_free_ char *others = growth->lines > 1
+	                                      ? gm_say(" and %zu other line%s", growth->lines - 1,
+	                                                gm_text_s(growth->lines - 1))
+	                                      : strdup("");
+	_cleanup_free_ char *later = NULL;
+	bool grew = judgement->reason == GM_OOM_GREW;
+	if (grew || judgement->verdict == GM_OOM_FRAGMENTATION)
+		later = gm_say(" %s the free memory would serve %sabout %" PRIu64
+		               " more iteration%s.",
+		        grew ? "Even in one piece," : "In one piece,", grew ? "only " : "",
+		        judgement->sums.more_iterations,
+		        gm_text_s(judgement->sums.more_iterations));
+	else
+		later = gm_say(" No setting of the allocator helps against that for long.");
+	if (!at || !loop || !others || !later)
+		return NULL;
+	return gm_say("The memory grows by %s with each iteration of %s: %s%s kept %" PRIu64
+	              " block%s (%s) of %u iterations.%s",
+	        gm_say_size(&w, growth->each), loop, at[0] ? at : "a line that is not known",
+	        others, growth->blocks, gm_text_s(growth->blocks), gm_say_size(&w, growth->bytes),
+	        growth->iterations, later);
+}
+
+static char *say_grew(const struct gm_oom_facts *facts, const struct gm_oom_sums *sums)
+{
+	struct gm_said_sizes w = {0};
+	return gm_say("What a loop keeps fills the memory. %s is free, in parts, and the %s needed "
+	              "have to be contiguous, but no setting of the allocator helps for long.",
+	        gm_say_size(&w, sums->fragments_bytes + gm_oom_or_zero(facts->free)),
+	        gm_say_size(&w, facts->needed));
+}
+
 char *gm_oom_sentence(const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement)
 {
 	struct gm_said_sizes w = {0};
@@ -127,6 +182,8 @@ char *gm_oom_sentence(const struct gm_oom_facts *facts, const struct gm_oom_judg
 		        gm_say_size(&w, facts->needed), gm_say_size(&w, facts->total));
 	case GM_OOM_TENSORS:
 		return say_tensors(facts, sums);
+	case GM_OOM_GREW:
+		return say_grew(facts, sums);
 	case GM_OOM_FEW_FIGURES:
 	case GM_OOM_REASON_NONE:
 		break;

@@ -7,6 +7,9 @@
 
 /* The judgement is one of these facts and has a verdict. */
 char *gm_oom_sentence(const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement);
+/* What grows, and how far a setting of the allocator would go; "": nothing is known to grow. */
+char *gm_oom_growth_text(
+        const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement);
 /* A line of its arithmetic: what the bytes are. */
 char *gm_oom_line_text(const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement,
         const struct gm_oom_line *line);

@@ -102,6 +102,14 @@ static void put_holes(const struct gm_holes *holes, const char *why, FILE *out)
 	        gm_text_size(holes->largest, largest), why);
 }
 
+/* More than the device would have if nothing else were on it? */
+static bool is_too_large(const struct gm_memory *memory, const struct gm_request *request)
+{
+	uint64_t kept = memory->reserved - memory->whole_free;
+	return memory->total != GM_NOT_KNOWN &&
+	       (request->segment > memory->total || kept > memory->total - request->segment);
+}
+
 static void put_new_segment(
         const struct gm_memory *memory, const struct gm_request *request, FILE *out)
 {
@@ -113,6 +121,9 @@ static void put_new_segment(
 	        own->now.reserved + request->segment > own->limit)
 		gm_put(out, ": refused, the limit set for this process is %s\n",
 		        gm_text_size(own->limit, text));
+	else if (memory->device_free == GM_NOT_KNOWN && is_too_large(memory, request))
+		gm_put(out, ": refused, of the device's %s PyTorch already has %s\n",
+		        gm_text_size(memory->total, text), gm_text_size(memory->reserved, size));
 	else if (memory->device_free == GM_NOT_KNOWN)
 		fputs(": whether the device has that much is not known\n", out);
 	else if (memory->device_free >= request->segment)

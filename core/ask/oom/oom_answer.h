@@ -19,11 +19,6 @@ enum gm_oom_found {
 	GM_OOM_FOUND_EVENT, /* an event of a recording */
 };
 
-struct gm_oom_place {
-	char *file, *function;
-	uint32_t line;
-};
-
 /* One of those who fill the device. Of a recording a line; of a process or core a group of
  * `retained` with one of its parts, where the parts tell more. */
 struct gm_oom_holder {
@@ -50,6 +45,8 @@ struct gm_oom {
 	struct gm_oom_holder
 	        *top; /* who fills the device, biggest first; all add up to memory.allocated */
 	size_t top_count;
+	struct gm_oom_growth growth;   /* what the facts refer to */
+	struct gm_oom_release release; /* the same */
 };
 
 #endif

@@ -15,6 +15,39 @@
 
 enum { GM_OOM_PROCESSES_MAX = 16 };
 
+struct gm_oom_place {
+	char *file, *function; /* owned by what has it; NULL: not known */
+	uint32_t line;
+};
+
+/* What grew with each iteration of a loop that the failing request was in (oom_growth.h). */
+struct gm_oom_growth {
+	size_t lines;                 /* that grew; 0: none, or it is not known */
+	struct gm_oom_place at, loop; /* of the lines the one that grew most */
+	uint64_t bytes, blocks;       /* of all these lines, still there at the error */
+	uint32_t *indices;            /* of the blocks, in the model, in order; owned */
+	uint32_t iterations;          /* of the loop, that were completed */
+	uint64_t each;                /* bytes by which an iteration grows */
+	uint64_t each_needs;          /* and by which what it needs grows: at least as much */
+	bool joined;                  /* some line replaces its block by a larger one */
+	bool enough;                  /* without all of it the request would have been served */
+};
+void gm_oom_growth_deinit(struct gm_oom_growth *growth);
+
+/* Tensors without which the request would have been served (oom_release.h). */
+struct gm_oom_release {
+	bool known;              /* false: the places of blocks are not */
+	bool possible;           /* false: without any tensors it would not be served either */
+	uint64_t bytes;          /* of the blocks */
+	size_t blocks, segments; /* `segments`: those that are then wholly free; 0: see `within` */
+	bool within;             /* the blocks lie between free parts of one segment */
+	uint64_t *addresses;     /* of the blocks; owned */
+	uint32_t *indices;       /* in the model, GM_NO_BLOCK: none; owned */
+	struct gm_oom_place at;  /* the line that allocated most of them */
+	size_t at_blocks;
+};
+void gm_oom_release_deinit(struct gm_oom_release *release);
+
 /* Bytes; GM_NOT_KNOWN if not known. */
 struct gm_oom_facts {
 	char platform[8];   /* "CUDA", "HIP", "XPU", "MPS" */
@@ -42,6 +75,8 @@ struct gm_oom_facts {
 		char name[24];
 	} others[GM_OOM_PROCESSES_MAX]; /* other processes, as far as known */
 	size_t other_count;
+	const struct gm_oom_growth *growth;   /* NULL: nothing grew, or it is not known */
+	const struct gm_oom_release *release; /* NULL: not known */
 };
 
 enum gm_oom_verdict {
@@ -67,6 +102,7 @@ enum gm_oom_reason {
 	GM_OOM_NOT_PYTORCH,      /* outside */
 	GM_OOM_OVER_DEVICE,      /* capacity: the request is larger than the device */
 	GM_OOM_TENSORS,          /* capacity */
+	GM_OOM_GREW, /* capacity: free parts would do, but only for a few iterations of a loop */
 };
 
 /* What is made of the facts: bytes; GM_NOT_KNOWN where that is said. */
@@ -78,6 +114,9 @@ struct gm_oom_sums {
 	uint64_t avoidable;       /* of `outside`: more than a context's own */
 	uint64_t significant;     /* bytes that are worth a verdict */
 	bool limited;             /* the process's limit refused, not the device */
+	/* Of what grows: how many iterations more there would have been, had all free memory been
+	 * in one piece. */
+	uint64_t more_iterations;
 };
 
 /* Of what a line of the arithmetic tells the bytes. */
@@ -110,6 +149,7 @@ struct gm_oom_line {
 
 enum gm_oom_answer { GM_OOM_NO, GM_OOM_YES, GM_OOM_MAYBE };
 enum gm_oom_remedy_kind {
+	GM_OOM_STOP_GROWTH,
 	GM_OOM_SMALLER_REQUEST,
 	GM_OOM_LESS_OUTSIDE,
 	GM_OOM_WAIT_FOR_STREAM,
@@ -125,9 +165,12 @@ struct gm_oom_remedy {
 	enum gm_oom_answer sufficient;
 	uint64_t bytes; /* that it gains, or that are asked of it: at least */
 	uint64_t most;  /* of expandable segments: that they may gain */
+	/* The memory grows on: the error comes back after so many iterations, at most. 0: it does
+	 * not, or that is not known. */
+	uint64_t delays;
 };
 
-enum { GM_OOM_LINES_MAX = 8 + GM_OOM_PROCESSES_MAX, GM_OOM_REMEDIES_MAX = 8 };
+enum { GM_OOM_LINES_MAX = 8 + GM_OOM_PROCESSES_MAX, GM_OOM_REMEDIES_MAX = 10 };
 
 /* Refers to nothing: it may be copied. Its sentences are made of it and of the facts
  * (core/render/oom_verdict.h). */

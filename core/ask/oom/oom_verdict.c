@@ -20,6 +20,17 @@ enum { SIGNIFICANT = 50, SIGNIFICANT_OUTSIDE = 20 };
 
 /* --- the sums --------------------------------------------------------------------------------- */
 
+/* The iterations that all free memory in one piece would serve beyond the failed request: of a loop
+ * that grows, the first is the one that failed. */
+static uint64_t more_iterations(const struct gm_oom_facts *facts, const struct gm_oom_sums *sums)
+{
+	uint64_t left = sums->fragments_bytes + gm_oom_or_zero(facts->free);
+	if (!facts->growth || !facts->growth->each_needs || !gm_oom_known(facts->needed) ||
+	        left < facts->needed)
+		return 0;
+	return (left - facts->needed) / facts->growth->each_needs + 1;
+}
+
 static struct gm_oom_sums sums_of(const struct gm_oom_facts *facts)
 {
 	struct gm_oom_sums sums = {
@@ -59,6 +70,7 @@ static struct gm_oom_sums sums_of(const struct gm_oom_facts *facts)
 		sums.avoidable =
 		        sums.others + (own > ordinary_context ? own - ordinary_context : 0);
 	}
+	sums.more_iterations = more_iterations(facts, &sums);
 	return sums;
 }
 
@@ -80,6 +92,16 @@ static void judge_mps(const struct gm_oom_facts *facts, struct gm_oom_judgement 
 	        others >= sums->missing && facts->allocated + facts->needed <= facts->limit
 	                ? GM_OOM_MPS_OTHERS
 	                : GM_OOM_MPS_TENSORS;
+}
+
+/*
+ * Does a line grow so much that joining all free memory would only delay the error? So it is if the
+ * loop has made more iterations than that would add. A loop that keeps little of each iteration in
+ * a device whose free memory is large would go on for long: then the fragmentation is the cause.
+ */
+static bool only_delays(const struct gm_oom_facts *facts, const struct gm_oom_sums *sums)
+{
+	return facts->growth && sums->more_iterations <= facts->growth->iterations;
 }
 
 static enum gm_oom_reason judge_figures(
@@ -109,7 +131,7 @@ static enum gm_oom_reason judge_figures(
 	if (pending && !fragments)
 		return GM_OOM_WAITS_FOR_STREAM;
 	if (fragments && (!outside || sums->fragments_bytes >= sums->avoidable))
-		return GM_OOM_FRAGMENTED;
+		return only_delays(facts, sums) ? GM_OOM_GREW : GM_OOM_FRAGMENTED;
 	if (outside)
 		return gm_oom_known(sums->others) && sums->others >= sums->missing
 		               ? GM_OOM_OTHER_PROCESSES
@@ -135,6 +157,7 @@ static enum gm_oom_verdict verdict_of(enum gm_oom_reason reason)
 	case GM_OOM_LIMIT_REACHED:
 	case GM_OOM_OVER_DEVICE:
 	case GM_OOM_TENSORS:
+	case GM_OOM_GREW:
 		return GM_OOM_CAPACITY;
 	default:
 		return GM_OOM_UNKNOWN;

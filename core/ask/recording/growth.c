@@ -31,7 +31,9 @@ bool gm_growth_site(struct gm_growth *growth, uint32_t stack, uint64_t *ret_site
 	uint64_t site = known ? *known : 0;
 	if (!site) {
 		site = 1;
-		if (gm_place_site(gm_model_log(growth->model), stack, &place)) {
+		const struct gm_log *log = gm_model_log(growth->model);
+		if (growth->in_packages ? gm_place_in_package(log, stack, &place)
+		                        : gm_place_site(log, stack, &place)) {
 			site = gm_hash_bytes(place.file, strlen(place.file), place.line);
 			site = gm_hash_bytes(place.function, strlen(place.function), site) | 1;
 		}

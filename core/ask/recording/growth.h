@@ -34,6 +34,9 @@ struct gm_level {
 	struct gm_step_loop loop;
 	enum gm_leak_loop_kind kind;
 	bool of_steps;
+	/* A package's own loop, as that of a trainer: the program's own line called all of it, so
+	 * lines are those of packages. */
+	bool in_packages;
 	uint32_t from, to; /* those looked at, from 1; from > to: too few */
 	uint32_t end;      /* the last event: what is freed later was kept until then */
 	struct gm_model_iterations iterations; /* not of steps; owned */
@@ -42,6 +45,7 @@ struct gm_level {
 struct gm_growth {
 	const struct gm_model *model;
 	size_t device;
+	bool in_packages;                       /* as of the level */
 	const struct gm_categories *categories; /* NULL: those of leaks are not asked for */
 	uint64_t *known;                        /* sites of stacks, by id; owned */
 	/* sizes of what was there before the first step and still is, in order: parameters, among

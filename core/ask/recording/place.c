@@ -4,6 +4,7 @@
 
 #include "base/packages.h"
 #include "model/site.h"
+#include "model/wrapper_frames.h"
 
 bool gm_place_frame(
         const struct gm_log *log, uint32_t stack, size_t index, struct gm_frame_place *ret_place)
@@ -30,6 +31,16 @@ bool gm_place_frame(
 bool gm_place_site(const struct gm_log *log, uint32_t stack, struct gm_frame_place *ret_place)
 {
 	return gm_place_frame(log, stack, gm_site_index(log, stack), ret_place);
+}
+
+bool gm_place_in_package(const struct gm_log *log, uint32_t stack, struct gm_frame_place *ret_place)
+{
+	size_t site = gm_site_index(log, stack), length;
+	const char *package;
+	for (size_t i = 0; i < site && gm_place_frame(log, stack, i, ret_place); i++)
+		if (gm_code_owner(ret_place->file, &package, &length) == GM_CODE_PACKAGE)
+			return true;
+	return gm_place_frame(log, stack, site, ret_place);
 }
 
 bool gm_place_forward(

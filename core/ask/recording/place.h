@@ -22,7 +22,11 @@ bool gm_place_frame(
         const struct gm_log *log, uint32_t stack, size_t index, struct gm_frame_place *ret_place);
 /* The innermost frame that is the user's own, else the innermost. False: the stack is empty. */
 bool gm_place_site(const struct gm_log *log, uint32_t stack, struct gm_frame_place *ret_place);
-/* The same for the forward stack of the autograd node whose backward the event is of; false: it is
+/* The innermost frame of an installed package other than PyTorch, if it is called by the program's
+ * own; else the site. */
+bool gm_place_in_package(
+        const struct gm_log *log, uint32_t stack, struct gm_frame_place *ret_place);
+/* The site for the forward stack of the autograd node whose backward the event is of; false: it is
  * not known. */
 bool gm_place_forward(
         const struct gm_model *model, uint32_t event, struct gm_forward_frame *ret_frame);
