@@ -32,6 +32,20 @@ static uint32_t distributed(const char *file, const char *name)
 	return 0;
 }
 
+/* Does a library put the weights of a checkpoint on the device here? transformers 5 does it in the
+ * threads of a pool, whose stacks have no frame of the function that loads. */
+static bool loads_weights(const char *file, const char *name)
+{
+	if (strstr(name, "from_pretrained") && gm_packages_other(file, strlen(file)))
+		return true;
+	if (gm_text_ends_with(file, "transformers/modeling_utils.py"))
+		return strstr(name, "from_pretrained") || strstr(name, "_load_");
+	if (gm_text_ends_with(file, "transformers/core_model_loading.py"))
+		return true;
+	return gm_text_ends_with(file, "accelerate/utils/modeling.py") &&
+	       strcmp(name, "set_module_tensor_to_device") == 0;
+}
+
 static uint32_t of_frame(const char *file, const char *name)
 {
 	if (gm_file_is_of_torch(file, "/torch/nn/modules/module.py")) {
@@ -67,13 +81,7 @@ static uint32_t of_frame(const char *file, const char *name)
 		return GM_FROM_DATA_LOADER;
 	if (gm_text_ends_with(file, "transformers/cache_utils.py"))
 		return GM_FROM_CACHE;
-	if (gm_text_ends_with(file, "transformers/modeling_utils.py") &&
-	        (strstr(name, "from_pretrained") || strstr(name, "_load_")))
-		return GM_FROM_LOADING;
-	if (gm_text_ends_with(file, "accelerate/utils/modeling.py") &&
-	        strcmp(name, "set_module_tensor_to_device") == 0)
-		return GM_FROM_LOADING;
-	return 0;
+	return loads_weights(file, name) ? GM_FROM_LOADING : 0;
 }
 
 uint32_t gm_provenance_python(const struct gm_log *log, uint32_t stack, uint32_t *ret_apply_line)

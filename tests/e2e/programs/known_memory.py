@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import sys
+import tempfile
 import time
 
 import torch
@@ -234,7 +235,11 @@ def trainer():
 
 def generate():
     global forward_phase
-    model = small_llama().to("cuda").eval()
+    from transformers import LlamaForCausalLM
+
+    with tempfile.TemporaryDirectory() as folder:  # the library reads the weights in threads of a pool
+        small_llama().save_pretrained(folder)
+        model = LlamaForCausalLM.from_pretrained(folder, device_map="cuda").eval()
     watch(model)
     prompt = torch.ones(4, 512, dtype=torch.long, device="cuda")
     note(prompt, "input")
