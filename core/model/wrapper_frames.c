@@ -44,6 +44,12 @@ bool gm_frame_calls_module(const char *file, const char *function)
 	       gm_file_is_of_torch(file, "/torch/nn/modules/module.py");
 }
 
+bool gm_frame_is_operator_hook(const char *function)
+{
+	const char *name = gm_plain_name(function);
+	return strcmp(name, "__torch_function__") == 0 || strcmp(name, "__torch_dispatch__") == 0;
+}
+
 /* --- frames of a stack ------------------------------------------------------------------------ */
 
 struct frame {
@@ -243,20 +249,24 @@ void gm_wrapper_frames_destroy(struct gm_wrapper_frames *wrapper_frames)
 
 size_t gm_wrapper_frames_site(const struct gm_wrapper_frames *wrapper_frames, uint32_t stack)
 {
-	size_t count, any = SIZE_MAX, length;
+	size_t count, any = SIZE_MAX, works = SIZE_MAX, length;
 	const uint32_t *frames = gm_log_python_stack(wrapper_frames->log, stack, &count);
 	const char *name;
 	struct frame frame;
 	for (size_t i = 0; i < count && frame_at(wrapper_frames->log, frames[i], &frame); i++) {
 		enum gm_code_owner owner = gm_code_owner(frame.file, &name, &length);
+		if (gm_frame_is_operator_hook(frame.function)) {
+			any = works = SIZE_MAX; /* an operator that a frame further out called */
+			continue;
+		}
 		if (owner == GM_CODE_OWN)
 			break;
 		if (owner != GM_CODE_PACKAGE)
 			continue;
-		if (find(wrapper_frames, name, length))
-			return i;
+		if (works == SIZE_MAX && find(wrapper_frames, name, length))
+			works = i;
 		if (any == SIZE_MAX)
 			any = i;
 	}
-	return any;
+	return works == SIZE_MAX ? any : works;
 }

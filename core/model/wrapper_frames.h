@@ -25,6 +25,13 @@ enum gm_code_owner gm_code_owner(const char *file, const char **ret_package, siz
 bool gm_frame_calls_module(const char *file, const char *function);
 
 /*
+ * Is the frame one that PyTorch calls for an operator that other code called: the
+ * __torch_function__ or __torch_dispatch__ of a tensor's subclass or of a mode? Every operator on
+ * such tensors has the same line there.
+ */
+bool gm_frame_is_operator_hook(const char *function);
+
+/*
  * The frame of a stack that is a module's own forward(), called by Module._call_impl at index
  * `call`: behind the wrappers of decorators and hooks. Innermost is 0. SIZE_MAX: none is on the
  * stack. A function that is local to another is a wrapper, where the recording has qualified names,
@@ -43,8 +50,8 @@ bool gm_wrapper_frames_works(const struct gm_wrapper_frames *wrapper_frames, con
 /*
  * The index of the frame that a stack is told by where the program's own line says too little:
  * below (called by) the innermost frame of the program's own, the innermost of a package that works
- * with modules, else the innermost of any package. SIZE_MAX: there is none, the program's own frame
- * calls PyTorch itself.
+ * with modules, else the innermost of any package. Operator hooks, and what they call in packages,
+ * are left out. SIZE_MAX: there is none, the program's own frame calls PyTorch itself.
  */
 size_t gm_wrapper_frames_site(const struct gm_wrapper_frames *wrapper_frames, uint32_t stack);
 

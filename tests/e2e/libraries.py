@@ -76,6 +76,7 @@ class Program:
                 f"glue.make({size})",
                 f"glue.call(lambda_of_torch, {size})",
                 f"glue.Holder({size}).tensor",
+                f"hooked.new_empty({size})",
                 f"torch.nn.functional.pad({empty.replace(str(size), '1')}, (0, {size - 1}))",
             ]
         )
@@ -104,6 +105,15 @@ class Program:
         file.add("import functools, torch, torch.utils.checkpoint")
         file.add(f"import {self.glue.module} as glue")
         file.add("lambda_of_torch = glue.lambda_of_torch")
+        # a tensor of a subclass: PyTorch calls the package's own function for each operator on it
+        file.add("class Hooked(torch.Tensor):")
+        file.add("    @classmethod")
+        file.add("    def __torch_function__(cls, function, types, arguments=(), keys=None):")
+        file.add("        return cls.compute(function, types, arguments, keys or {})")
+        file.add("    @classmethod")
+        file.add("    def compute(cls, function, types, arguments, keys):")
+        file.add("        return super().__torch_function__(function, types, arguments, keys)")
+        file.add("hooked = torch.empty(1, dtype=torch.uint8, device='cuda').as_subclass(Hooked)")
 
     def write_helper(self, file, name, modules):
         """A function of the package: what it allocates is at its own line."""
