@@ -7,15 +7,22 @@
 
 static void put_name(const struct gm_retained_name *name, FILE *out);
 
+/* A logger's handler is held by every logger of every library: the first few names are enough. */
+enum { NAMES_SHOWN = 3 };
+
 static void put_shared(const struct gm_retained_name *name, FILE *out)
 {
+	size_t shown = name->member_count > NAMES_SHOWN + 1 ? NAMES_SHOWN : name->member_count;
+	size_t left = name->member_count - shown;
 	fputs(name->member_count > 1 ? "shared by " : "held by ", out);
-	for (size_t i = 0; i < name->member_count; i++) {
-		bool last = i + 1 == name->member_count && !name->more;
+	for (size_t i = 0; i < shown; i++) {
+		bool last = i + 1 == shown && !left && !name->more;
 		fputs(i == 0 ? "" : last ? " and " : ", ", out);
 		put_name(&name->members[i], out);
 	}
-	if (name->more)
+	if (left)
+		fprintf(out, " and %s%zu others", name->more ? "at least " : "", left);
+	else if (name->more)
 		fputs(" and others", out);
 }
 

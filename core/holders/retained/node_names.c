@@ -91,9 +91,32 @@ static struct gm_retained_name element_name(
 	return made;
 }
 
+/* How little a name tells the program's author: the program's own variables come first, then
+ * globals of modules, those of a package before those of its parts. */
+static unsigned distance_of(const struct gm_retained_name *name)
+{
+	unsigned parts = 0;
+	switch (name->form) {
+	case GM_NAME_LOCAL:
+	case GM_NAME_CLOSURE_VARIABLE:
+		return 0;
+	case GM_NAME_GLOBAL:
+		if (!name->of)
+			return 0;
+		for (const char *dot = name->of; (dot = strchr(dot, '.')); dot++)
+			parts++;
+		return 1 + parts + (strncmp(name->name ? name->name : "", "__", 2) == 0 ? 100 : 0);
+	default:
+		return 1000;
+	}
+}
+
 static int by_name(const void *a, const void *b)
 {
 	const struct gm_retained_name *left = a, *right = b;
+	unsigned left_distance = distance_of(left), right_distance = distance_of(right);
+	if (left_distance != right_distance)
+		return left_distance < right_distance ? -1 : 1;
 	if (left->form != right->form)
 		return left->form < right->form ? -1 : 1;
 	int order = gm_native_owner_compare(left->native, right->native);

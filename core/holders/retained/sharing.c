@@ -344,7 +344,8 @@ static uint32_t reported_set(struct gm_sharing *sharing, uint32_t set)
 	}
 	if (all_modules || (count == 1 && members[0] != sharing->running))
 		return 0;
-	bool more = sharers.more && own < 2;
+	/* what a full set lacks is probably of the kinds that are left out, if it has any */
+	bool more = sharers.more && (own < 2 || own + 2 >= sharers.count);
 	uint32_t plain = set_number(sharing, members, count, more, false);
 	uint32_t reported = graph ? set_number(sharing, members, count, more, true) : plain;
 	sharing->sets.items[reported].plain = plain;
@@ -355,6 +356,25 @@ struct gm_step gm_sharing_member(const struct gm_sharing *sharing, uint32_t set,
 {
 	const struct gm_sharers *sharers = &sharing->sets.items[set];
 	return sharing->elements.items[sharing->members.items[sharers->first + number] / 2];
+}
+
+/* A large set keeps the members with the lowest numbers: the variables that are nearest to the
+ * program's author get these. */
+static void number_variables(struct gm_sharing *sharing, struct gm_reach *reach)
+{
+	enum { FARTHEST = UINT8_MAX };
+	for (uint32_t length = 0, next; length != FARTHEST && !sharing->no_memory; length = next) {
+		next = FARTHEST;
+		for (uint32_t e = reach->first[0]; e < reach->first[1]; e++) {
+			const struct gm_reach_edge *edge = &reach->edges.items[e];
+			const struct gm_variable *variable = gm_reach_variable_at(reach, edge->to);
+			if (edge->length > length && edge->length < next)
+				next = edge->length;
+			if (edge->length == length && variable)
+				element(sharing, (struct gm_step){GM_PART_VARIABLE,
+				                         gm_reach_variable_label(reach, variable)});
+		}
+	}
 }
 
 bool gm_sharing_init(struct gm_sharing *sharing, const struct gm_paths *paths,
@@ -375,6 +395,7 @@ bool gm_sharing_init(struct gm_sharing *sharing, const struct gm_paths *paths,
 	        GM_PART_VARIABLE, gm_reach_label(reach, GM_NAME_MISSING, NULL, NULL)};
 	sharing->running = element(sharing, running);
 	sharing->missing = element(sharing, missing);
+	number_variables(sharing, reach);
 	find_shared(&finding);
 	find_sets(&finding);
 	for (uint32_t v = 0; v < reach->count && !sharing->no_memory; v++) {
