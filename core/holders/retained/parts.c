@@ -179,8 +179,9 @@ static void name_kept_local(struct gm_reach *reach, struct gm_reach_edge *edge)
 {
 	uint64_t frame = reach->graph->vertices.items[reach->vertices.items[edge->from]].address;
 	_cleanup_free_ char *function = gm_function_name(reach->graph, frame);
-	edge->name = gm_reach_label(reach, GM_NAME_KEPT_LOCAL,
-	        edge->name ? gm_strings_at(&reach->strings, edge->name) : NULL, function);
+	edge->name = edge->name ? gm_reach_label(reach, GM_NAME_KEPT_LOCAL,
+	                                  gm_strings_at(&reach->strings, edge->name), function)
+	                        : gm_reach_label(reach, GM_NAME_OPERAND, NULL, function);
 }
 
 static enum gm_part part_of_python(
@@ -244,7 +245,9 @@ static enum gm_part part_of_native(struct gm_reach *reach, struct gm_reach_edge 
 	case GM_REF_NEXT:
 	case GM_REF_NODE_OBJECT:
 	case GM_REF_ACCUMULATE:
-	case GM_REF_CONTEXT:
+		return GM_PART_GRAPH;
+	case GM_REF_CONTEXT: /* its attributes are shown by the name of its class */
+		edge->name = node_name(reach, edge->to);
 		return GM_PART_GRAPH;
 	case GM_REF_SAVED:
 	case GM_REF_CONTEXT_SAVED:

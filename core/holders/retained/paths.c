@@ -27,6 +27,17 @@ static uint32_t extend(
 	return (uint32_t)*slot;
 }
 
+/* The name of a node's class, if the object is the context of an autograd.Function (`ctx`) that the
+ * graph holds, or its __dict__; 0: it is neither. */
+static uint32_t context_class(const struct gm_reach *reach, uint32_t vertex)
+{
+	const struct gm_reach_edge *edge = &reach->edges.items[reach->tree[vertex]];
+	if (edge->part == GM_PART_INTERNAL_EDGE && edge->reference == GM_REF_PYTHON &&
+	        reach->tree[edge->from] != UINT32_MAX)
+		edge = &reach->edges.items[reach->tree[edge->from]];
+	return edge->reference == GM_REF_CONTEXT ? edge->name : 0;
+}
+
 /* Repeated steps are shown once: a linked list, a list of lists. A path through the autograd graph
  * is shown by the node at its end that saved something. */
 static uint32_t extend_by_edge(
@@ -55,7 +66,19 @@ static uint32_t extend_by_edge(
 		if (last->step.part == GM_PART_ITEM)
 			return before;
 		break;
-	case GM_PART_ATTRIBUTE:
+	case GM_PART_ATTRIBUTE: {
+		uint32_t saved = last->step.part == GM_PART_GRAPH
+		                         ? context_class(paths->reach, edge->from)
+		                         : 0;
+		if (saved) { /* what forward() kept in ctx, beside save_for_backward() */
+			struct gm_step by_node = {GM_PART_SAVED, saved};
+			return extend(paths, extend(paths, last->before, by_node, no_memory), step,
+			        no_memory);
+		}
+		if (last->step.part == step.part && last->step.name == step.name)
+			return before;
+		break;
+	}
 	case GM_PART_KEY:
 	case GM_PART_DICT_KEY:
 	case GM_PART_LOCAL:

@@ -285,7 +285,8 @@ static void find_sets(struct finding *finding)
 		if (!finding->shared[edge->to] || !counts(finding, edge->from, edge->to))
 			continue;
 		if (edge->from == top) {
-			struct gm_step step = {edge->part, edge->name};
+			struct gm_step step = {
+			        edge->part, edge->part == GM_PART_GRAPH ? 0 : edge->name};
 			set = edge->part == GM_PART_INTERNAL_EDGE ? 0 : set_of_step(sharing, step);
 		} else {
 			uint32_t branch = branch_of(sharing, top, edge->from);
