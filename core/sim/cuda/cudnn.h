@@ -1,6 +1,7 @@
 /*
  * What the files that answer for cuDNN share: cudnn.c (handles, descriptors, sizes),
- * cudnn_convolution.c, cudnn_rnn.c and cudnn_graph.c (the backend API).
+ * cudnn_convolution.c (workspaces), cudnn_convolution_old.c, cudnn_rnn.c and cudnn_graph.c (the
+ * backend API).
  *
  * Not from NVIDIA's headers, which a build need not have: the functions have kept their arguments
  * since cuDNN 8, and all handles and descriptors are opaque to the caller. Enumerators are
