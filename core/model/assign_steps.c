@@ -127,6 +127,7 @@ uint32_t gm_model_steps_follow(const struct gm_model *model, struct gm_steps *st
 	        .python_stack = site->python_stack,
 	        .native_stack = site->native_stack,
 	        .allocates = gm_steps_heeds_allocations(steps) && gm_model_allocates(model, number),
+	        .releases = !gm_model_allocates(model, number),
 	        .borrowed = site->flags & GM_EVENT_BORROWED,
 	        .foreign = site->foreign,
 	};

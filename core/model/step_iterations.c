@@ -39,21 +39,30 @@ static bool called_again(
 	return false;
 }
 
-/* The evidence of the iterator. Events at the loop's head, while it creates its next item (a batch
- * is read), belong to the iteration that begins, although the iterator moves only afterwards. */
-static bool position_begins(struct followed *loop, bool at_head)
+/*
+ * The evidence of the iterator. Events at the loop's head, while it creates its next item (a batch
+ * is read), belong to the iteration that begins, although the iterator moves only afterwards.
+ *
+ * `releases`: it is a release by the loop's own frame. enumerate() moves, and then releases the
+ * item before the previous one, if the program keeps the tuple with the previous one
+ * (`for pair in enumerate(batches)`). The frame is still at the head, and the iteration has begun.
+ */
+static bool position_begins(struct followed *loop, bool at_head, bool releases)
 {
-	bool turned = loop->turned && !loop->ahead;
-	loop->ahead &= !loop->turned;
-	bool begins = !loop->inside || turned || (at_head && !loop->ahead);
-	loop->ahead |= at_head;
+	bool moved = loop->turned || loop->moved_at_head;
+	bool makes = at_head && !(moved && releases);
+	bool begins = !loop->inside || (loop->turned && !loop->ahead);
+	loop->ahead &= loop->inside && !loop->turned;
+	begins |= makes && !loop->ahead;
+	loop->ahead |= makes;
+	loop->moved_at_head = at_head && !makes;
 	return begins;
 }
 
 /* `around_began`: with this event an iteration of a surrounding loop has begun. Returns whether one
  * of this loop has. */
 static bool note_iteration(struct gm_steps *steps, struct followed *loop,
-        const struct standing *standing, uint32_t stack, uint64_t site, bool alloc,
+        const struct standing *standing, uint32_t stack, uint64_t site, bool alloc, bool releases,
         bool around_began)
 {
 	bool begins = !loop->inside;
@@ -77,7 +86,7 @@ static bool note_iteration(struct gm_steps *steps, struct followed *loop,
 			loop->thick = true;
 	}
 	if (loop->has_position || loop->turned)
-		begins = position_begins(loop, standing->at_head);
+		begins = position_begins(loop, standing->at_head, releases && standing->innermost);
 	loop->turned = false;
 	bool repeats = false;
 	if (begins)
@@ -164,8 +173,8 @@ bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
 		loop->fed = thread->fed;
 		take_turn(steps, &steps->known.items[standing->known], loop, last);
 		/* events at a loop's head are within the generator of its items, which continues */
-		bool begins = note_iteration(
-		        steps, loop, standing, event->python_stack, site, made, began);
+		bool begins = note_iteration(steps, loop, standing, event->python_stack, site, made,
+		        event->releases, began);
 		note_update(loop, thread->windows, begins);
 		began |= begins && !standing->at_head;
 		steps->repeatable &= loop->thick;

@@ -222,8 +222,10 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 		if (!gm_file_is_torch(frame->file) && !within_work && !is_expression(frame->name) &&
 		        !summarise_frame(steps, summary, frame, depth, candidate))
 			break;
-		for (; before < summary->count; before++)
+		for (; before < summary->count; before++) {
 			summary->standing[before].leaving = i && gm_frame_leaves(&frames[i - 1]);
+			summary->standing[before].innermost = i == 0;
+		}
 	}
 }
 

@@ -86,6 +86,7 @@ struct gm_step_event {
 	uint64_t thread;                     /* kernel id, 0: not recorded */
 	uint32_t python_stack, native_stack; /* 0: none */
 	bool allocates;
+	bool releases; /* anything but an allocation */
 	bool borrowed; /* the Python stack is that of the thread that waits in backward() */
 	bool foreign;  /* the memory is another library's, not PyTorch's */
 };
@@ -97,6 +98,7 @@ static inline struct gm_step_event gm_step_event_of(const struct gm_event *event
 	        .python_stack = event->python_stack,
 	        .native_stack = event->native_stack,
 	        .allocates = event->action == GM_ALLOC,
+	        .releases = event->action != GM_ALLOC,
 	        .borrowed = event->flags & GM_EVENT_BORROWED,
 	        .foreign = event->owner != 0,
 	};

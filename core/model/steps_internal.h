@@ -30,6 +30,8 @@ struct followed {
 	bool has_position;  /* the position of its iterator is known: that says its iterations */
 	bool turned;        /* and it has moved since the last event within */
 	bool ahead;         /* the iteration in progress began before its iterator had moved */
+	bool moved_at_head; /* at the event before this one it had moved, and the frame was still at
+	                       the head */
 	bool thick;         /* allocations come from several instructions */
 	uint32_t counted;   /* of its iterations, as steps */
 	uint32_t iteration; /* its latest, of all */
@@ -76,6 +78,7 @@ struct standing {
 	bool inner_loops; /* some loop within it, in its frame or in one further in, is in progress
 	                   */
 	bool at_head;     /* its iterator makes its next item */
+	bool innermost;   /* its frame calls no other */
 	bool leaving;     /* its frame is leaving a `with`: in a snapshot, whose lines are all that
 	                     is known, it stands on the first line of that again */
 };

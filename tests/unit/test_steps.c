@@ -213,6 +213,37 @@ static void phases_follow_the_frames(void **state)
 	gm_context_deinit(&context);
 }
 
+static void what_enumerate_releases_after_its_move_begins_no_iteration(void **state)
+{
+	struct synthetic log;
+	synthetic_begin(&log);
+	const struct gm_log_loop loop = {20, 80, 3, 4};
+	uint32_t code = synthetic_code(&log, "train.py", "<module>", &loop, 1);
+	uint32_t loader = synthetic_code(&log, "data.py", "batches", NULL, 0);
+	uint32_t at_head = synthetic_frame(&log, code, 20, GM_OP_FOR_ITER, NULL);
+	uint32_t head = synthetic_stack(&log, at_head, 0, 0, 0);
+	uint32_t fetch =
+	        synthetic_stack(&log, synthetic_frame(&log, loader, 10, 0, NULL), at_head, 0, 0);
+	uint32_t body = synthetic_stack(&log, synthetic_frame(&log, code, 40, 0, NULL), 0, 0, 0);
+	enum { PASSES = 5 };
+	uint32_t want[PASSES * 6], count = 0;
+	tell(&log, 0, code, 0);
+	for (uint32_t pass = 0; pass < PASSES; pass++) {
+		alloc(&log, fetch);
+		want[count++] = pass + 1;
+		tell(&log, count, code, pass + 1);
+		/* from the third on, the tuple of enumerate() is one that is not in use */
+		for (uint32_t i = 0; pass > 1 && i < 2; i++) {
+			synthetic_free(&log, 0x1000 * (i + 1), 512, head);
+			want[count++] = pass + 1;
+			want[count++] = pass + 1;
+		}
+		alloc(&log, body);
+		want[count++] = pass + 1;
+	}
+	expect_steps(&log, want, count);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -225,6 +256,7 @@ int main(void)
 	                an_iteration_of_the_iterator_is_one_step_although_control_moves_up_twice),
 	        cmocka_unit_test(the_loop_with_backward_and_optimizer_is_the_training_loop),
 	        cmocka_unit_test(a_loop_in_a_constructor_is_no_training_loop),
+	        cmocka_unit_test(what_enumerate_releases_after_its_move_begins_no_iteration),
 	        cmocka_unit_test(phases_follow_the_frames),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
