@@ -165,11 +165,11 @@ bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
 		struct followed *loop = &thread->followed.items[standing->known];
 		if (loop->fed == thread->fed)
 			continue; /* a recursive function: its outermost frame was used */
-		/* A frame at another depth is another call: a library's loop that trains was left,
-		 * and the same loop now evaluates. A task's frames move. */
+		/* A frame with other callers is another call: a library's loop that trains was
+		 * left, and the same loop now evaluates. A task's frames move. */
 		loop->inside = before && loop->fed == before &&
-		               (thread->task || loop->depth == standing->depth);
-		loop->depth = standing->depth;
+		               (thread->task || loop->callers == standing->callers);
+		loop->callers = standing->callers;
 		loop->fed = thread->fed;
 		take_turn(steps, &steps->known.items[standing->known], loop, last);
 		/* events at a loop's head are within the generator of its items, which continues */

@@ -81,7 +81,7 @@ static bool passed_over(const struct gm_steps *steps, uint32_t code, uint32_t lo
 
 /* The loops of one frame that it is in, from the outermost in, appended to the summary. */
 static bool summarise_frame(struct gm_steps *steps, struct summary *summary,
-        const struct gm_step_frame *frame, uint32_t depth, bool candidate)
+        const struct gm_step_frame *frame, uint32_t depth, uint64_t callers, bool candidate)
 {
 	uint32_t limit =
 	        frame->loop_count < GM_STEP_LOOPS_MAX ? frame->loop_count : GM_STEP_LOOPS_MAX;
@@ -116,6 +116,7 @@ static bool summarise_frame(struct gm_steps *steps, struct summary *summary,
 		grown[at] = (struct standing){
 		        .known = number,
 		        .depth = depth,
+		        .callers = callers,
 		        .lasti = frame->lasti,
 		        .inner = inner,
 		        .inner_loops = inner != 0,
@@ -203,6 +204,7 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 		}
 		if (landmark & GM_LANDMARK_MODULE && !within_work)
 			summary->call = gm_hash_mix(around) | 1;
+		const uint64_t callers = around;
 		around = gm_hash_mix(around ^ ((uint64_t)frame->code << 32 | frame->lasti)) + 1;
 		summary->landmarks |= landmark;
 		within_work |= landmark != 0;
@@ -220,7 +222,7 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 		 * steps. */
 		size_t before = summary->count;
 		if (!gm_file_is_torch(frame->file) && !within_work && !is_expression(frame->name) &&
-		        !summarise_frame(steps, summary, frame, depth, candidate))
+		        !summarise_frame(steps, summary, frame, depth, callers, candidate))
 			break;
 		for (; before < summary->count; before++) {
 			summary->standing[before].leaving = i && gm_frame_leaves(&frames[i - 1]);

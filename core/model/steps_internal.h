@@ -46,7 +46,7 @@ struct followed {
 	uint32_t updates;          /* of the iterations, those in which gradients were consumed */
 	uint32_t windows;          /* of the thread, when that was last looked at */
 	bool updated;              /* gradients were consumed in this iteration */
-	uint32_t depth;            /* of its frame, at the last event in it */
+	uint64_t callers;          /* of its frame, at the last event in it */
 	uint32_t latest_task;      /* of the thread's, the one that was in it last; 0: none */
 	bool shared;               /* one was in it, another came, and the first came back */
 	GM_ARRAY(uint64_t) seen;   /* allocation sites of this iteration, while thin */
@@ -72,7 +72,8 @@ struct step_thread {
 /* A loop that a stack stands in. */
 struct standing {
 	uint32_t known;
-	uint32_t depth; /* of its frame from the outermost */
+	uint32_t depth;   /* of its frame from the outermost */
+	uint64_t callers; /* where each of the frames around its frame stands: a hash */
 	uint32_t lasti;
 	uint32_t inner;   /* index + 1 in the code's loops of the loop right within, 0: none */
 	bool inner_loops; /* some loop within it, in its frame or in one further in, is in progress

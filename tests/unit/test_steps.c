@@ -244,6 +244,34 @@ static void what_enumerate_releases_after_its_move_begins_no_iteration(void **st
 	expect_steps(&log, want, count);
 }
 
+static void an_evaluation_by_the_same_loop_is_known_by_its_caller(void **state)
+{
+	struct synthetic log;
+	synthetic_begin(&log);
+	const struct gm_log_loop loop = {20, 80, 3, 9};
+	uint32_t fit = synthetic_code(&log, "main.py", "fit", NULL, 0);
+	uint32_t run = synthetic_code(&log, "main.py", "run", &loop, 1);
+	uint32_t module =
+	        synthetic_code(&log, TORCH "nn/modules/module.py", "Module._call_impl", NULL, 0);
+	uint32_t backward = synthetic_code(&log, TORCH "_tensor.py", "Tensor.backward", NULL, 0);
+	uint32_t forwards[2], back = 0;
+	for (uint32_t line = 0; line < 2; line++) {
+		uint32_t caller = synthetic_frame(&log, fit, 10 + 10 * line, GM_OP_CALL, NULL);
+		forwards[line] = synthetic_stack(&log, synthetic_frame(&log, module, 2, 0, NULL),
+		        synthetic_frame(&log, run, 40, 0, NULL), caller, 0);
+		if (line == 0)
+			back = synthetic_stack(&log, synthetic_frame(&log, backward, 4, 0, NULL),
+			        synthetic_frame(&log, run, 60, 0, NULL), caller, 0);
+	}
+	uint32_t want[] = {1, 1, 2, 2, 0, 0, 3, 3, 4, 4, 0, 0};
+	for (uint32_t epoch = 0; epoch < 2; epoch++) {
+		for (uint32_t i = 0; i < 2; i++)
+			alloc(&log, forwards[0]), alloc(&log, back);
+		alloc(&log, forwards[1]), alloc(&log, forwards[1]);
+	}
+	expect_steps(&log, want, sizeof(want) / sizeof(*want));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,6 +285,7 @@ int main(void)
 	        cmocka_unit_test(the_loop_with_backward_and_optimizer_is_the_training_loop),
 	        cmocka_unit_test(a_loop_in_a_constructor_is_no_training_loop),
 	        cmocka_unit_test(what_enumerate_releases_after_its_move_begins_no_iteration),
+	        cmocka_unit_test(an_evaluation_by_the_same_loop_is_known_by_its_caller),
 	        cmocka_unit_test(phases_follow_the_frames),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
