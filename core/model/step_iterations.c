@@ -120,6 +120,21 @@ static void note_update(struct followed *loop, uint32_t windows, bool begins)
 	loop->windows = windows;
 }
 
+/* Counts the iterations with a backward pass, and those whose gradients are not used by one update
+ * of their own. */
+static void note_backward(
+        struct gm_steps *steps, struct followed *loop, bool backward, bool opens, bool begins)
+{
+	loop->passed &= !begins;
+	if (!backward)
+		return;
+	loop->uneven += opens == loop->passed;
+	loop->passes += !loop->passed;
+	/* the plan may depend on it */
+	steps->changed |= !loop->passed && loop->passes == 2;
+	loop->passed = true;
+}
+
 /* The known position of the iterator of a loop that an event is in. */
 static void take_turn(
         struct gm_steps *steps, const struct known_loop *known, struct followed *loop, bool last)
@@ -176,6 +191,8 @@ bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
 		bool begins = note_iteration(steps, loop, standing, event->python_stack, site, made,
 		        event->releases, began);
 		note_update(loop, thread->windows, begins);
+		note_backward(steps, loop, summary->landmarks & GM_LANDMARK_BACKWARD, thread->opens,
+		        begins);
 		began |= begins && !standing->at_head;
 		steps->repeatable &= loop->thick;
 	}

@@ -16,14 +16,17 @@
  *   4. A loop that iterates about once each time it is entered
  *      (`for attempt in range(3): try: ...; break`) repeats a step, and does not count; unless
  *      the surrounding loop repeats a training until it fits.
- *   5. If only modules are called, a library's loops count only if the program has none of its
+ *   5. A loop does not count either if a loop around it has one update of the weights in each
+ *      iteration (`for update in range(n): batches = fetch(); for batch in batches: ...`): its
+ *      iterations accumulate the gradients of that update.
+ *   6. If only modules are called, a library's loops count only if the program has none of its
  *      own.
- *   6. Backward passes outside of all these are considered again, separately: a phase without
+ *   7. Backward passes outside of all these are considered again, separately: a phase without
  *      the optimizer.
- *   7. If no loop covers the work, or one iteration has several updates from one place
+ *   8. If no loop covers the work, or one iteration has several updates from one place
  *      (`list(map(step, batches))`), each update of the weights ends a step; if a single place
  *      calls a module, that is one step.
- *   8. If there is no work at all (no modules, no autograd), it is the outermost loop of the
+ *   9. If there is no work at all (no modules, no autograd), it is the outermost loop of the
  *      outermost function.
  *
  * Threads are considered one by one, and so are the tasks of a thread if several are in one loop at
@@ -63,6 +66,38 @@ static bool repeats(const struct step_sight *sight, uint32_t loop, unsigned want
 	return false;
 }
 
+/*
+ * Does a surrounding loop that covers the work as well have one update of the weights in each
+ * iteration, with the gradients of several iterations of this one? Then its iterations are the
+ * steps, with all that they do outside of this loop: they may fetch the micro-batches before it. A
+ * few exceptions are allowed, as an update may be left out (an overflow).
+ */
+static bool accumulates_in(
+        const struct step_sight *sight, uint32_t loop, uint32_t outer, unsigned wanted)
+{
+	const struct followed *followed = gm_steps_followed(sight->thread, outer);
+	return followed && followed->passes > 1 && 4ul * followed->uneven < followed->passes &&
+	       gm_sight_iterations(sight, loop) > followed->iterations &&
+	       gm_sight_is_within(sight, loop, outer) && covers(sight, outer, wanted);
+}
+
+static bool accumulates(const struct step_sight *sight, uint32_t loop, unsigned wanted)
+{
+	for (uint32_t outer = 0; outer < sight->steps->known.count; outer++)
+		if (accumulates_in(sight, loop, outer, wanted))
+			return true;
+	return false;
+}
+
+/* Does a loop within it accumulate the gradients of each iteration's update? */
+static bool has_updates(const struct step_sight *sight, uint32_t loop, unsigned wanted)
+{
+	for (uint32_t inner = 0; inner < sight->steps->known.count; inner++)
+		if (covers(sight, inner, wanted) && accumulates_in(sight, inner, loop, wanted))
+			return true;
+	return false;
+}
+
 /* Marks in `chosen` the loops that have the steps, for this wanted work; false: there are none. */
 static bool choose(struct step_sight *sight, unsigned wanted)
 {
@@ -78,7 +113,9 @@ static bool choose(struct step_sight *sight, unsigned wanted)
 	for (uint32_t i = 0; i < count; i++) {
 		bool foreign =
 		        wanted == GM_LANDMARK_MODULE && own && sight->steps->known.items[i].library;
-		if (covering[i] && (foreign || repeats(sight, i, wanted)))
+		/* an epoch may have a single update */
+		bool once = repeats(sight, i, wanted) && !has_updates(sight, i, wanted);
+		if (covering[i] && (foreign || once || accumulates(sight, i, wanted)))
 			covering[i] = 0;
 	}
 	for (uint32_t i = 0; i < count; i++) {
@@ -293,6 +330,9 @@ static void plan_thread(struct step_sight *sight, struct gm_step_plan *plan)
 		if (plan->work & trains)
 			choose_outside(sight);
 		plan->rule = GM_STEPS_AROUND_WORK;
+		for (uint32_t i = 0; i < sight->steps->known.count; i++)
+			plan->accumulates |=
+			        covers(sight, i, plan->work) && accumulates(sight, i, plan->work);
 		put_loops(sight, plan);
 	} else if (sight->work & trains && (plan->unit = find_unit(sight))) {
 		plan->rule = GM_STEPS_UPDATES;

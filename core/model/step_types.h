@@ -67,8 +67,10 @@ enum { GM_STEP_LOOPS_CHOSEN = 32 };
 
 struct gm_step_plan {
 	enum gm_step_rule rule;
-	unsigned work; /* what the loops go around: enum gm_landmark */
-	bool modules;  /* torch.nn's modules were called at all */
+	unsigned work;    /* what the loops go around: enum gm_landmark */
+	bool modules;     /* torch.nn's modules were called at all */
+	bool accumulates; /* a loop within one of these goes around the work too; it accumulates the
+	                     gradients of one update */
 	/* The thread whose steps they are: its kernel id (0: not recorded) and the code of its
 	 * outermost frame. */
 	uint64_t thread;

@@ -99,6 +99,7 @@ static bool runs_another_task(const struct gm_steps *steps, const struct step_th
 /* Counts how often gradients were created and later used. */
 static void count_windows(struct step_thread *thread, unsigned work)
 {
+	thread->opens = work & GM_LANDMARK_BACKWARD && !thread->works;
 	if (work & GM_LANDMARK_BACKWARD)
 		thread->works = true;
 	/* a closure of the optimizer is within it */

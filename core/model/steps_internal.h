@@ -46,10 +46,14 @@ struct followed {
 	uint32_t updates;          /* of the iterations, those in which gradients were consumed */
 	uint32_t windows;          /* of the thread, when that was last looked at */
 	bool updated;              /* gradients were consumed in this iteration */
-	uint64_t callers;          /* of its frame, at the last event in it */
-	uint32_t latest_task;      /* of the thread's, the one that was in it last; 0: none */
-	bool shared;               /* one was in it, another came, and the first came back */
-	GM_ARRAY(uint64_t) seen;   /* allocation sites of this iteration, while thin */
+	bool passed;               /* this iteration has had a backward pass */
+	uint32_t passes;           /* of the iterations, those with a backward pass */
+	uint32_t uneven;  /* how often gradients accumulated over two iterations, or an iteration
+	                     began to accumulate a second time */
+	uint64_t callers; /* of its frame, at the last event in it */
+	uint32_t latest_task;    /* of the thread's, the one that was in it last; 0: none */
+	bool shared;             /* one was in it, another came, and the first came back */
+	GM_ARRAY(uint64_t) seen; /* allocation sites of this iteration, while thin */
 };
 
 /* A thread, or one of the tasks that take turns in it. */
@@ -64,6 +68,7 @@ struct step_thread {
 	unsigned landmarks;                 /* seen in all */
 	unsigned pending;                   /* work that was marked since its last event */
 	bool works;                         /* gradients have been made since they were consumed */
+	bool opens;                         /* the last event made the first of these */
 	uint32_t windows;                   /* how often they were consumed */
 	GM_ARRAY(struct followed) followed; /* by number of the known loop */
 	GM_ARRAY(uint8_t) seen;             /* stacks: bit by id */

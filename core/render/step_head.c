@@ -119,6 +119,8 @@ void gm_put_steps_reason(const struct gm_model *model, FILE *out)
 		                            : "The innermost loops around ",
 		        out);
 		put_work(plan->work, out);
+		fputs(plan->accumulates ? ", with one update of the weights in each iteration" : "",
+		        out);
 		fputs("; loops within these are not steps.", out);
 		if (gm_model_iteration_count(model) > gm_model_step_count(model))
 			gm_put(out,

@@ -272,6 +272,56 @@ static void an_evaluation_by_the_same_loop_is_known_by_its_caller(void **state)
 	expect_steps(&log, want, sizeof(want) / sizeof(*want));
 }
 
+/* Epochs of some updates, each with micro-batches that are fetched before the loop over them; and a
+ * validation. */
+static void accumulate(uint32_t epochs, uint32_t updates)
+{
+	struct synthetic log;
+	synthetic_begin(&log);
+	const struct gm_log_loop loops[] = {{10, 120, 2, 9}, {20, 100, 3, 8}, {50, 90, 5, 8}};
+	uint32_t code = synthetic_code(&log, "train.py", "<module>", loops, 3);
+	uint32_t torch_codes[] = {
+	        synthetic_code(&log, TORCH "nn/modules/module.py", "Module._call_impl", NULL, 0),
+	        synthetic_code(&log, TORCH "_tensor.py", "Tensor.backward", NULL, 0),
+	        synthetic_code(&log, TORCH "optim/adamw.py", "AdamW.step", NULL, 0),
+	};
+	uint32_t fetch = synthetic_stack(&log, synthetic_frame(&log, code, 30, 0, NULL), 0, 0, 0);
+	uint32_t module = synthetic_frame(&log, torch_codes[0], 2, 0, NULL);
+	uint32_t validate =
+	        synthetic_stack(&log, module, synthetic_frame(&log, code, 110, 0, NULL), 0, 0);
+	uint32_t work[3];
+	for (uint32_t i = 0; i < 3; i++)
+		work[i] = synthetic_stack(&log, synthetic_frame(&log, torch_codes[i], 2, 0, NULL),
+		        synthetic_frame(&log, code, 60 + 10 * i, 0, NULL), 0, 0);
+	enum { MICRO = 3 };
+	uint32_t want[64], count = 0, step = 0;
+	for (uint32_t epoch = 0; epoch < epochs; epoch++) {
+		for (uint32_t update = 0; update < updates; update++) {
+			alloc(&log, fetch);
+			want[count++] = ++step;
+			for (uint32_t i = 0; i < 2 * MICRO; i++) {
+				alloc(&log, work[i % 2]);
+				want[count++] = step;
+			}
+			alloc(&log, work[2]);
+			want[count++] = step;
+		}
+		alloc(&log, validate);
+		want[count++] = 0;
+	}
+	expect_steps(&log, want, count);
+}
+
+static void a_step_has_the_micro_batches_that_are_fetched_before_the_loop_over_them(void **state)
+{
+	accumulate(2, 3);
+}
+
+static void an_epoch_of_one_update_is_no_step(void **state)
+{
+	accumulate(4, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +336,9 @@ int main(void)
 	        cmocka_unit_test(a_loop_in_a_constructor_is_no_training_loop),
 	        cmocka_unit_test(what_enumerate_releases_after_its_move_begins_no_iteration),
 	        cmocka_unit_test(an_evaluation_by_the_same_loop_is_known_by_its_caller),
+	        cmocka_unit_test(
+	                a_step_has_the_micro_batches_that_are_fetched_before_the_loop_over_them),
+	        cmocka_unit_test(an_epoch_of_one_update_is_no_step),
 	        cmocka_unit_test(phases_follow_the_frames),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
