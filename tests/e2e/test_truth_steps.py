@@ -42,6 +42,12 @@ def test_steps_and_leaks_are_right_where_the_loops_are_a_library_s(gpumem, tmp_p
     assert not wrong, wrong
 
 
+def test_steps_and_leaks_are_right_where_a_trainer_keeps_its_batches_and_fetches_ahead(gpumem, tmp_path):
+    """The loops of fastai's Learner and of transformers' Trainer (programs/trainer_loops.py)."""
+    wrong = [(question, source, why) for _, question, source, why in judged(gpumem, tmp_path, range(2_000_000, 2_000_012)) if why]
+    assert not wrong, wrong
+
+
 # What grows by half-precision blocks that torch.cat() converts; inputs whose results get longer by as much as another result has; tasks
 # of asyncio that take turns, whose loops tell their iterations by an iterator, or by nothing.
 def test_a_recording_has_the_data_that_these_programs_print(gpumem, tmp_path):
@@ -51,7 +57,7 @@ def test_a_recording_has_the_data_that_these_programs_print(gpumem, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("first", [*range(10_000, 14_000, 100), *range(1_001_000, 1_001_400, 100)])
+@pytest.mark.parametrize("first", [*range(10_000, 14_000, 100), *range(1_001_000, 1_001_400, 100), *range(2_001_000, 2_001_400, 100)])
 def test_of_a_hundred_programs_98_percent_are_right(gpumem, tmp_path, first):
     asked, right = collections.Counter(), collections.Counter()
     told = []

@@ -16,8 +16,9 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 import library_loops  # noqa: E402
 import step_loops  # noqa: E402
+import trainer_loops  # noqa: E402
 
-LIBRARIES = 1_000_000  # seeds from here on are of library_loops.py
+LIBRARIES, TRAINERS = 1_000_000, 2_000_000  # seeds from here on are of library_loops.py, of trainer_loops.py
 
 
 def strand():
@@ -72,7 +73,10 @@ def installed(out, name, source):
 
 def run(seed, out):
     path = out / f"{seed}.py"
-    source, library = library_loops.make(seed) if seed >= LIBRARIES else (step_loops.make(seed), "")
+    if seed >= LIBRARIES:
+        source, library = (trainer_loops if seed >= TRAINERS else library_loops).make(seed)
+    else:
+        source, library = step_loops.make(seed), ""
     path.write_text(source)
     arguments = [installed(out, f"trainer_{seed}", library)] if library else []
     torch.manual_seed(seed)
