@@ -174,22 +174,26 @@ bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
 	if (!reserve(steps, thread))
 		return false;
 	steps->repeatable = true;
-	bool began = false;
+	bool began = false, moved = false;
 	for (uint32_t i = gm_steps_first_loop(thread, summary); i < summary->count; i++) {
 		const struct standing *standing = &summary->standing[i];
 		struct followed *loop = &thread->followed.items[standing->known];
 		if (loop->fed == thread->fed)
 			continue; /* a recursive function: its outermost frame was used */
 		/* A frame with other callers is another call: a library's loop that trains was
-		 * left, and the same loop now evaluates. A task's frames move. */
+		 * left, and the same loop now evaluates. It was also left if the iterator of a loop
+		 * around it has moved. A task's frames move. */
 		loop->inside = before && loop->fed == before &&
-		               (thread->task || loop->callers == standing->callers);
+		               (thread->task || (loop->callers == standing->callers && !moved));
 		loop->callers = standing->callers;
 		loop->fed = thread->fed;
 		take_turn(steps, &steps->known.items[standing->known], loop, last);
 		/* events at a loop's head are within the generator of its items, which continues */
+		uint32_t iterations = loop->iterations;
+		bool positioned = loop->has_position || loop->turned;
 		bool begins = note_iteration(steps, loop, standing, event->python_stack, site, made,
 		        event->releases, began);
+		moved |= positioned && loop->iterations != iterations && !standing->at_head;
 		note_update(loop, thread->windows, begins);
 		note_backward(steps, loop, summary->landmarks & GM_LANDMARK_BACKWARD, thread->opens,
 		        begins);

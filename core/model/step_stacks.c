@@ -66,17 +66,37 @@ static uint32_t know(struct gm_steps *steps, const struct gm_step_frame *frame, 
 	return (uint32_t)steps->known.count - 1;
 }
 
+static bool is_of_plan(const struct gm_steps *steps, uint32_t code, uint32_t loop)
+{
+	for (uint32_t i = 0; i < steps->plan.loop_count; i++)
+		if (steps->plan.loops[i].code == code && steps->plan.loops[i].loop == loop)
+			return true;
+	return false;
+}
+
+/* The loops around the plan's may enter these again, and nothing else that is recorded may show it
+ * (`for phase in ("train", "val"): for batch in loaders[phase]: ...`). */
+static bool heeds_surrounding(const struct gm_steps *steps)
+{
+	return steps->plan.rule == GM_STEPS_CHOSEN || steps->plan.rule == GM_STEPS_AROUND_WORK;
+}
+
 /* Must only one of the plan's loops be followed, and this is not it? */
 static bool passed_over(const struct gm_steps *steps, uint32_t code, uint32_t loop)
 {
-	/* a named one may be entered again by the loops around it, and by nothing else that is
-	 * recorded */
-	if (steps->plan.rule == GM_STEPS_CHOSEN)
-		return false;
-	for (uint32_t i = 0; steps->fixed && i < steps->plan.loop_count; i++)
-		if (steps->plan.loops[i].code == code && steps->plan.loops[i].loop == loop)
-			return false;
-	return steps->fixed;
+	return steps->fixed && !heeds_surrounding(steps) && !is_of_plan(steps, code, loop);
+}
+
+/* Of a known plan's loops and those around them, the ones within are not followed. */
+static void leave_out_inner(const struct gm_steps *steps, struct summary *summary)
+{
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < summary->count; i++) {
+		const struct known_loop *known = &steps->known.items[summary->standing[i].known];
+		if (is_of_plan(steps, known->code, known->loop))
+			kept = i + 1;
+	}
+	summary->count = kept;
 }
 
 /* The loops of one frame that it is in, from the outermost in, appended to the summary. */
@@ -229,6 +249,8 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 			summary->standing[before].innermost = i == 0;
 		}
 	}
+	if (steps->fixed && steps->plan.rule == GM_STEPS_AROUND_WORK)
+		leave_out_inner(steps, summary);
 }
 
 struct summary *gm_steps_summary(struct gm_steps *steps, uint32_t stack)

@@ -13,6 +13,8 @@ import library_loops
 import step_loops
 from step_loops import indent
 
+ONE_LINE = 2_500_000  # seeds from here on train and validate by the same line, as PyTorch's tutorial on transfer learning does
+
 LOADER = '''\
 class OnDevice:
     """Batches of a loader, on the device. `begin` is called before the first of each step."""
@@ -28,6 +30,10 @@ class OnDevice:
 
 
 class Maker(library_loops.Maker):
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.seed = seed
+
     def name_of(self, name):
         """Of a value of one batch: kept in the trainer, or not."""
         return f"self.{name}" if self.keeps else name
@@ -89,6 +95,10 @@ class Maker(library_loops.Maker):
         """How an epoch trains and validates."""
         train, valid = f"self.all_batches(train(), {updates})", f"self.all_batches(valid(), {tests})"
         on, off = ["self.training = True"], ["self.training = False"]
+        if self.lines == "one_line":
+            order = self.pick("(True, False)", "(True, False)", "[False, True]")
+            arguments = f"*((train(), {updates}) if self.training else (valid(), {tests}))"
+            return [f"for self.training in {order}:", "    with torch.set_grad_enabled(self.training):", f"        self.all_batches({arguments})"]
         if self.lines == "of two methods":
             if self.odds(0.5):
                 self.method("with_events(self, run, *values)", ["try:", "    run(*values)", "except KeyError:", "    pass"])
@@ -112,8 +122,8 @@ class Maker(library_loops.Maker):
         self.micro = self.chance.randint(2, 4) if self.fetch == "ahead" or self.odds(0.2) else 1
         self.pair = self.pick("unpacked", "kept", "kept", "kept by the trainer")
         self.keeps, self.on_device, self.inside = self.odds(0.7), self.odds(0.6), self.odds(0.7)
-        self.lines = self.pick("of one method", "of two methods")
-        self.shape = ", ".join([f"fetched {self.fetch}", f"pair {self.pair}", f"called from lines {self.lines}", f"micro {self.micro}",
+        self.lines = self.pick("of one method", "of two methods") if self.seed < ONE_LINE else "one_line"
+        self.shape = ", ".join([self.lines.replace("of ", "called from lines of "), f"fetched {self.fetch}", f"pair {self.pair}", f"micro {self.micro}",
                                 "kept in the trainer" if self.keeps else "not kept", "on the device" if self.on_device else "moved"])  # fmt: skip
         self.library += self.HEAD
         updates, tests, epochs = self.chance.randint(2, 5), self.chance.randint(1, 3), self.chance.randint(4, 6)
