@@ -13,11 +13,12 @@ import pytest
 from test_attach import PROGRAM, end_of, start
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+import debian_python  # noqa: E402
 import torch_matrix  # noqa: E402
 
-TABLES = Path(__file__).resolve().parents[2] / "core" / "cpython"
+TABLES = Path(__file__).resolve().parents[2] / "core" / "cpython" / "versions"
 # the versions that have PEP 768 and that gpumem knows
-ENTRIES = [f"py3.{minor}-torch2.15" for minor in (14, 15) if (TABLES / f"layout_3{minor}.c").exists()]
+VERSIONS = [f"3.{path.stem[-2:]}" for path in sorted(TABLES.glob("layout_3*.c")) if path.stem[-2:] >= "14"]
 
 LOOP = """
 import select, sys, time
@@ -78,12 +79,27 @@ while sys.stdin not in select.select([sys.stdin], [], [], 0.001)[0]:
 """
 
 
-@pytest.fixture(params=ENTRIES)
+def with_torch(version):
+    """The matrix's Python of a version, which has PyTorch; None: it is not installed."""
+    entry = torch_matrix.MATRIX / f"py{version}-torch2.15"
+    return entry / "bin" / "python" if (entry / "gpumem-whole").exists() else None
+
+
+@pytest.fixture(params=VERSIONS)
 def newer(request):
     """A Python that has PEP 768."""
-    python = torch_matrix.MATRIX / request.param / "bin" / "python"
-    if not (torch_matrix.MATRIX / request.param / "gpumem-whole").exists():
-        pytest.skip(f"{request.param} is not installed: tests/tools/torch_matrix.py install")
+    python = with_torch(request.param) or debian_python.path_of(request.param)
+    if not python:
+        pytest.skip(f"CPython {request.param} is not installed: tests/tools/debian_python.py install {request.param}")
+    return python
+
+
+@pytest.fixture(params=VERSIONS)
+def newer_torch(request):
+    """A Python that has PEP 768, and PyTorch."""
+    python = with_torch(request.param)
+    if not python:
+        pytest.skip(f"py{request.param}-torch2.15 is not installed: tests/tools/torch_matrix.py install")
     return python
 
 
@@ -151,10 +167,10 @@ def test_attaching_traces_no_thread(spawn, run_gpumem, newer, folder, tmp_path):
 
 
 @pytest.mark.timeout(1800)
-def test_a_training_that_is_attached_to_fifty_times_has_the_same_losses(spawn, run_gpumem, newer, folder, tmp_path):
+def test_a_training_that_is_attached_to_fifty_times_has_the_same_losses(spawn, run_gpumem, newer_torch, folder, tmp_path):
     program, stop = tmp_path / "train.py", tmp_path / "stop"
     program.write_text(PROGRAM)
-    process = start(spawn, [newer, program, "cpu", 100, stop])
+    process = start(spawn, [newer_torch, program, "cpu", 100, stop])
     for number in range(50):
         for told in [
             attach(run_gpumem, process, tmp_path / f"{number}.gpumem", "--no-pack", *PYTHON_ALONE),
@@ -164,14 +180,14 @@ def test_a_training_that_is_attached_to_fifty_times_has_the_same_losses(spawn, r
             assert (answer["way"], answer["stopped"], answer["tries"]) == ("python", 0, 0)
     stop.touch()
     losses, steps, _ = end_of(process)
-    assert losses == end_of(start(spawn, [newer, program, "cpu", steps]))[0]
+    assert losses == end_of(start(spawn, [newer_torch, program, "cpu", steps]))[0]
     assert left_over(folder) == []
 
 
-def test_earlier_allocations_are_in_the_recording(spawn, run_gpumem, newer, sim_env, folder, tmp_path, wait_for):
+def test_earlier_allocations_are_in_the_recording(spawn, run_gpumem, newer_torch, sim_env, folder, tmp_path, wait_for):
     program, stop, log = tmp_path / "train.py", tmp_path / "stop", tmp_path / "run.gpumem"
     program.write_text(PROGRAM)
-    process = start(spawn, [newer, program, "cuda", 1, stop], env=sim_env())
+    process = start(spawn, [newer_torch, program, "cuda", 1, stop], env=sim_env())
     run_gpumem("attach", process.pid, "-o", log, *PYTHON_ALONE).check()
     wait_for(lambda: run_gpumem("info", log, "--json").check().json()["devices"][0]["events"] > 2000)
     stop.touch()
