@@ -159,6 +159,41 @@ def test_stale_words_among_all_ways_are_not_proven_holders(python, sim_env, tmp_
     assert sum(map(len, short)) <= 0.02 * count, short
 
 
+# `environ` of the C library leads to memory with an old word in it, as a table of PyTorch's allocator did.
+BESIDE_AN_EXIT_CALL = """
+import atexit, ctypes, gc, time, torch
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+def hold():
+    tensor = torch.zeros(1 << 20, device="cuda")
+    atexit.register(print, tensor)
+    return tensor.data_ptr(), next(id(one) for one in gc.get_referrers(tensor) if type(one) is tuple)
+block, arguments = hold()
+environ = ctypes.c_void_p.in_dll(libc, "environ")
+words = ctypes.cast(environ.value, ctypes.POINTER(ctypes.c_void_p))
+count = 0
+while words[count]:
+    count += 1
+size = 8 * count + 4096
+memory = libc.malloc(size)
+ctypes.memset(memory, 0, size)
+ctypes.memmove(memory, environ.value, 8 * count)
+ctypes.c_uint64.from_address(memory + size - 96).value = arguments
+environ.value = memory
+del arguments
+print(block, flush=True)
+time.sleep(600)
+"""
+
+
+def test_an_old_word_beside_a_function_that_runs_at_exit_is_no_holder(python, sim_env, spawn, run_gpumem):
+    process = spawn([python, "-c", BESIDE_AN_EXIT_CALL], env=sim_env(), stdout=subprocess.PIPE)
+    block = int(process.stdout.readline())
+    answer = run_gpumem("who-holds", "--pid", process.pid, hex(block), "--json").check().json()
+    assert answer["complete"] and len(answer["holders"]) == 1
+    assert "the Python interpreter's own data" in answer["holders"][0]["text"]
+
+
 def test_there_are_at_least_ninety_ways():
     assert len({(way.module, way.name) for way in WAYS if not way.waits}) >= 90
 

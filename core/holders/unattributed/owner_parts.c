@@ -228,6 +228,22 @@ static char *shelf_class(const struct gm_owner_search *search, const struct gm_o
 	return counted_class(gm_class_name(class));
 }
 
+/* What atexit.register() was given: the function, its tuple of arguments, and its dict of keyword
+ * arguments or NULL (Modules/atexitmodule.c of 3.9 to 3.13, atexit_callback and
+ * atexit_py_callback). */
+static bool is_exit_call(
+        const struct gm_owner_search *search, const struct gm_owner_chunk *chunk, uint64_t word)
+{
+	const struct gm_holders *graph = search->graph;
+	uint64_t words[3];
+	const char *type;
+	return graph->python && word - chunk->start < sizeof(words) &&
+	       gm_image_try_read(graph->image, chunk->start, words, sizeof(words)) &&
+	       gm_python_type_name(graph->python, words[0], &type) &&
+	       gm_python_is_instance(graph->python, words[1], "tuple") &&
+	       (!words[2] || gm_python_is_instance(graph->python, words[2], "dict"));
+}
+
 /* The first part of an owner: the word's own chunk, or that chunk together with the next. Returns
  * how many chunks of the path this covers. */
 static size_t add_first_part(const struct gm_owner_search *search, const struct gm_owner_way *way,
@@ -286,12 +302,15 @@ void gm_owner_take_parts(
 	        owned ? search->chunks.items[best.chunks[best.count - 1]].stack : NULL;
 	enum gm_word_evidence of_static;
 	if (query->kind == GM_OWNER_STATIC) {
-		add_part(&query->native,
-		        static_part(search->graph,
-		                gm_symbols_module_at(search->graph->symbols, query->address),
-		                query->address, &of_static));
+		struct gm_native_part part = static_part(search->graph,
+		        gm_symbols_module_at(search->graph->symbols, query->address),
+		        query->address, &of_static);
+		add_part(&query->native, part);
 		if (of_static == GM_WORD_UNKNOWN)
 			query->sense = of_static;
+		else if (part.form == GM_NATIVE_INTERPRETER &&
+		         is_exit_call(search, chunk, query->word))
+			query->sense = GM_WORD_READ;
 	} else if (query->kind == GM_OWNER_STACK && stack)
 		add_part(&query->native, stack->parts[0]);
 }

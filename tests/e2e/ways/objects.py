@@ -283,7 +283,6 @@ def descriptor():
         "item 0 of tuple: attribute 'args' of _Info: value of dict: attribute '_registry' of class finalize: global 'finalize' of module weakref",
         "item 0 of tuple: attribute 'args' of _Info: value of dict: attribute '_registry' of class finalize: self of bound method finalize._exitfunc: item 0 of tuple: item 4 of list: the Python interpreter's own data",
     ],
-    classes=["plausible", "proven"],
 )
 def finalizer():
     held = Plain()
@@ -291,11 +290,10 @@ def finalizer():
     return held
 
 
-# the interpreter's list of what atexit calls is no Python object until 3.13: that a word of it is the reference is inferred
+# the interpreter's list of what atexit calls is no Python object until 3.13
 @way(
     "item 0 of tuple: native memory of N bytes, held by the Python interpreter's own data",
     since_314=["item 0 of tuple: item 1 of tuple: item 0 of list: the Python interpreter's own data"],
-    classes=["plausible"],
 )
 def registered_with_atexit():
     atexit.register(print, big())
