@@ -223,8 +223,7 @@ static enum gm_part part_of_python(
 	return edge->name ? GM_PART_FIELD : GM_PART_INTERNAL_EDGE;
 }
 
-/* "MmBackward0" */
-static uint32_t node_name(struct gm_reach *reach, uint32_t vertex)
+uint32_t gm_reach_node_name(struct gm_reach *reach, uint32_t vertex)
 {
 	const char *name = NULL;
 	struct gm_holders *graph = reach->graph;
@@ -245,13 +244,11 @@ static enum gm_part part_of_native(struct gm_reach *reach, struct gm_reach_edge 
 	case GM_REF_NEXT:
 	case GM_REF_NODE_OBJECT:
 	case GM_REF_ACCUMULATE:
-		return GM_PART_GRAPH;
-	case GM_REF_CONTEXT: /* its attributes are shown by the name of its class */
-		edge->name = node_name(reach, edge->to);
+	case GM_REF_CONTEXT:
 		return GM_PART_GRAPH;
 	case GM_REF_SAVED:
 	case GM_REF_CONTEXT_SAVED:
-		edge->name = node_name(reach, edge->from);
+		edge->name = gm_reach_node_name(reach, edge->from);
 		return GM_PART_SAVED;
 	case GM_REF_HOOK:
 		return GM_PART_HOOK;

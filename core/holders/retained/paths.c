@@ -1,4 +1,5 @@
 #include "holders/retained/paths.h"
+#include "holders/retained/parts.h"
 #include "holders/retained/variables.h"
 
 #include <string.h>
@@ -25,17 +26,6 @@ static uint32_t extend(
 	if (is_new)
 		*slot = paths->paths.count - 1;
 	return (uint32_t)*slot;
-}
-
-/* The name of a node's class, if the object is the context of an autograd.Function (`ctx`) that the
- * graph holds, or its __dict__; 0: it is neither. */
-static uint32_t context_class(const struct gm_reach *reach, uint32_t vertex)
-{
-	const struct gm_reach_edge *edge = &reach->edges.items[reach->tree[vertex]];
-	if (edge->part == GM_PART_INTERNAL_EDGE && edge->reference == GM_REF_PYTHON &&
-	        reach->tree[edge->from] != UINT32_MAX)
-		edge = &reach->edges.items[reach->tree[edge->from]];
-	return edge->reference == GM_REF_CONTEXT ? edge->name : 0;
 }
 
 /* Repeated steps are shown once: a linked list, a list of lists. A path through the autograd graph
@@ -66,19 +56,7 @@ static uint32_t extend_by_edge(
 		if (last->step.part == GM_PART_ITEM)
 			return before;
 		break;
-	case GM_PART_ATTRIBUTE: {
-		uint32_t saved = last->step.part == GM_PART_GRAPH
-		                         ? context_class(paths->reach, edge->from)
-		                         : 0;
-		if (saved) { /* what forward() kept in ctx, beside save_for_backward() */
-			struct gm_step by_node = {GM_PART_SAVED, saved};
-			return extend(paths, extend(paths, last->before, by_node, no_memory), step,
-			        no_memory);
-		}
-		if (last->step.part == step.part && last->step.name == step.name)
-			return before;
-		break;
-	}
+	case GM_PART_ATTRIBUTE:
 	case GM_PART_KEY:
 	case GM_PART_DICT_KEY:
 	case GM_PART_LOCAL:
@@ -91,6 +69,25 @@ static uint32_t extend_by_edge(
 		break;
 	}
 	return extend(paths, before, step, no_memory);
+}
+
+/* The path that an object's attributes continue. What forward() keeps in attributes of `ctx`, it
+ * saved for backward: of a context that the graph holds, or of its __dict__, the path is that of
+ * the node's class. */
+static uint32_t path_of_owner(
+        struct gm_paths *paths, struct gm_reach *reach, uint32_t owner, bool *no_memory)
+{
+	const struct gm_path *path = &paths->paths.items[paths->of[owner]];
+	if (path->step.part != GM_PART_GRAPH)
+		return paths->of[owner];
+	const struct gm_reach_edge *edge = &reach->edges.items[reach->tree[owner]];
+	if (edge->part == GM_PART_INTERNAL_EDGE && edge->reference == GM_REF_PYTHON)
+		edge = &reach->edges.items[reach->tree[edge->from]];
+	uint32_t class =
+	        edge->reference == GM_REF_CONTEXT ? gm_reach_node_name(reach, edge->to) : 0;
+	return class ? extend(paths, path->before, (struct gm_step){GM_PART_SAVED, class},
+	                       no_memory)
+	             : paths->of[owner];
 }
 
 bool gm_paths_init(struct gm_paths *paths, struct gm_reach *reach)
@@ -110,7 +107,10 @@ bool gm_paths_init(struct gm_paths *paths, struct gm_reach *reach)
 			edge.name = variable ? gm_reach_variable_label(reach, variable) : 0;
 			no_memory |= !edge.name;
 		}
-		paths->of[v] = extend_by_edge(paths, paths->of[edge.from], &edge, &no_memory);
+		uint32_t before = edge.part == GM_PART_ATTRIBUTE
+		                          ? path_of_owner(paths, reach, edge.from, &no_memory)
+		                          : paths->of[edge.from];
+		paths->of[v] = extend_by_edge(paths, before, &edge, &no_memory);
 		paths->through_graph[v] = paths->through_graph[edge.from] || is_graph(edge.part);
 	}
 	return !no_memory;

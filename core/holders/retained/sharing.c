@@ -285,8 +285,7 @@ static void find_sets(struct finding *finding)
 		if (!finding->shared[edge->to] || !counts(finding, edge->from, edge->to))
 			continue;
 		if (edge->from == top) {
-			struct gm_step step = {
-			        edge->part, edge->part == GM_PART_GRAPH ? 0 : edge->name};
+			struct gm_step step = {edge->part, edge->name};
 			set = edge->part == GM_PART_INTERNAL_EDGE ? 0 : set_of_step(sharing, step);
 		} else {
 			uint32_t branch = branch_of(sharing, top, edge->from);
@@ -368,10 +367,12 @@ static void number_variables(struct gm_sharing *sharing, struct gm_reach *reach)
 		next = FARTHEST;
 		for (uint32_t e = reach->first[0]; e < reach->first[1]; e++) {
 			const struct gm_reach_edge *edge = &reach->edges.items[e];
-			const struct gm_variable *variable = gm_reach_variable_at(reach, edge->to);
 			if (edge->length > length && edge->length < next)
 				next = edge->length;
-			if (edge->length == length && variable)
+			const struct gm_variable *variable =
+			        edge->length == length ? gm_reach_variable_at(reach, edge->to)
+			                               : NULL;
+			if (variable)
 				element(sharing, (struct gm_step){GM_PART_VARIABLE,
 				                         gm_reach_variable_label(reach, variable)});
 		}
