@@ -122,12 +122,13 @@ uint32_t gm_model_steps_follow(const struct gm_model *model, struct gm_steps *st
 	if (site->flags & GM_EVENT_PREEXISTING)
 		return 0;
 	feed_between(model, steps, number, place);
+	bool allocates = gm_model_allocates(model, number);
 	const struct gm_step_event event = {
 	        .thread = site->thread,
 	        .python_stack = site->python_stack,
 	        .native_stack = site->native_stack,
-	        .allocates = gm_steps_heeds_allocations(steps) && gm_model_allocates(model, number),
-	        .releases = !gm_model_allocates(model, number),
+	        .allocates = allocates && gm_steps_heeds_allocations(steps),
+	        .releases = !allocates,
 	        .borrowed = site->flags & GM_EVENT_BORROWED,
 	        .foreign = site->foreign,
 	};

@@ -113,10 +113,11 @@ static bool choose(struct step_sight *sight, unsigned wanted)
 	for (uint32_t i = 0; i < count; i++) {
 		bool foreign =
 		        wanted == GM_LANDMARK_MODULE && own && sight->steps->known.items[i].library;
+		if (!covering[i])
+			continue;
 		/* an epoch may have a single update */
 		bool once = repeats(sight, i, wanted) && !has_updates(sight, i, wanted);
-		if (covering[i] && (foreign || once || accumulates(sight, i, wanted)))
-			covering[i] = 0;
+		covering[i] = !foreign && !once && !accumulates(sight, i, wanted);
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		bool innermost = covering[i];

@@ -19,7 +19,8 @@
  * unless an inner loop explains that. In a loop whose allocations all come from one instruction
  * (`for _ in range(3): y = f(x)`) control never moves up: there a repetition of the same allocation
  * begins an iteration. If the recorder saw the loop's iterator move (gm_steps_turn), only that
- * counts. A loop has been left if its frame is called from another place than before.
+ * counts. A loop has been left if its frame is called from another place than before, or if the
+ * iterator of a loop around it has moved.
  */
 #ifndef GM_MODEL_STEPS_H
 #define GM_MODEL_STEPS_H
