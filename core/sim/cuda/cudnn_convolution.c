@@ -17,8 +17,6 @@
  * The sizes of transposed tensors are exact, the choice and the number of parts are estimates.
  */
 #include "sim/cuda/cudnn.h"
-#include "sim/cuda/runtime.h"
-#include "sim/cuda/sim.h"
 
 enum { FLOAT = 0, DOUBLE = 1, HALF = 2, BFLOAT16 = 9 }; /* cudnnDataType_t */
 

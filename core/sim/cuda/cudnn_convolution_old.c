@@ -1,7 +1,6 @@
 /* cuDNN's older functions for convolutions, one for each pass; the graph API is in cudnn_graph.c.
  */
 #include "sim/cuda/cudnn.h"
-#include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
 
 #define D const struct descriptor *
