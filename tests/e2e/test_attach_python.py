@@ -79,16 +79,10 @@ while sys.stdin not in select.select([sys.stdin], [], [], 0.001)[0]:
 """
 
 
-def with_torch(version):
-    """The matrix's Python of a version, which has PyTorch; None: it is not installed."""
-    entry = torch_matrix.MATRIX / f"py{version}-torch2.15"
-    return entry / "bin" / "python" if (entry / "gpumem-whole").exists() else None
-
-
 @pytest.fixture(params=VERSIONS)
 def newer(request):
     """A Python that has PEP 768."""
-    python = with_torch(request.param) or debian_python.path_of(request.param)
+    python = torch_matrix.python_of(f"py{request.param}-torch2.15") or debian_python.path_of(request.param)
     if not python:
         pytest.skip(f"CPython {request.param} is not installed: tests/tools/debian_python.py install {request.param}")
     return python
@@ -97,7 +91,7 @@ def newer(request):
 @pytest.fixture(params=VERSIONS)
 def newer_torch(request):
     """A Python that has PEP 768, and PyTorch."""
-    python = with_torch(request.param)
+    python = torch_matrix.python_of(f"py{request.param}-torch2.15")
     if not python:
         pytest.skip(f"py{request.param}-torch2.15 is not installed: tests/tools/torch_matrix.py install")
     return python
