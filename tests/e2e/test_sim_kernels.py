@@ -46,6 +46,13 @@ def test_a_scaler_grows_and_its_steps_are_taken(run_gpumem):
     assert "never computed" not in finished.err
 
 
+def test_a_scaler_s_list_that_ends_where_the_stack_ends_is_read_no_further(run, sim_env):
+    """Without many variables of the environment little lies behind the arguments of a kernel that a short program launches."""
+    needed = {name: value for name, value in sim_env().items() if name.startswith(("GPUMEM", "LD_"))}
+    finished = run([PYTHON, "-c", SCALER], env=needed).check()
+    assert finished.out.json()["seen"][0] == [1024, 0.5]
+
+
 def test_a_scripted_overflow_halves_the_scale_and_skips_the_step(run_gpumem):
     seen = scaler(run_gpumem, "--overflow-at", "2").out.json()["seen"]
     assert seen == [[1024, 0.5], [512, 0.5], [512, 0.0], [1024, -0.5]]

@@ -71,6 +71,7 @@ ENTRIES = [
 # interpreter's frames, or the simulated runtime.
 TESTS = [
     "test_versions",
+    "test_growth",
     "test_torch",
     "test_against_pytorch",
     "test_linear_loop",

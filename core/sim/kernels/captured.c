@@ -10,11 +10,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
+#include "sim/readable.h"
 #include "sim/kernels/captured.h"
 
-enum { ARGUMENTS = 32, ARGUMENT_MOST = 4096, HOST_PAGE = 4096 };
+enum { ARGUMENTS = 32, ARGUMENT_MOST = 4096 };
 /* multi_tensor_apply_kernel's list of tensors takes what a launch may carry since CUDA 12.1, 32,764
  * bytes (scaler.c). */
 enum { LIST_MOST = 32764 };
@@ -29,19 +29,6 @@ struct gm_sim_kept {
 /* The address for an argument that does not exist: a misinterpreted name then reads zeros, not
  * unmapped memory. */
 static unsigned char nothing[ARGUMENT_MOST];
-
-/* How many of `size` bytes at `at` can be read; the first byte can. */
-static size_t readable(const void *at, size_t size)
-{
-	size_t here = HOST_PAGE - (uintptr_t)at % HOST_PAGE;
-	unsigned char there;
-	while (here < size) {
-		if (mincore((char *)(uintptr_t)at + here, 1, &there) != 0)
-			return here;
-		here += HOST_PAGE;
-	}
-	return size;
-}
 
 struct gm_sim_kept *gm_sim_launch_keep(
         const char *mangled, const struct gm_sim_kernel_launch *launch)
@@ -67,7 +54,7 @@ struct gm_sim_kept *gm_sim_launch_keep(
 			if (next > at && next - at < size)
 				size = next - at;
 		}
-		sizes[i] = readable((const void *)at, size);
+		sizes[i] = gm_sim_readable((const void *)at, size);
 		sum += (sizes[i] + 15) & ~(size_t)15;
 	}
 	/* Zeros after the last one: a plan may read more of it than there was. */

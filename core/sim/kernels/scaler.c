@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/readable.h"
 #include "sim/cuda/sim.h"
 #include "sim/kernels/kernels.h"
 
@@ -79,10 +80,16 @@ static bool part_of(const struct list *list, const char *metadata, unsigned bloc
 /*
  * The blocks of a launch process the tensors in order, chunk by chunk, and end with a tensor's last
  * chunk or with the list's last block; each tensor is one on the device. True if they do.
+ *
+ * If the list is the other one, this one may reach beyond the end of the thread's stack.
  */
 static bool fits(const struct list *list, const char *metadata, unsigned blocks, unsigned size)
 {
 	struct part before = {0}, now = {0};
+	size_t used =
+	        (size_t)16 * list->tensors + list->blocks * list->index_size + (size_t)4 * blocks;
+	if (blocks > list->blocks || gm_sim_readable(metadata, used) < used)
+		return false;
 	for (unsigned block = 0; block < blocks; block++, before = now) {
 		if (!part_of(list, metadata, block, &now))
 			return false;
@@ -107,8 +114,8 @@ static const struct list *list_of(const char *metadata, unsigned blocks, unsigne
 {
 	static const struct list *_Atomic certain;
 	enum { SMALL, LARGE };
-	bool small = blocks <= lists[SMALL].blocks && fits(&lists[SMALL], metadata, blocks, size);
-	bool large = blocks <= lists[LARGE].blocks && fits(&lists[LARGE], metadata, blocks, size);
+	bool small = fits(&lists[SMALL], metadata, blocks, size);
+	bool large = fits(&lists[LARGE], metadata, blocks, size);
 	const struct list *known = certain;
 	if (small && large)
 		return known ? known : &lists[LARGE];
