@@ -84,10 +84,27 @@ static int compare_kinds(const void *a, const void *b)
 	return left->bytes < right->bytes ? -1 : left->bytes > right->bytes;
 }
 
-/* Leaves out the blocks of which a line has only as many as there are parameters, and returns how
- * many others there are. A line may have made both kinds, where it is the call of a trainer. */
-static size_t leave_out_bounded(
-        const struct gm_growth *growth, struct gm_share *shares, size_t count)
+/* PyTorch keeps a workspace for each of cuBLAS's handles and streams: no growth, unless a program
+ * makes streams again and again. The shares are of one size, and of one line. */
+static bool is_kept_workspace(const struct gm_growth *growth, const struct gm_level *level,
+        const struct gm_share *shares, size_t count)
+{
+	uint32_t first = UINT32_MAX, last = 0;
+	if (!growth->categories ||
+	        gm_categories_of(growth->categories, shares[0].block) != GM_CATEGORY_WORKSPACE)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		first = shares[i].iteration < first ? shares[i].iteration : first;
+		last = shares[i].iteration > last ? shares[i].iteration : last;
+	}
+	return !gm_level_spreads(level, (uint32_t)count, first, last);
+}
+
+/* Leaves out the blocks of which a line has only as many as there are parameters, and libraries'
+ * workspaces, and returns how many others there are. A line may have made all kinds, where it is
+ * the call of a trainer. */
+static size_t leave_out_bounded(const struct gm_growth *growth, const struct gm_level *level,
+        struct gm_share *shares, size_t count)
 {
 	size_t kept = 0;
 	if (count)
@@ -97,7 +114,7 @@ static size_t leave_out_bounded(
 			next++;
 		size_t most = bounded_each((enum gm_phase)shares[i].phase) *
 		              parameters_of(growth, shares[i].bytes);
-		if (next - i > most) {
+		if (next - i > most && !is_kept_workspace(growth, level, &shares[i], next - i)) {
 			memmove(&shares[kept], &shares[i], (next - i) * sizeof(*shares));
 			kept += next - i;
 		}
@@ -160,7 +177,8 @@ static struct gm_error *find_piles(
         struct collection *collection, uint32_t level_index, struct gm_leaks *leaks)
 {
 	struct gm_share *shares = collection->shares.items;
-	size_t count = leave_out_bounded(collection->growth, shares, collection->shares.count);
+	size_t count = leave_out_bounded(
+	        collection->growth, collection->level, shares, collection->shares.count);
 	collection->shares.count = count;
 	if (count)
 		qsort(shares, count, sizeof(*shares), compare_shares);
