@@ -1,5 +1,6 @@
 """CUDA graphs on the simulated device: captured into private pools, replayed; copies move bytes, small kernels are computed."""
 
+import ast
 import json
 from pathlib import Path
 
@@ -54,3 +55,53 @@ def test_kernels_that_a_replay_computed_are_counted_as_such(ran):
 
 def test_no_graph_is_empty_a_library_s_call_is_work_too(ran):
     assert "Graph is empty" not in ran[0].err
+
+
+HANDLES = """
+import ctypes, threading, torch
+
+cuda = ctypes.CDLL("libcudart.so.13" if torch.version.cuda.startswith("13") else "libcudart.so.12")
+x, told = torch.ones(100, 100, device="cuda"), []
+if WARM:
+    x @ x
+
+
+def take():
+    told.append(cuda.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(1 << 20)))
+
+
+def captured(mode, work):
+    try:
+        with torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode=mode):
+            work()
+            x.add(1)
+    except RuntimeError as error:
+        told.append(str(error).splitlines()[0])
+    else:
+        told.append("")
+
+
+def in_thread():
+    thread = threading.Thread(target=take)
+    thread.start()
+    thread.join()
+
+
+captured("global", lambda: x @ x)
+for mode in ("global", "thread_local", "relaxed"):
+    captured(mode, take)
+for mode in ("global", "thread_local"):
+    captured(mode, in_thread)
+print(told)
+"""
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_capture_forbids_what_it_forbids_on_a_gpu(run_gpumem, tmp_path, warm):
+    """Without a product before, cuBLAS's handle is made during the capture: on an H200 PyTorch 2.11 ended with these errors."""
+    program = tmp_path / "program.py"
+    program.write_text(f"WARM = {warm}\n{HANDLES}")
+    told = ast.literal_eval(run_gpumem("run", "--sim", "--no-record", "--", PYTHON, program).check().out)
+    assert told[0] == ("" if warm else "CUDA error: operation failed due to a previous error during capture"), told
+    unsafe, invalid = 900, "CUDA error: operation failed due to a previous error during capture"
+    assert told[1:] == [unsafe, invalid, unsafe, invalid, 0, "", unsafe, invalid, 0, ""]

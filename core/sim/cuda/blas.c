@@ -32,7 +32,7 @@ struct blas {
 API(cublasCreate_v2, struct blas **ret)
 {
 	struct gm_sim_device *device = gm_sim_current();
-	if (!device)
+	if (!device || gm_sim_capture_forbids())
 		return NOT_INITIALIZED;
 	gm_sim_code_load(device, GM_SIM_CODE_BLAS);
 	*ret = calloc(1, sizeof(**ret));

@@ -77,6 +77,8 @@ GM_SIM_EXPORT cudaError_t cudaMalloc(void **pointer, size_t size)
 		*pointer = NULL;
 		return cudaSuccess;
 	}
+	if (gm_sim_capture_forbids())
+		return gm_sim_error(cudaErrorStreamCaptureUnsupported);
 	int code = gm_sim_memory_take(device, size, pointer);
 	if (code == cudaSuccess)
 		gm_sim_graph_memory(*pointer, size, true);

@@ -306,6 +306,9 @@ bool gm_sim_stream_captures(struct CUstream_st *stream);
 void gm_sim_graph_memory(const void *address, uint64_t size, bool there);
 void gm_sim_graph_block(struct gm_sim_device *device, const void *address, uint64_t size);
 bool gm_sim_graph_captures(void); /* stream.c: whether a capture is in progress */
+/* stream.c: whether a capture in progress forbids this thread a call that is not safe during it, as
+ * cudaMalloc(); if so, the capture is invalidated. */
+bool gm_sim_capture_forbids(void);
 void gm_sim_graph_lock(bool take);
 /* The same for a library's call, of which the stream is not known: the capture that was begun
  * last. */

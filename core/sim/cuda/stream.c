@@ -6,6 +6,7 @@
  * already. (CUDA runs them on a separate thread; a callback may not call CUDA, so it cannot
  * notice.)
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -23,6 +24,8 @@ struct capture {
 	struct CUgraph_st *graph;
 	struct CUstream_st *origin;
 	unsigned long long id;
+	enum cudaStreamCaptureMode mode;
+	pthread_t thread; /* that began it */
 	_Atomic enum cudaStreamCaptureStatus status;
 };
 
@@ -292,6 +295,8 @@ GM_SIM_EXPORT cudaError_t cudaStreamBeginCapture(
 	}
 	capture->origin = stream;
 	capture->id = atomic_fetch_add(&ids, 1);
+	capture->mode = mode;
+	capture->thread = pthread_self();
 	capture->status = cudaStreamCaptureStatusActive;
 	stream->capture = capture;
 	latest = capture;
@@ -354,9 +359,26 @@ GM_SIM_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
 	return cudaSuccess;
 }
 
+static _Thread_local enum cudaStreamCaptureMode of_thread = cudaStreamCaptureModeGlobal;
+
+/* The rules are those of cudaThreadExchangeStreamCaptureMode() in CUDA's documentation. A real
+ * device (an H200) then returns from the call with an error, and invalidates the capture. */
+bool gm_sim_capture_forbids(void)
+{
+	struct capture *capture = latest;
+	if (!gm_sim_graph_captures() || of_thread == cudaStreamCaptureModeRelaxed ||
+	        capture->mode == cudaStreamCaptureModeRelaxed)
+		return false;
+	if (!pthread_equal(capture->thread, pthread_self()) &&
+	        (of_thread != cudaStreamCaptureModeGlobal ||
+	                capture->mode != cudaStreamCaptureModeGlobal))
+		return false;
+	capture->status = cudaStreamCaptureStatusInvalidated;
+	return true;
+}
+
 GM_SIM_EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
-	static _Thread_local enum cudaStreamCaptureMode of_thread = cudaStreamCaptureModeGlobal;
 	if (!mode || (unsigned)*mode > cudaStreamCaptureModeRelaxed)
 		return gm_sim_error(cudaErrorInvalidValue);
 	enum cudaStreamCaptureMode before = of_thread;

@@ -90,6 +90,7 @@ def checkpointed():
 @program
 def private_pools():
     static = torch.zeros(1000, 1000, device="cuda")
+    static @ static  # a handle of cuBLAS cannot be made while a graph is captured
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         kept = (static @ static).relu()
