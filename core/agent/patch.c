@@ -256,6 +256,18 @@ static bool is_known(const void *dynamic)
 	return false;
 }
 
+/*
+ * NVIDIA's driver and what its tools load into a program. Nsight Compute's libraries take the
+ * address of dlopen() from such an entry in order to change the function's code; with a hook's
+ * address there, CUDA does not start in the program (seen of 2025.3 on an H200).
+ */
+static bool is_of_nvidia(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	return strstr(name, "njection") || strncmp(name, "libcuda.so", 10) == 0 ||
+	       strncmp(name, "libnvidia-", 10) == 0 || strncmp(name, "libnvoptix.so", 13) == 0;
+}
+
 static int patch_library(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct library library;
@@ -267,7 +279,8 @@ static int patch_library(struct dl_phdr_info *info, size_t size, void *context)
 	}
 	if (!read_library(info, &library) || is_known(library.dynamic) ||
 	        inside(&library, &patched) ||
-	        (info->dlpi_name && strstr(info->dlpi_name, "ld-linux")))
+	        (info->dlpi_name &&
+	                (strstr(info->dlpi_name, "ld-linux") || is_of_nvidia(info->dlpi_name))))
 		return 0;
 	patch_entries(&library, library.calls, library.call_count);
 	if (library.data_count > library.relative_count)

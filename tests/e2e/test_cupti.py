@@ -206,3 +206,28 @@ def test_a_tool_of_nvidia_keeps_cupti_and_the_injection(run, run_gpumem, gpumem,
     assert [e["size"] for e in run_gpumem("events", log, "--json").check().json_lines() if e["action"] == "alloc"] == [20 << 20]  # no callback's
     nothing = run([gpumem, "run", "-o", tmp_path / "none", "--", script, "true"], env=environment_of_run).check()
     assert re.search("through PyTorch, and with (Nsight (Compute|Systems)|Compute Sanitizer) other allocations are not seen\n", nothing.err)
+
+
+INTERCEPTOR = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+
+__attribute__((destructor)) static void tell(void)
+{
+	Dl_info info;
+	void *(*volatile function)(const char *, int) = dlopen;
+	printf("%s: dlopen is in %s\\n", NAME, dladdr((void *)function, &info) ? info.dli_fname : "");
+}
+"""
+
+
+def test_a_library_that_a_tool_of_nvidia_loads_finds_dlopen_where_it_is(run, run_gpumem, tmp_path):
+    """Nsight Compute changes the code of the function whose address it finds."""
+    (tmp_path / "library.c").write_text(INTERCEPTOR)
+    libraries = {"tool": tmp_path / "libInterceptorInjectionTarget.so", "other": tmp_path / "libother.so"}
+    for name, library in libraries.items():
+        run(["cc", "-shared", "-fPIC", f'-DNAME="{name}"', "-o", library, tmp_path / "library.c"]).check()
+    preload = " ".join(map(str, libraries.values()))
+    shown = run_gpumem("run", "-o", tmp_path / "log", "--", "/bin/true", env={**os.environ, "LD_PRELOAD": preload}).check().out
+    found = set(re.findall(r"(tool|other): dlopen is in \S*/(lib\w+)", shown))
+    assert found == {("tool", "libc"), ("other", "libgpumem"), ("other", "libc")}, shown  # the last in gpumem itself
