@@ -37,7 +37,7 @@ enum gm_op {
 	GM_OP_FOR_ITER,
 	GM_OP_END_FOR,
 	GM_OP_POP_EXCEPT, /* the end of an exception */
-	GM_OP_YIELD,
+	GM_OP_YIELD, /* also: what a generator that this one waits for has returned (`await`) */
 	GM_OP_COUNT,
 };
 

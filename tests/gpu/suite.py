@@ -67,6 +67,8 @@ def main():
     if (ROOT / "build/tests").exists():
         (build / "tests").symlink_to(ROOT / "build/tests")
     env = {**os.environ, "GPUMEM_BUILD_DIR": str(build), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "2", "GPUMEM_LIBRARY": str(library)}
+    if "cupti" not in options.names:
+        env["GPUMEM_CUPTI"] = "off"  # the simulated device has no memory of libraries
     if not shutil.which("gdb"):
         command(out / "debugger/gdb", '#!/bin/sh\nexec cuda-gdb "$@"\n')
         env["PATH"] = f"{out / 'debugger'}:{env['PATH']}"

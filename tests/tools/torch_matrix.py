@@ -72,6 +72,7 @@ ENTRIES = [
 TESTS = [
     "test_versions",
     "test_growth",
+    "test_released",
     "test_torch",
     "test_against_pytorch",
     "test_linear_loop",

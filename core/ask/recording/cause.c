@@ -202,7 +202,8 @@ static void by_teardown(const struct gm_log *log, const struct gm_event *made, b
 	bool called = own && find_callee(log, made, &cause->place, &callee);
 	if (cause->teardown.storage) {
 		cause->kind = GM_CAUSE_STORAGE_CHANGE;
-	} else if (cause->teardown.generator) {
+	} else if (cause->teardown.generator || (called && cause->place.op == GM_OP_YIELD)) {
+		/* From CPython 3.12 on no function of C drives what is awaited. */
 		cause->kind = GM_CAUSE_GENERATOR_END;
 		cause->dying = called ? callee : cause->dying;
 	} else if (cause->teardown.in_place) {

@@ -143,7 +143,8 @@ static bool drives_no_generator(struct gm_python *python, const struct gm_python
 	switch ((enum gm_op)python->opcodes[decoded.opcode].op) {
 	case GM_OP_CALL:
 	case GM_OP_FOR_ITER:
-	case GM_OP_OTHER: /* SEND, UNPACK_SEQUENCE, LIST_EXTEND ... */
+	case GM_OP_YIELD:
+	case GM_OP_OTHER: /* UNPACK_SEQUENCE, LIST_EXTEND ... */
 		return false;
 	default:
 		return true;

@@ -42,13 +42,15 @@ CLASSES = {
     "POP_EXCEPT": ("POP_EXCEPT", "NONE"),
     "YIELD_VALUE": ("YIELD", "NONE"),
     "YIELD_FROM": ("YIELD", "NONE"),
+    "SEND": ("YIELD", "NONE"),
+    "END_SEND": ("YIELD", "NONE"),
     # The generated superinstructions of 3.13 hold two local indices of four bits.
     "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOCAL_PAIR_FIRST"),
     "STORE_FAST_STORE_FAST": ("STORE_FAST", "LOCAL_PAIR_BOTH"),
 }
 
 # Python functions that are entered within the interpreter's loop: the caller then stands at the last cache.
-ENTERS = {"BINARY_SUBSCR": "CALL", "LOAD_ATTR": "CALL", "SEND": "CALL"}
+ENTERS = {"BINARY_SUBSCR": "CALL", "LOAD_ATTR": "CALL", "SEND": "YIELD"}
 
 
 def all_opcodes():
