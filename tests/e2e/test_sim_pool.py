@@ -22,7 +22,7 @@ facts["given_back"] = torch.cuda.mem_get_info()[0] - free
 try:
     torch.empty(4 << 30, dtype=torch.uint8, device="cuda")
 except torch.OutOfMemoryError as error:
-    facts["oom"] = "out of memory" in str(error)
+    facts["oom"] = "out of memory" in str(error) or str(error).startswith("Allocation on device")  # 2.4
 facts["fits"] = torch.empty(700 << 20, dtype=torch.uint8, device="cuda").numel()
 facts["zero"] = int(torch.empty(1 << 20, dtype=torch.uint8, device="cuda").cpu().sum())
 print(json.dumps(facts))

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/cuda/sim.h"
 #include "sim/kernels/kernels.h"
 
 enum form { UNIFORM, NORMAL, INTEGERS, EXPONENTIAL, BERNOULLI, ANY_INTEGER, LOG_NORMAL };
@@ -161,9 +162,11 @@ static unsigned alignment(const struct gm_sim_plan *plan)
 }
 
 /*
- * at::PhiloxCudaState (ATen/cuda/PhiloxUtils.cuh): seed, offset, intragraph offset, captured. If it
- * was captured in a graph, the first two are addresses on the device, where each replay stores its
- * own.
+ * at::PhiloxCudaState (ATen/cuda/detail/PhiloxCudaStateRaw.cuh): seed, offset, offset in the graph,
+ * captured. If it was captured in a graph, the first two are addresses on the device, where each
+ * replay stores its own. The flag is not at the same place in all versions: until 2.9 the offset in
+ * the graph has 32 bits, from 2.10 on 64, and what is behind the shorter structure can be anything.
+ * No seed is an address on the device by chance.
  */
 static bool state(const char *at, uint64_t *ret_seed, uint64_t *ret_offset)
 {
@@ -171,10 +174,10 @@ static bool state(const char *at, uint64_t *ret_seed, uint64_t *ret_offset)
 	memcpy(ret_seed, at, sizeof(*ret_seed));
 	memcpy(ret_offset, at + 8, sizeof(*ret_offset));
 	memcpy(&inside, at + 16, sizeof(inside));
-	if (!at[24])
-		return true;
 	const void *seed = (const void *)(uintptr_t)*ret_seed,
 	           *offset = (const void *)(uintptr_t)*ret_offset;
+	if (!gm_sim_device_of(seed) || !gm_sim_device_of(offset) || (!at[20] && !at[24]))
+		return true;
 	struct gm_sim_use use = {0};
 	gm_sim_use_read(&use, seed, 8);
 	gm_sim_use_read(&use, offset, 8);

@@ -46,7 +46,7 @@ for name, settings in SETTINGS.items():
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     memory._record_memory_history(None)
-    memory._record_memory_history(clear_history=True, **settings)
+    memory._record_memory_history(**{"clear_history": True} if "clear_history" in known else {}, **settings)
     kept = train()
     memory._dump_snapshot(folder / f"{name}.pickle")
     (folder / f"{name}.json").write_text(json.dumps(torch.cuda.memory_stats()))

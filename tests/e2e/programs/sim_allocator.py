@@ -228,17 +228,18 @@ if NATIVE:
         assert not left, "and given back after it"
         checks["graphs"] += 1
 
-    pool = torch.cuda.MemPool()
-    held = random_program(STEPS, [0, *DEVICES[1:]], pool=pool)
-    with torch.cuda.use_mem_pool(pool, device=0):
-        held.append(torch.empty(MIB, dtype=torch.uint8, device="cuda:0"))  # chance may leave nothing
-    check_state()
-    segments = torch.cuda.memory._snapshot()["segments"]
-    checks["pool_segments"] = sum(tuple(s["segment_pool_id"]) == tuple(pool.id) for s in segments)
-    mine = sum(s["total_size"] for s in pool.snapshot())
-    assert mine == sum(s["total_size"] for s in segments if tuple(s["segment_pool_id"]) == tuple(pool.id)) > 0
-    del held, pool, segments
-    finish("MemPool")
+    if hasattr(torch.cuda, "MemPool"):  # from 2.5 on
+        pool = torch.cuda.MemPool()
+        held = random_program(STEPS, [0, *DEVICES[1:]], pool=pool)
+        with torch.cuda.use_mem_pool(pool, device=0):
+            held.append(torch.empty(MIB, dtype=torch.uint8, device="cuda:0"))  # chance may leave nothing
+        check_state()
+        segments = torch.cuda.memory._snapshot()["segments"]
+        checks["pool_segments"] = sum(tuple(s["segment_pool_id"]) == tuple(pool.id) for s in segments)
+        mine = sum(s["total_size"] for s in pool.snapshot())
+        assert mine == sum(s["total_size"] for s in segments if tuple(s["segment_pool_id"]) == tuple(pool.id)) > 0
+        del held, pool, segments
+        finish("MemPool")
 
     # roundup_power2_divisions and the others decide a block's size; what is not asked for is the difference.
     rounded = []

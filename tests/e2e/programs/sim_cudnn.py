@@ -2,12 +2,14 @@
 
 import contextlib
 import json
+import os
 import sys
 
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+CUDNN_ATTENTION = not torch.__version__.startswith("2.4.")  # there it does not accept this layout
 facts = {"available": torch.backends.cudnn.is_available(), "version": torch.backends.cudnn.version()}
 
 
@@ -96,6 +98,8 @@ for dtype in torch.float16, torch.bfloat16:
     for backend in (
         SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION, None,
     ):
+        if backend == SDPBackend.CUDNN_ATTENTION and not CUDNN_ATTENTION:
+            continue
         for causal in False, True:
             q, k, v = (torch.randn(2, 8, 128, 64, device="cuda", dtype=dtype, requires_grad=True) for _ in range(3))
             with sdpa_kernel(backend) if backend else contextlib.nullcontext():
@@ -103,7 +107,7 @@ for dtype in torch.float16, torch.bfloat16:
             out.sum().backward()
             name = f"{backend.name if backend else 'chosen'} {str(dtype)[6:]}{' causal' if causal else ''}"
             facts["attention"][name] = [list(out.shape), q.grad.shape == q.shape, type(out.grad_fn).__name__]
-with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+with sdpa_kernel(SDPBackend.CUDNN_ATTENTION) if CUDNN_ATTENTION else contextlib.nullcontext():
     mask = torch.zeros(2, 1, 128, 128, device="cuda", dtype=torch.bfloat16)
     facts["masked"] = list(nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask).shape)
 

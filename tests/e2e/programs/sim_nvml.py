@@ -19,7 +19,8 @@ neighbour = subprocess.Popen(
 neighbour.stdout.readline()
 held = torch.empty(2 * GIB, dtype=torch.uint8, device="cuda")
 free, total = torch.cuda.mem_get_info()
-facts["used"] = [torch.cuda.device_memory_used(), total - free]
+used = getattr(torch.cuda, "device_memory_used", lambda: total - free)  # PyTorch 2.4 has none
+facts["used"] = [used(), total - free]
 facts["utilization"] = torch.cuda.utilization()
 facts["memory_usage"] = torch.cuda.memory_usage()
 facts["clock"] = torch.cuda.clock_rate()
@@ -36,8 +37,8 @@ pynvml.nvmlInit()
 facts["machine"] = pynvml.nvmlDeviceGetCount()
 first, second = (pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(2))
 facts["name"] = pynvml.nvmlDeviceGetName(second)
-facts["uuid"] = [pynvml.nvmlDeviceGetUUID(second), "GPU-" + str(torch.cuda.get_device_properties(0).uuid)]
-facts["bus"] = [pynvml.nvmlDeviceGetPciInfo(second).bus, torch.cuda.get_device_properties(0).pci_bus_id]
+facts["uuid"] = [pynvml.nvmlDeviceGetUUID(second), "GPU-" + str(getattr(torch.cuda.get_device_properties(0), "uuid", ""))]  # 2.4 has none
+facts["bus"] = [pynvml.nvmlDeviceGetPciInfo(second).bus, getattr(torch.cuda.get_device_properties(0), "pci_bus_id", None)]
 facts["first_used"] = pynvml.nvmlDeviceGetMemoryInfo(first).used
 two = pynvml.nvmlDeviceGetMemoryInfo(second, version=pynvml.nvmlMemory_v2)
 facts["version_2"] = [two.total, two.used, two.free]
@@ -49,6 +50,6 @@ except torch.OutOfMemoryError as error:
 neighbour.communicate("")
 facts["alone"] = [p.pid for p in pynvml.nvmlDeviceGetComputeRunningProcesses(second)]
 free, total = torch.cuda.mem_get_info()
-facts["used_alone"] = [torch.cuda.device_memory_used(), total - free]
+facts["used_alone"] = [used(), total - free]
 pynvml.nvmlShutdown()
 print(json.dumps(facts))
