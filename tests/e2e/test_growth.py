@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import EXAMPLES, KEEP_WORKSPACES, PYTHON
+from conftest import EXAMPLES, KEEP_WORKSPACES, PYTHON, PYTHON_VERSION
 
 PROGRAM = Path(__file__).parent / "programs" / "leaky.py"
 
@@ -172,7 +172,8 @@ def test_a_recordings_peak_by_modules_and_operators(run_gpumem, tmp_path):
         assert sum(group["bytes"] for group in answer["groups"]) == answer["allocated"]
         keys = {group["key"] for group in answer["groups"]}
         wanted = {"module": "Sequential > Linear", "operator": "linear", "dtype": "float32"}
-        assert by == "shape" or wanted[by] in keys
+        no_name = by == "shape" or (by == "module" and PYTHON_VERSION < (3, 11))  # before, code does not have its class's name
+        assert no_name or wanted[by] in keys
         peak = run_gpumem("peak", log, "--by", by, "--json").check().json()
         assert peak["groups"] == answer["groups"]
 

@@ -1,12 +1,11 @@
 """What released a block, for ways that leave little on the stack: each line of the program says what `why` has to tell."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from conftest import PYTHON
+from conftest import PYTHON, PYTHON_VERSION
 
 PROGRAM = Path(__file__).parent / "programs" / "releases.py"
 EXPECTED = {
@@ -14,7 +13,6 @@ EXPECTED = {
     for number, line in enumerate(PROGRAM.read_text().splitlines(), 1)
     if (match := re.search(r"# -> (\w+)$", line))
 }
-VERSION = tuple(map(int, subprocess.check_output([PYTHON, "-c", "import sys; print(*sys.version_info[:2])"]).split()))
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +32,7 @@ def told(run_gpumem, tmp_path_factory):
 @pytest.mark.parametrize("line", EXPECTED)
 def test_what_released_it(told, line):
     text = PROGRAM.read_text().splitlines()[line - 1]
-    if VERSION < (3, 10) and text.lstrip().startswith("with "):
+    if PYTHON_VERSION < (3, 10) and text.lstrip().startswith("with "):
         pytest.skip("before 3.10 leaving a `with` has the line of the body's last statement")
     kinds = [answer["cause"]["kind"] for answer in told.get(line, [])]
     assert kinds == [EXPECTED[line]], text

@@ -57,7 +57,7 @@ BACKWARD = {
     "FLASH_ATTENTION": "ScaledDotProductFlashAttentionBackward0",
     "EFFICIENT_ATTENTION": "ScaledDotProductEfficientAttentionBackward0",
     "CUDNN_ATTENTION": "ScaledDotProductCudnnAttentionBackward0",
-    # what PyTorch 2.11 prefers on an H100
+    # what PyTorch prefers on an H100 since 2.11 at the latest
     "chosen": "ScaledDotProductCudnnAttentionBackward0",
 }
 
@@ -68,7 +68,9 @@ BACKWARD = {
 def test_attention_goes_through_each_backend(facts, backend, dtype, causal):
     if not any(name.startswith("CUDNN_ATTENTION") for name in facts["attention"]):
         pytest.skip("this PyTorch does not give cuDNN this attention, and has other nodes for the others")
-    assert facts["attention"][f"{backend} {dtype}{causal}"] == [[2, 8, 128, 64], True, BACKWARD[backend]]
+    shape, gradient, node = facts["attention"][f"{backend} {dtype}{causal}"]
+    nodes = {BACKWARD[backend], *(["ScaledDotProductFlashAttentionBackward0"] if backend == "chosen" else [])}  # 2.8's choice
+    assert (shape, gradient) == ([2, 8, 128, 64], True) and node in nodes
 
 
 def test_ctc_goes_through_cudnn(facts):
