@@ -64,6 +64,11 @@ def make(seed, device):
     return given, model, optimizer, per_element, names
 
 
+def groups_of(state):
+    """PyTorch 2.11 has one group for each module."""
+    return state._fsdp_param_groups if hasattr(state, "_fsdp_param_groups") else [g for g in (state._fsdp_param_group,) if g]
+
+
 def truth_of(given, model, optimizer, per_element, names):
     storages = {term: {} for term in ("parameters", "gradients", "optimizer_state", "buffers")}
     seen = set()
@@ -74,7 +79,7 @@ def truth_of(given, model, optimizer, per_element, names):
             seen.add(storage._cdata)
             storages[term][storage._cdata] = storage.nbytes()
 
-    units = [group for module in model.modules() if hasattr(module, "_get_fsdp_state") for group in module._get_fsdp_state()._fsdp_param_groups]
+    units = [group for module in model.modules() if hasattr(module, "_get_fsdp_state") for group in groups_of(module._get_fsdp_state())]
     sharded = [one for unit in units for one in unit.fsdp_params]
     for one in sharded:
         count("parameters", one.sharded_param)
