@@ -25,7 +25,9 @@ EXAMPLES = ROOT / "examples"
 # The tests run in the private Python, and so do the programs that they debug; GPUMEM_TEST_PYTHON names another
 # Python for the programs (tests/tools/torch_matrix.py has some).
 PYTHON = Path(os.environ.get("GPUMEM_TEST_PYTHON") or sys.executable)
-PYTHON_VERSION = tuple(map(int, subprocess.check_output([PYTHON, "-c", "import sys; print(*sys.version_info[:2])"]).split()))
+VERSIONS = "import sys, importlib.metadata as m; print(*sys.version_info[:2], *m.version('torch').split('.')[:2])"
+VERSIONS = tuple(map(int, subprocess.check_output([PYTHON, "-c", VERSIONS]).split()))
+PYTHON_VERSION, TORCH_VERSION = VERSIONS[:2], VERSIONS[2:]
 # From 2.15 on PyTorch allocates cuBLAS's workspace for each call; with this it keeps it, as the versions before do always.
 KEEP_WORKSPACES = {"TORCH_CUBLAS_WORKSPACE_CACHE": "1"}
 # What is no test of recording shall leave no recordings where the tests run.

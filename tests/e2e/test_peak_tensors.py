@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from names import names_in
 
-from conftest import EXAMPLES, PYTHON
+from conftest import EXAMPLES, PYTHON, TORCH_VERSION
 
 PROGRAMS = Path(__file__).parent / "programs"
 TRAINER = ["transformers", "accelerate"]
@@ -71,7 +71,8 @@ def test_the_peaks_tensors_are_reported_as_the_program_saw_them(run_gpumem, reco
             continue  # it was made within an operator, or in a tensor of another class
         judged += block["size"]
         assert any(same(block, tensor) for tensor in seen), (block, seen)
-    total = sum(block["size"] for block in blocks if block["category"] != "workspace")
+    kept = "workspace" if TORCH_VERSION < (2, 15) else None  # cuBLAS's, which are no tensors
+    total = sum(block["size"] for block in blocks if block["category"] != kept)
     assert known >= share * total, (known, total)
     assert judged >= 0.95 * total, (judged, total)
 

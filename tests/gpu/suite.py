@@ -18,9 +18,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 E2E = ROOT / "tests/e2e"
 LEFT_OUT = """
-aarch64 advise_against_torch cpython deb docs doctor estimate fit frames_of_versions hardening install learn learn_torch library
-linux_vm manual mcp no_memory oom oom_cases oom_reasons oom_text ptrace_scope pytest_projects python_frames quota ranks ranks_schema
-ranks_sim real_gpu setup settings side_by_side sim sim_bad_input sim_cudnn sim_devices sim_distributed sim_expandable sim_libraries sim_nccl sim_nvml
+aarch64 cpython deb docs doctor estimate fit frames_of_versions hardening install learn learn_torch library
+manual mcp no_memory oom oom_cases oom_reasons oom_text ptrace_scope pytest_projects python_frames quota ranks ranks_schema
+ranks_sim real_gpu setup settings sim sim_bad_input sim_cudnn sim_devices sim_distributed sim_expandable sim_libraries sim_nccl sim_nvml
 torch torch_elsewhere versions view view_accessibility view_bands view_compare view_flame view_inputs view_memory view_notebook
 view_programs view_sources view_svg view_table wheel zoo agent_sanitized safe_learn far_targets growth_bounded
 """.split()

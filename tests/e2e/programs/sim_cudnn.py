@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-CUDNN_ATTENTION = not torch.__version__.startswith("2.4.")  # there it does not accept this layout
+CUDNN_ATTENTION = not torch.__version__.startswith("2.4.")  # which does not accept this layout
 facts = {"available": torch.backends.cudnn.is_available(), "version": torch.backends.cudnn.version()}
 
 
