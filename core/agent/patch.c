@@ -257,15 +257,17 @@ static bool is_known(const void *dynamic)
 }
 
 /*
- * NVIDIA's driver and what its tools load into a program. Nsight Compute's libraries take the
- * address of dlopen() from such an entry in order to change the function's code; with a hook's
- * address there, CUDA does not start in the program (seen of 2025.3 on an H200).
+ * The loader itself, NVIDIA's driver, and what NVIDIA's tools load into a program. Nsight Compute's
+ * libraries take the address of dlopen() from such an entry in order to change the function's code;
+ * with a hook's address there, CUDA does not start in the program (seen of 2025.3 on an H200).
  */
-static bool is_of_nvidia(const char *path)
+static bool is_left_alone(const char *path)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	return strstr(name, "njection") || strncmp(name, "libcuda.so", 10) == 0 ||
-	       strncmp(name, "libnvidia-", 10) == 0 || strncmp(name, "libnvoptix.so", 13) == 0;
+	const char *slash = path ? strrchr(path, '/') : NULL, *name = slash ? slash + 1 : path;
+	return name && (strstr(path, "ld-linux") || strstr(name, "njection") ||
+	                       strncmp(name, "libcuda.so", 10) == 0 ||
+	                       strncmp(name, "libnvidia-", 10) == 0 ||
+	                       strncmp(name, "libnvoptix.so", 13) == 0);
 }
 
 static int patch_library(struct dl_phdr_info *info, size_t size, void *context)
@@ -278,9 +280,7 @@ static int patch_library(struct dl_phdr_info *info, size_t size, void *context)
 		patched.library_count = 0;
 	}
 	if (!read_library(info, &library) || is_known(library.dynamic) ||
-	        inside(&library, &patched) ||
-	        (info->dlpi_name &&
-	                (strstr(info->dlpi_name, "ld-linux") || is_of_nvidia(info->dlpi_name))))
+	        inside(&library, &patched) || is_left_alone(info->dlpi_name))
 		return 0;
 	patch_entries(&library, library.calls, library.call_count);
 	if (library.data_count > library.relative_count)
