@@ -289,6 +289,7 @@ def stages(options):
     yield "checks of the source", lambda: python_tests("checks", ["tests/checks"], 1800)
     # A file's tests stay together: they share what they made first. The files begin in the order of tests/e2e/conftest.py.
     together = ["-n", JOBS if int(JOBS) < 4 else "4", "--dist", "loadfile", "--no-loadscope-reorder", *pytest_options]
+    together += ["--shuffle", options.shuffle] if options.shuffle else []
     again = rerun if options.rerun else lambda _name, cases: cases
     limit = 86400 if options.all else 14400
     yield "end to end", lambda: again("e2e", python_tests("e2e", ["tests/e2e"], limit, together))
@@ -306,6 +307,7 @@ def main():
         action="store_true",
         help=f"run up to {RERUN_AT_MOST} failed end-to-end tests {RERUNS} times more, alone; who passes each time is listed as unsteady",
     )
+    parser.add_argument("--shuffle", metavar="SEED", help="end-to-end tests in an order made from SEED")
     parser.add_argument("--no-apt", action="store_true", help="install no system packages")
     options = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)

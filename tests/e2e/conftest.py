@@ -5,8 +5,10 @@ device. `GPUMEM_BUILD_DIR` names another build than build/ (the sanitizer's, say
 """
 
 import contextlib
+import itertools
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -48,6 +50,7 @@ def pytest_configure(config):
 
 def pytest_addoption(parser):
     parser.addoption("--long", action="store_true", help="run the tests marked long too")
+    parser.addoption("--shuffle", metavar="SEED", help="files, and the tests of each, in an order made from SEED: none may depend on another")
 
 
 def note_of_set_up(name):
@@ -92,6 +95,24 @@ def pytest_collection_modifyitems(config, items):
             items[:] = [item for item in items if not item.get_closest_marker("long")]
     place = {f"test_{name}.py": number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: (place.get(item.path.name, len(place)), item.path.name))
+    if seed := config.getoption("--shuffle", default=None):
+        items[:] = shuffled(items, random.Random(seed))
+
+
+def shuffled(items, chance):
+    """Files in a random order, in each the tests; those that share a parametrized fixture of the file stay together."""
+
+    def shared(item):
+        call = getattr(item, "callspec", None)
+        return [(name, call.indices[name]) for name, scope in call._arg2scope.items() if scope.value != "function"] if call else []
+
+    groups = [list(group) for _, group in itertools.groupby(items, key=lambda item: (item.path, shared(item)))]
+    chance.shuffle(groups)
+    files = list(dict.fromkeys(group[0].path for group in groups))
+    groups.sort(key=lambda group: files.index(group[0].path))
+    for group in groups:
+        chance.shuffle(group)
+    return [item for group in groups for item in group]
 
 
 class Output(str):
