@@ -37,6 +37,19 @@ static bool calls_module(const char *file, const char *name)
 	return strstr(file, "torchinductor_") && strcmp(name, "call") == 0;
 }
 
+/* keras/src/optimizers/adam.py, and of the backend keras/src/backend/torch/optimizers/torch_adam.py
+ * (Keras 3). */
+bool gm_file_is_keras_optimizer(const char *file)
+{
+	size_t length;
+	const char *part = gm_packages_part(file, strlen(file), &length);
+	if (!part || strncmp(part, "keras/src/", 10) != 0)
+		return false;
+	part += 10;
+	part += strncmp(part, "backend/torch/", 14) == 0 ? 14 : 0;
+	return strncmp(part, "optimizers/", 11) == 0 && !strstr(part, "/schedules/");
+}
+
 unsigned gm_frame_landmark(const struct gm_step_frame *frame)
 {
 	const char *name = gm_plain_name(frame->name);
@@ -50,6 +63,8 @@ unsigned gm_frame_landmark(const struct gm_step_frame *frame)
 	if (gm_file_is_in_torch(frame->file, "/torch/optim/") &&
 	        !strstr(frame->file, "lr_scheduler") && strcmp(name, "__init__") != 0 &&
 	        strcmp(name, "zero_grad") != 0 && strcmp(name, "add_param_group") != 0)
+		return GM_LANDMARK_OPTIMIZER;
+	if (strcmp(name, "apply") == 0 && gm_file_is_keras_optimizer(frame->file))
 		return GM_LANDMARK_OPTIMIZER;
 	if (strcmp(name, "zero_grad") == 0)
 		return GM_LANDMARK_ZERO_GRAD;

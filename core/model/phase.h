@@ -1,8 +1,8 @@
 /*
  * What a Python frame by itself says about the phase of a program: that backward() waits here, that
  * a module is called, that a dataset is read. By the names of PyTorch's own functions and files,
- * which have been the same from 2.0 on, and not by those of users' functions: what is called
- * evaluate() may well train. Internal to core/model.
+ * which have been the same from 2.0 on, and of Keras's optimizers; not by those of users'
+ * functions: what is called evaluate() may well train. Internal to core/model.
  */
 #ifndef GM_MODEL_PHASE_H
 #define GM_MODEL_PHASE_H
@@ -13,6 +13,8 @@
 const char *gm_plain_name(const char *name);
 /* The landmarks of a training loop that a frame is, as bits. */
 unsigned gm_frame_landmark(const struct gm_step_frame *frame);
+/* Is it a file of the optimizers of Keras, which are not those of torch? */
+bool gm_file_is_keras_optimizer(const char *file);
 /* A constructor. */
 bool gm_frame_constructs(const struct gm_step_frame *frame);
 /* A frame under which no step loop is searched for: constructors and imports. */

@@ -65,6 +65,8 @@ static uint32_t of_frame(const char *file, const char *name)
 		                                     : 0; /* a copy of a model */
 	if (gm_file_is_in_torch(file, "/torch/optim/") && !strstr(file, "lr_scheduler"))
 		return strcmp(name, "zero_grad") == 0 ? 0 : GM_FROM_OPTIMIZER;
+	if (gm_file_is_keras_optimizer(file))
+		return GM_FROM_OPTIMIZER;
 	if (gm_file_is_in_torch(file, "/torch/nn/modules/") && strcmp(name, "__init__") == 0)
 		return GM_FROM_MODULE_INIT;
 	if (gm_file_is_of_torch(file, "/torch/nn/parameter.py"))

@@ -173,3 +173,48 @@ def test_fsdp2s_first_collective_is_in_forward_while_the_pass_runs(run_gdb):
     commands = ["gpumem record --engine agent", "gpumem until collective=all_gather", "gpumem blocks", "kill"]
     run = run_gdb(commands, FSDP2, sim="h100-80gbx2", sim_options=ONE_OF_TWO)
     assert "in step 1 (forward)" in run.out and "evaluation" not in run.out, run.out
+
+
+# The optimizer of Keras is no torch.optim.Optimizer. These files have its names, and no more than a test needs.
+KERAS = """
+import torch
+
+class Optimizer:
+    def build(self, variables):
+        self.moments = [torch.zeros_like(one) for one in variables]
+
+    def apply(self, grads, variables):
+        for moment, grad, one in zip(self.moments, grads, variables):
+            moment.lerp_(grad, 0.1)
+            one.sub_(moment * 0.01)
+"""
+USES_KERAS = """
+import torch
+from keras.src.optimizers.adam import Optimizer
+
+weights = [torch.randn(256, 512, device="cuda", requires_grad=True), torch.randn(512, 64, device="cuda", requires_grad=True)]
+optimizer = Optimizer()
+optimizer.build([one.detach() for one in weights])
+for _ in range(4):
+    torch.relu(torch.randn(32, 256, device="cuda") @ weights[0]).matmul(weights[1]).sum().backward()
+    with torch.no_grad():
+        optimizer.apply([one.grad for one in weights], [one.detach() for one in weights])
+    for one in weights:
+        one.grad = None
+"""
+
+
+def test_what_keras_s_optimizer_allocates_is_its_state_and_its_phase(run_gpumem, tmp_path):
+    program, log, folder = tmp_path / "program.py", tmp_path / "run.gpumem", tmp_path / "site-packages"
+    program.write_text(USES_KERAS)
+    adam = folder / "keras" / "src" / "optimizers" / "adam.py"
+    adam.parent.mkdir(parents=True)
+    adam.write_text(KERAS)
+    env = {**os.environ, "PYTHONPATH": f"{folder}:{os.environ['PYTHONPATH']}"}
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program, env=env).check()
+    assert run_gpumem("info", log, "--json").check().json()["devices"][0]["events"] > 30
+    peak = run_gpumem("peak", log, "--json").check().json()
+    weights = 4 * (256 * 512 + 512 * 64)
+    assert peak["by_category"]["parameter"] == peak["by_category"]["optimizer_state"] == weights
+    phases = {event["phase"] for event in run_gpumem("events", log, "--json").check().json_lines() if event["size"] == 4 * 256 * 512}
+    assert "optimizer" in phases
