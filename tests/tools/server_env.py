@@ -13,7 +13,7 @@ import sys
 from torch_matrix import CACHE, interpreter
 
 FOLDER = CACHE / "programs" / "vllm"
-VERSION = "0.32.0"  # torch 2.13
+VERSION = "0.33.0"  # torch 2.14
 PYTHON = "3.12"
 
 
