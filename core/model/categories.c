@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/search.h"
+#include "model/evaluation_inputs.h"
 #include "model/internal.h"
 #include "model/provenance.h"
 #include "model/reasons.h"
@@ -73,8 +74,8 @@ struct working {
 	uint64_t *gathered_sizes;  /* memory through which collectives transferred data, in order */
 	size_t gathered_count;
 	size_t parameter_count;
-	bool casts;                       /* autocast has converted a parameter */
-	GM_ARRAY(uint32_t) module_allocs; /* events: allocations of modules in evaluation */
+	bool casts; /* autocast has converted a parameter */
+	struct gm_evaluation_inputs inputs;
 };
 
 const char *gm_category_name(enum gm_category category)
@@ -293,14 +294,6 @@ static enum gm_category_reason in_forward(const struct working *working,
 	return GM_REASON_FORWARD_KEPT;
 }
 
-/* Is there an allocation of a module between two events? */
-static bool modules_ran(const struct working *working, uint32_t from, uint32_t to)
-{
-	size_t low = gm_partition_point(
-	        working->module_allocs.count, middle, working->module_allocs.items[middle] <= from);
-	return low < working->module_allocs.count && working->module_allocs.items[low] < to;
-}
-
 /* No backward pass follows: what modules leave behind is their output, and what they read is input.
  * */
 static enum gm_category_reason in_evaluation(const struct working *working,
@@ -310,11 +303,17 @@ static enum gm_category_reason in_evaluation(const struct working *working,
 	uint32_t end = gm_block_end(block);
 	if (origin->flags & GM_FROM_CACHE)
 		return GM_REASON_CACHE;
+	if (origin->flags & GM_FROM_AUTOCAST && is_half_size(working, gm_block_requested(block)))
+		return GM_REASON_AUTOCAST_WEIGHT;
 	if (end == GM_NO_EVENT && origin->flags & GM_FROM_MODULE_CALL &&
 	        may_be_workspace(working, block, origin))
 		return GM_REASON_WORKSPACE_SIZED;
-	if (!(origin->flags & GM_FROM_MODULE_CALL) && modules_ran(working, block->alloc, end))
-		return GM_REASON_EVALUATION_INPUT;
+	enum gm_inputs_answer answer = origin->flags & GM_FROM_MODULE_CALL
+	                                       ? GM_INPUTS_UNREAD
+	                                       : gm_inputs_of_block(&working->inputs, block,
+	                                                 working->model->event_sites[block->alloc]);
+	if (answer != GM_INPUTS_UNREAD)
+		return answer == GM_INPUTS_READ ? GM_REASON_EVALUATION_INPUT : GM_REASON_NO_RULE;
 	if (same_run)
 		return GM_REASON_SHORT_LIVED;
 	return died || origin->flags & GM_FROM_MODULE_CALL ? GM_REASON_FORWARD_KEPT
@@ -408,7 +407,7 @@ static bool look_at_all(struct working *working)
 		working->casts |= (origin->flags & GM_FROM_AUTOCAST) != 0;
 		if (origin->flags & GM_FROM_MODULE_CALL &&
 		        is_without_gradients(gm_run_at_index(model, run).phase))
-			fits = fits && gm_array_push(&working->module_allocs, block->alloc);
+			fits = fits && gm_inputs_see_module(&working->inputs, block->alloc);
 		if (!fits || !(origin->flags & made))
 			continue;
 		if (origin->apply_line && origin->apply_line < working->param_line)
@@ -426,12 +425,30 @@ static bool look_at_all(struct working *working)
 	return fits;
 }
 
+/* Before any is judged: what is kept from evaluation to evaluation. */
+static void look_at_inputs(struct working *working)
+{
+	const struct gm_model *model = working->model;
+	size_t run = 0;
+	for (size_t i = 0; i < working->categories->count; i++) {
+		const struct gm_block *block = &model->blocks.items[i];
+		if (block->alloc == GM_NO_EVENT)
+			continue;
+		uint32_t site = model->event_sites[block->alloc];
+		run = run_of(model, run, block->alloc);
+		if (is_without_gradients(gm_run_at_index(model, run).phase) &&
+		        !(working->sites[site].flags & GM_FROM_MODULE_CALL))
+			gm_inputs_see_block(&working->inputs, block, site);
+	}
+}
+
 static struct gm_error *work(struct working *working)
 {
 	const struct gm_model *model = working->model;
 	size_t run = 0;
-	if (!look_at_all(working))
+	if (!gm_inputs_init(&working->inputs, model) || !look_at_all(working))
 		return &gm_error_no_memory;
+	look_at_inputs(working);
 	for (size_t i = 0; i < working->categories->count; i++) {
 		const struct gm_block *block = &model->blocks.items[i];
 		if (block->alloc == GM_NO_EVENT) {
@@ -466,7 +483,7 @@ static struct gm_error *create(const struct gm_model *model, struct gm_categorie
 	free(working.sites);
 	gm_array_deinit(&working.python);
 	gm_array_deinit(&working.native);
-	gm_array_deinit(&working.module_allocs);
+	gm_inputs_deinit(&working.inputs);
 	free(working.parameter_sizes);
 	free(working.gathered_sizes);
 	if (error)
