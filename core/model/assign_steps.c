@@ -84,6 +84,8 @@ static bool begin_assigning(struct gm_model *model)
 	readings->fed = (struct gm_readers_place){0};
 	readings->indexed = 0;
 	readings->main_thread = 0;
+	readings->amps = 0;
+	readings->casts = false;
 	readings->over = false;
 	readings->has_modes = false;
 	readings->plan = model->plan;
@@ -94,6 +96,22 @@ static bool begin_assigning(struct gm_model *model)
 		return false;
 	gm_steps_fix(readings->assigning, &model->plan);
 	return true;
+}
+
+/* Is the main thread's event the allocation of autocast's copy of a tensor? */
+static bool casts(struct gm_model *model, uint32_t number)
+{
+	struct readings *readings = &model->readings;
+	for (; readings->amps < gm_log_amp_count(model->log); readings->amps++) {
+		struct gm_log_amp amp;
+		gm_log_amp(model->log, readings->amps, &amp);
+		if (amp.event > number)
+			break;
+		readings->casts |= amp.kind == GM_AMP_CAST && amp.thread == readings->main_thread;
+	}
+	bool copies = readings->casts && gm_model_allocates(model, number);
+	readings->casts &= !copies;
+	return copies;
 }
 
 /* By the grad mode, if it was recorded; false: out of memory. */
@@ -109,6 +127,7 @@ static bool assign_by_mode(struct gm_model *model, const struct gm_site *site, s
 	        .flags = site->flags,
 	        .step = run->iteration,
 	        .phase = (enum gm_phase)run->phase,
+	        .casts = casts(model, run->event),
 	};
 	readings->has_modes |= (site->flags & (GM_EVENT_GRAD | GM_EVENT_NO_GRAD)) != 0;
 	run->phase = (uint8_t)gm_modes_feed(readings->modes, &event, &change);

@@ -57,6 +57,8 @@ struct readings {
 	struct gm_step_plan plan;           /* what the second one goes by ... */
 	bool marked;
 	uint64_t main_thread; /* whose stack came first; 0: none has come */
+	size_t amps;          /* of the log's records of mixed precision, those before the event */
+	bool casts;           /* the main thread's next allocation is autocast's copy of a tensor */
 	bool has_modes;       /* some event has the grad mode */
 	bool over;            /* it has no Python frame any more */
 };

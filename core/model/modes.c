@@ -119,16 +119,33 @@ static bool is_independent(enum gm_phase phase)
 	       phase != GM_PHASE_OTHER && phase != GM_PHASE_DATA;
 }
 
+static void note_call(
+        struct gm_modes *modes, const struct gm_mode_event *event, const struct facts *facts)
+{
+	if (facts->call == modes->call)
+		return;
+	modes->call = facts->call;
+	modes->call_from = event->number;
+	modes->call_grad = modes->call_inner = false;
+}
+
+/* Autograd was switched on by PyTorch itself. What follows in the call of the module decides. */
+static enum gm_phase of_switched_on(
+        struct gm_modes *modes, const struct gm_mode_event *event, const struct facts *facts)
+{
+	if (facts->call) {
+		note_call(modes, event, facts);
+		modes->call_inner |= !modes->call_grad;
+	}
+	return modes->off_evaluates ? GM_PHASE_EVALUATION : event->phase;
+}
+
 /* A module is being called. */
 static enum gm_phase of_call(struct gm_modes *modes, const struct gm_mode_event *event,
         const struct facts *facts, struct gm_mode_change *ret_change)
 {
 	bool grad = event->flags & GM_EVENT_GRAD;
-	if (facts->call != modes->call) {
-		modes->call = facts->call;
-		modes->call_from = event->number;
-		modes->call_grad = modes->call_inner = false;
-	}
+	note_call(modes, event, facts);
 	if (grad) {
 		/* an evaluation after the last iteration that leaves autograd on is an evaluation
 		 * all the same */
@@ -180,10 +197,13 @@ static enum gm_phase phase_of(struct gm_modes *modes, const struct gm_mode_event
         struct gm_mode_change *ret_change)
 {
 	if (!(event->flags & (GM_EVENT_GRAD | GM_EVENT_NO_GRAD)))
-		return event->phase; /* not known, and it does not end the previous one */
+		/* not known, and it does not end the previous one */
+		return modes->off_evaluates && event->phase == GM_PHASE_FORWARD
+		               ? GM_PHASE_EVALUATION
+		               : event->phase;
 	const struct facts facts = facts_of(modes, event->python_stack);
-	if (facts.switched_on && event->flags & GM_EVENT_GRAD)
-		return modes->off_evaluates ? GM_PHASE_EVALUATION : event->phase;
+	if ((facts.switched_on || event->casts) && event->flags & GM_EVENT_GRAD)
+		return of_switched_on(modes, event, &facts);
 	bool off = event->flags & GM_EVENT_NO_GRAD && !is_independent(event->phase);
 	if (off && !modes->off) {
 		modes->off_from = event->number;

@@ -7,7 +7,9 @@
  * (rotary embeddings, running means), and so do checkpoints and autograd functions: their
  * allocations belong to the enclosing pass. A section is a sequence of events while autograd was
  * off; if a module is called in it, all of it is evaluation, including its data and metrics. Both
- * become known only after their first events, whose phases then change. Internal to core/model.
+ * become known only after their first events, whose phases then change. Autocast turns autograd on
+ * while it copies a weight that it keeps, whatever the program wants (cached_cast(),
+ * aten/src/ATen/autocast_mode.cpp, PyTorch 2.15): that says nothing. Internal to core/model.
  */
 #ifndef GM_MODEL_MODES_H
 #define GM_MODEL_MODES_H
@@ -25,6 +27,7 @@ struct gm_mode_event {
 	uint32_t flags; /* enum gm_event_flags */
 	uint32_t step;
 	enum gm_phase phase; /* as the stacks tell */
+	bool casts;          /* autocast makes its copy of a tensor */
 };
 
 /* Events from `since` up to this one that are in one of the phases `from` (bits) are in `to`. */
