@@ -327,6 +327,9 @@ static struct gm_error *look(struct collection *collection, struct gm_leaks *lea
 	        !gm_growth_leave_out_latest(
 	                growth, level, collection->shares.items, &collection->shares.count))
 		error = &gm_error_no_memory;
+	if (!error && !gm_growth_leave_out_windows(
+	                      growth, level, collection->shares.items, &collection->shares.count))
+		error = &gm_error_no_memory;
 	if (!error)
 		error = find_piles(collection, index, leaks);
 	if (!error)

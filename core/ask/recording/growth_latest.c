@@ -48,7 +48,7 @@ static struct kind *find(const struct kinds *kinds, uint32_t stack, uint64_t byt
 	        &wanted, kinds->list.items, kinds->list.count, sizeof(wanted), compare_kinds);
 }
 
-/* The kinds of which the latest iteration left something. */
+/* The kinds of which the iterations from `latest` on left something. */
 static bool find_kinds(
         struct kinds *kinds, const struct gm_share *shares, size_t count, uint32_t latest)
 {
@@ -56,7 +56,7 @@ static bool find_kinds(
 	for (size_t i = 0; i < count; i++) {
 		const struct kind by_size = {.stack = shares[i].stack, .bytes = shares[i].bytes},
 		                  any = {.stack = shares[i].stack};
-		if (shares[i].iteration == latest && (!gm_array_push(&kinds->list, by_size) ||
+		if (shares[i].iteration >= latest && (!gm_array_push(&kinds->list, by_size) ||
 		                                             !gm_array_push(&kinds->list, any)))
 			return false;
 	}
@@ -87,8 +87,9 @@ static void count_left(struct kind *kind, uint32_t iteration, uint32_t latest)
 		kind->most = kind->current;
 }
 
-static void count_made(
-        const struct gm_growth *growth, const struct gm_level *level, const struct kinds *kinds)
+/* In the iterations before `latest`. */
+static void count_made(const struct gm_growth *growth, const struct gm_level *level,
+        const struct kinds *kinds, uint32_t latest)
 {
 	const struct gm_model *model = growth->model;
 	for (size_t i = 0; i < gm_model_block_count(model); i++) {
@@ -97,7 +98,7 @@ static void count_made(
 		if (block->device != growth->device || block->alloc == GM_NO_EVENT)
 			continue;
 		uint32_t iteration = gm_level_iteration(level, model, block->alloc);
-		if (iteration < level->from || iteration >= level->to)
+		if (iteration < level->from || iteration >= latest)
 			continue;
 		gm_model_stacks(model, block->alloc, &stack, &native);
 		struct kind *by_size = find(kinds, stack, block->size),
@@ -133,7 +134,7 @@ bool gm_growth_leave_out_latest(struct gm_growth *growth, const struct gm_level 
 		        level->to);
 		count_left(find(&kinds, shares[i].stack, 0), shares[i].iteration, level->to);
 	}
-	count_made(growth, level, &kinds);
+	count_made(growth, level, &kinds, level->to);
 	for (size_t i = 0; i < kinds.list.count; i++)
 		kinds.list.items[i].current = surplus(&kinds.list.items[i], earlier);
 	/* the last ones are those that would be replaced: from the end on */
@@ -153,4 +154,37 @@ bool gm_growth_leave_out_latest(struct gm_growth *growth, const struct gm_level 
 	*count -= kept;
 	gm_array_deinit(&kinds.list);
 	return true;
+}
+
+/* Did the earlier iterations allocate such blocks, and release all? */
+static bool moves(const struct kind *kind)
+{
+	return kind && kind->made && !kind->left;
+}
+
+bool gm_growth_leave_out_windows(struct gm_growth *growth, const struct gm_level *level,
+        struct gm_share *shares, size_t *count)
+{
+	struct kinds kinds = {0};
+	uint32_t latest = level->to + 1 - (level->to + 1 - level->from) / 4;
+	size_t kept = 0;
+	bool fits = find_kinds(&kinds, shares, *count, latest);
+	for (size_t i = 0; fits && i < *count; i++) {
+		if (shares[i].iteration >= latest)
+			continue;
+		count_left(find(&kinds, shares[i].stack, shares[i].bytes), shares[i].iteration,
+		        latest);
+		count_left(find(&kinds, shares[i].stack, 0), shares[i].iteration, latest);
+	}
+	if (fits && kinds.list.count)
+		count_made(growth, level, &kinds, latest);
+	for (size_t i = 0; fits && i < *count; i++) {
+		bool window = moves(find(&kinds, shares[i].stack, shares[i].bytes)) ||
+		              moves(find(&kinds, shares[i].stack, 0));
+		if (!window)
+			shares[kept++] = shares[i];
+	}
+	*count = fits ? kept : *count;
+	gm_array_deinit(&kinds.list);
+	return fits;
 }
