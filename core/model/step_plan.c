@@ -39,6 +39,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "model/step_sight.h"
 
 static bool covers(const struct step_sight *sight, uint32_t loop, unsigned wanted)
@@ -282,38 +283,55 @@ static void choose_outermost(struct step_sight *sight, struct gm_step_plan *plan
 	put_loops(sight, plan);
 }
 
-/* The number of places that call backward in the chosen loops; 0: some are in an inner loop, which
- * repeats them. */
+/* The way from a chosen loop to a backward pass, as a hash: where each function that is called
+ * stands. Of a recursive one the first call counts. */
+static uint64_t way_to(const struct summary *summary)
+{
+	uint32_t first = summary->count ? summary->standing[summary->count - 1].depth : 0;
+	uint64_t way = 1;
+	for (uint32_t i = first; i < summary->place_count; i++) {
+		const struct place *place = &summary->places[i];
+		uint32_t j = first;
+		while (summary->places[j].code != place->code ||
+		        summary->places[j].lasti != place->lasti)
+			j++;
+		if (j == i)
+			way = gm_hash_mix(way ^ ((uint64_t)place->code << 32 | place->lasti));
+	}
+	return way;
+}
+
+/* The number of ways to a backward pass in the chosen loops: a function that two lines call to do
+ * it has two. 0: some are in an inner loop, which repeats them. */
 static uint32_t count_backward(const struct step_sight *sight)
 {
-	enum { PLACES_MAX = 16 };
+	enum { WAYS_MAX = 16 };
 	const struct summary *summary;
 	uint32_t count = 0;
-	struct place seen[PLACES_MAX];
+	uint64_t seen[WAYS_MAX];
 	for (uint32_t stack = 0; (summary = gm_sight_next_stack(sight, &stack));) {
 		uint32_t i = 0;
 		if (!(summary->landmarks & GM_LANDMARK_BACKWARD) || !summary->place_count)
 			continue;
 		if (summary->count && !sight->chosen[summary->standing[summary->count - 1].known])
 			return 0;
-		const struct place *place = &summary->places[summary->place_count - 1];
-		while (i < count && (seen[i].code != place->code || seen[i].lasti != place->lasti))
+		uint64_t way = way_to(summary);
+		while (i < count && seen[i] != way)
 			i++;
-		if (i == count && count < PLACES_MAX)
-			seen[count++] = *place;
+		if (i == count && count < WAYS_MAX)
+			seen[count++] = way;
 	}
 	return count;
 }
 
-/* Do the chosen loops iterate as often as the weights are updated from one place? */
+/* Do the chosen loops iterate as often as the weights are updated in one way? */
 static bool go_round(const struct step_sight *sight)
 {
 	uint64_t iterations = 0, windows = sight->thread->windows;
 	for (uint32_t i = 0; i < sight->steps->known.count; i++)
 		iterations += sight->chosen[i] ? gm_sight_iterations(sight, i) : 0;
-	uint32_t places = count_backward(sight);
-	return windows < 2 ||
-	       (iterations > 1 && (!places || 2 * windows <= 3 * iterations * places));
+	uint32_t ways = count_backward(sight);
+	return windows < 2 || (iterations > 1 && (!ways || 2 * windows <= 3 * iterations * ways));
 }
 
 static void plan_thread(struct step_sight *sight, struct gm_step_plan *plan)

@@ -3,6 +3,9 @@
 import re
 from pathlib import Path
 
+import pytest
+from conftest import PYTHON
+
 PROGRAMS = Path(__file__).parent / "programs"
 PROGRAM = PROGRAMS / "thin_loop.py"
 
@@ -41,3 +44,43 @@ def test_what_the_next_step_replaces_is_told_from_what_is_kept(run_gpumem, pytho
     assert [(one["kept"] >> 20, one["replaced"] and one["replaced"] >> 20) for one in steps["steps"]] == [(6, 4)] * 5 + [(6, None)]
     text = run_gpumem("steps", log).check().out
     assert re.search(r"^ +2 .* 6\.00 MiB  4\.00 MiB$", text, re.M) and "replaced: of these, those that the next step frees" in text, text
+
+
+# Two networks trained in each iteration; backward and the update are functions that both call, as a library's are.
+GAN = """
+import sys, torch
+generator, critic = torch.nn.Linear(16, 64).cuda(), torch.nn.Linear(64, 1).cuda()
+optimizers = [torch.optim.SGD(one.parameters(), lr=0.1) for one in (generator, critic)]
+
+def update(optimizer):
+    optimizer.step()
+    optimizer.zero_grad()
+
+def backward(loss):
+    loss.backward()
+
+def iteration(x):
+    z = torch.randn(8, 16, device="cuda")
+    losses = critic(generator(z)).mean(), critic(x).mean()
+    if sys.argv[1] == "both":
+        backward(losses[0]); update(optimizers[0])
+        backward(losses[1]); update(optimizers[1])
+    elif sys.argv[1] == "update":
+        losses[0].backward(); update(optimizers[0])
+        losses[1].backward(); update(optimizers[1])
+    else:
+        backward(losses[0] + losses[1])
+        for optimizer in optimizers: update(optimizer)
+
+for i in range(12):
+    iteration(torch.randn(8, 64, device="cuda"))
+"""
+
+
+@pytest.mark.parametrize("shared", ["both", "update", "sum"])
+def test_an_iteration_that_trains_two_networks_by_shared_functions_is_one_step(run_gpumem, tmp_path, shared):
+    program, log = tmp_path / "gan.py", tmp_path / "run.gpumem"
+    program.write_text(GAN)
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program, shared).check()
+    answer = run_gpumem("steps", log, "--json").check().json()
+    assert len(answer["steps"]) == 12 and answer["told_by"] == "around_work", answer
