@@ -262,3 +262,37 @@ def test_threads_that_train_beside_are_named(run_gpumem, tmp_path):
     run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program).check()
     assert run_gpumem("leaks", log, "--json").json()["other_training_threads"] == 1
     assert "1 more thread trains: its steps are not counted" in run_gpumem("leaks", log).out
+
+
+# The line that leaks also makes a window of the last few blocks, all of one size or of growing ones.
+WINDOW = """import sys, torch
+window, sizes = int(sys.argv[1]), sys.argv[2]
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(64, 512)
+
+    def forward(self, x):
+        y = self.layer(x)
+        return y.mean(), y.detach()
+
+model, losses, recent = Model().cuda(), [], []
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i in range(24):
+    rows = 512 if sizes == "equal" else 256 + 8 * i
+    loss, logits = model(torch.randn(rows, 64, device="cuda"))
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    losses.append(loss.detach())
+    recent.append(logits)
+    del recent[:-window]
+"""
+
+
+@pytest.mark.parametrize(("window", "sizes"), [(1, "equal"), (2, "equal"), (4, "equal"), (3, "growing")])
+def test_of_a_line_that_leaks_its_window_is_not_counted(run_gpumem, tmp_path, window, sizes):
+    log, program = tmp_path / "run.gpumem", tmp_path / "window.py"
+    program.write_text(WINDOW)
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program, window, sizes).check()
+    (site,) = run_gpumem("leaks", log, "--json").check(1).json()["sites"]
+    assert (site["bytes_per_step"], site["bytes"], site["blocks"]) == (512, 22 * 512, 22)

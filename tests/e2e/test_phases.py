@@ -218,3 +218,88 @@ def test_what_keras_s_optimizer_allocates_is_its_state_and_its_phase(run_gpumem,
     assert peak["by_category"]["parameter"] == peak["by_category"]["optimizer_state"] == weights
     phases = {event["phase"] for event in run_gpumem("events", log, "--json").check().json_lines() if event["size"] == 4 * 256 * 512}
     assert "optimizer" in phases
+
+
+# Evaluations that keep something: the best weights, predictions. Their inputs are fetched one at a time, or some ahead.
+EVALUATES = """
+import collections, copy, sys, torch
+ahead = int(sys.argv[1])
+model = torch.nn.Sequential(torch.nn.Linear(500, 600), torch.nn.ReLU(), torch.nn.Linear(600, 128)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+predictions = []
+
+def evaluate():
+    waiting = collections.deque()
+    with torch.no_grad():
+        for _ in range(8):
+            waiting.append(torch.randn(48, 500, device="cuda"))
+            if len(waiting) > ahead:
+                predictions.append(model(waiting.popleft()).argmax(-1))
+        while waiting:
+            predictions.append(model(waiting.popleft()).argmax(-1))
+
+for epoch in range(4):
+    for _ in range(4):
+        x = torch.randn(64, 500, device="cuda")
+        model(x).mean().backward(); optimizer.step(); optimizer.zero_grad()
+    evaluate()
+    best = copy.deepcopy(model.state_dict())
+"""
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_what_evaluations_keep_is_no_input(run_gpumem, tmp_path, ahead):
+    program, log = tmp_path / "program.py", tmp_path / "run.gpumem"
+    program.write_text(EVALUATES)
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program, ahead).check()
+    kinds = {48 * 500 * 4: "input", 48 * 8: "prediction", 500 * 600 * 4: "weight", 128 * 600 * 4: "weight"}
+    told = collections.defaultdict(set)
+    events = run_gpumem("events", log, "--json").check().json_lines()
+    last = max(number for number, event in enumerate(events) if event["phase"] == "evaluation")
+    for at in [number for number, event in enumerate(events) if event["phase"] == "evaluation"][::7] + [last]:
+        for block in run_gpumem("blocks", log, f"--at={at}", "--json").check().json()["blocks"]:
+            if block["phase"] == "evaluation" and (kind := kinds.get(block["requested"])):
+                told[kind].add(block["category"])
+    assert told["input"] == {"input"} and told["weight"] == {"unknown"}, told
+    assert told["prediction"] == {"unknown"}, told
+
+
+# Autocast turns autograd on while it copies a weight, also in an evaluation, whose first event that may be.
+AUTOCAST = """
+import sys, torch
+where, fetched = sys.argv[1:]
+model = torch.nn.Sequential(torch.nn.Linear(500, 600), torch.nn.ReLU(), torch.nn.Linear(600, 128)).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+ready = torch.randn(48, 500, device="cuda")
+
+@torch.no_grad()
+def evaluate():
+    for _ in range(3):
+        x = torch.randn(48, 500, device="cuda") if fetched == "fetched" else ready
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            model(x)
+
+for i in range(12):
+    if where == "before": evaluate()
+    x = torch.randn(32, 500, device="cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = model(x).mean()
+    loss.backward(); optimizer.step(); optimizer.zero_grad()
+    if where == "now and then" and i % 4 == 3: evaluate()
+"""
+
+
+@pytest.mark.parametrize("fetched", ["fetched", "ready"])
+@pytest.mark.parametrize("where", ["before", "now and then"])
+def test_an_evaluation_under_autocast_is_one(run_gpumem, tmp_path, where, fetched):
+    program, log = tmp_path / "program.py", tmp_path / "run.gpumem"
+    program.write_text(AUTOCAST)
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program, where, fetched).check()
+    told = collections.Counter()
+    for event in run_gpumem("events", log, "--json", "--stacks").check().out.splitlines():
+        event = json.loads(event)
+        functions = [frame["function"] for frame in event.get("python", [])]
+        if event["action"] == "alloc" and any("_call_impl" in name for name in functions):
+            told["evaluate" in functions, event["phase"], event["grad"]] += 1
+    assert {(evaluates, phase) for evaluates, phase, _ in told} == {(True, "evaluation"), (False, "forward")}, told
+    assert told[True, "evaluation", True] and told[True, "evaluation", False] and told[False, "forward", True], told
