@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/packages.h"
 #include "base/text.h"
 #include "record/recorder.h"
 #include "record/codes.h"
@@ -119,17 +120,28 @@ static pid_t waiting_thread(struct gm_recorder *recorder, pid_t self)
 	return waiting;
 }
 
+/* Are all frames PyTorch's own? In 2.15 it overrides some operators in Python
+ * (torch/_native/registry.py), on the autograd threads too. */
+static bool is_torchs_own(const struct gm_python_frame *frames, size_t count)
+{
+	size_t i = 0;
+	while (i < count && gm_file_is_torch(frames[i].code->file))
+		i++;
+	return i == count;
+}
+
 /* --- a stop's stacks -------------------------------------------------------------------------- */
 
 static void read_python_stack(struct gm_recorder *recorder, struct gm_moment *moment)
 {
 	size_t count = gm_python_stack(
 	        recorder->python, moment->thread, recorder->frames, recorder->max_frames);
-	if (count == 0 && is_autograd_thread(recorder, moment->thread)) {
-		pid_t waiting = waiting_thread(recorder, moment->thread);
-		if (waiting)
-			count = gm_python_stack(
-			        recorder->python, waiting, recorder->frames, recorder->max_frames);
+	bool borrows = is_torchs_own(recorder->frames, count) &&
+	               is_autograd_thread(recorder, moment->thread);
+	pid_t waiting = borrows ? waiting_thread(recorder, moment->thread) : 0;
+	if (waiting) {
+		count = gm_python_stack(
+		        recorder->python, waiting, recorder->frames, recorder->max_frames);
 		if (count > 0)
 			moment->flags |= GM_EVENT_BORROWED;
 	} else {

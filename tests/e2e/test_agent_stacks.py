@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import PYTHON
 from test_cpython import VERSIONS, interpreter_of
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -113,3 +114,40 @@ def test_a_python_of_another_build_has_no_stacks(version, poked, frames, gap, pr
     first, told_gap = done.stdout.split("\n", 1)
     assert first == f"frames {frames}"
     assert told_gap.startswith(gap) if gap else told_gap.strip() == ""
+
+
+# From 2.15 on PyTorch's dispatcher calls Python for some operators, on the autograd engine's threads too.
+OVERRIDDEN = """
+import torch
+w = torch.nn.Parameter(torch.randn(4, 256, 256, device="cuda"))
+optimizer = torch.optim.SGD([w], lr=0.1)
+
+def train_step():
+    loss = torch.bmm(torch.randn(4, 64, 256, device="cuda"), w).sum()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+for _ in range(3):
+    train_step()
+"""
+
+
+@pytest.mark.parametrize("engine", ["agent", "breakpoint"])
+def test_what_an_operator_s_override_allocates_in_backward_has_the_program_s_line(run_gpumem, run_gdb, tmp_path, engine):
+    program, log = tmp_path / "program.py", tmp_path / "run.gpumem"
+    program.write_text(OVERRIDDEN)
+    if engine == "agent":
+        run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program).check()
+    else:
+        run_gdb(["gpumem record", "run", f"gpumem record save {log}"], program)
+    events = run_gpumem("events", log, "--json", "--stacks").check().out.splitlines()
+    backward = [event for event in map(json.loads, events) if event["phase"] == "backward" and event["action"] == "alloc"]
+    assert len(backward) >= 6
+    for event in backward:
+        functions = [frame["function"] for frame in event["python"]]
+        assert "train_step" in functions and functions[-1] == "<module>", event
+    assert sum(event["borrowed"] for event in backward) >= 6
+    gradients = [event["n"] for event in backward if event["requested"] == 4 * 4 * 256 * 256]
+    blocks = run_gpumem("blocks", log, f"--at={backward[-1]['n']}", "--json").check().json()["blocks"]
+    assert [block["category"] for block in blocks if block["allocated"] in gradients] == ["gradient"]

@@ -82,6 +82,31 @@ static void seek_python(void)
 		gm_python_seek();
 }
 
+/*
+ * Are all frames of the last stack PyTorch's or Python's own? PyTorch runs Python on the autograd
+ * engine's threads too: in 2.15 some operators (bmm) are overridden there
+ * (torch/_native/registry.py). The thread that called backward() says more then.
+ */
+static bool has_only_library(const struct gm_stacks_thread *thread)
+{
+	uint32_t i = 0;
+
+	while (i < thread->python_count && thread->python[i].entry->kind == GM_CODE_LIBRARY)
+		i++;
+	return i == thread->python_count;
+}
+
+static void borrow(struct gm_stacks_thread *thread, struct gm_agent_stacks *ret)
+{
+	uint32_t stack = gm_borrow_take(thread);
+
+	if (!stack)
+		return;
+	ret->python = stack;
+	ret->evidence = 0; /* of the thread's own frames */
+	ret->flags |= GM_STACKS_BORROWED;
+}
+
 void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_agent_stacks *ret)
 {
 	struct gm_stacks_thread *thread;
@@ -95,9 +120,8 @@ void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_a
 			ret->python = gm_python_take(thread, &state);
 			if (ret->python && freed)
 				ret->evidence = gm_dying_take(thread, state);
-			if (GM_UNLIKELY(!thread->has_frames) &&
-			        (ret->python = gm_borrow_take(thread)))
-				ret->flags |= GM_STACKS_BORROWED;
+			if (GM_UNLIKELY(!thread->has_frames || has_only_library(thread)))
+				borrow(thread, ret);
 			if (ret->python) {
 				gm_tasks_take(thread);
 				gm_iterators_take(thread);
