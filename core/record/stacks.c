@@ -120,14 +120,11 @@ static pid_t waiting_thread(struct gm_recorder *recorder, pid_t self)
 	return waiting;
 }
 
-/* Are all frames PyTorch's own? In 2.15 it overrides some operators in Python
- * (torch/_native/registry.py), on the autograd threads too. */
-static bool is_torchs_own(const struct gm_python_frame *frames, size_t count)
+/* Is there no frame, or only an operator's override in Python (torch/_native/registry.py, 2.15:
+ * bmm), which runs on the autograd threads too? */
+static bool is_nobodys(const struct gm_python_frame *frames, size_t count)
 {
-	size_t i = 0;
-	while (i < count && gm_file_is_torch(frames[i].code->file))
-		i++;
-	return i == count;
+	return count == 0 || gm_file_is_in_torch(frames[count - 1].code->file, "/torch/_native/");
 }
 
 /* --- a stop's stacks -------------------------------------------------------------------------- */
@@ -136,8 +133,8 @@ static void read_python_stack(struct gm_recorder *recorder, struct gm_moment *mo
 {
 	size_t count = gm_python_stack(
 	        recorder->python, moment->thread, recorder->frames, recorder->max_frames);
-	bool borrows = is_torchs_own(recorder->frames, count) &&
-	               is_autograd_thread(recorder, moment->thread);
+	bool borrows =
+	        is_nobodys(recorder->frames, count) && is_autograd_thread(recorder, moment->thread);
 	pid_t waiting = borrows ? waiting_thread(recorder, moment->thread) : 0;
 	if (waiting) {
 		count = gm_python_stack(

@@ -394,6 +394,7 @@ static uint8_t kind_of(uint64_t code)
 	uint8_t file[NAME_MAX_BYTES], name[NAME_MAX_BYTES];
 	size_t size = text_of(field(code, layout->code_filename), file);
 
+	file[size] = 0; /* text_of() leaves room */
 	/* torch/autograd/graph.py: the Python function through which backward() and grad() enter
 	 * the engine; in 2.0 to 2.2 torch/autograd/__init__.py calls the engine directly */
 	if (ends_with(file, size, "torch/autograd/graph.py") &&
@@ -404,6 +405,8 @@ static uint8_t kind_of(uint64_t code)
 	gm_packages_see(path, size);
 	if (gm_packages_other(path, size))
 		return GM_CODE_INSTALLED;
+	if (gm_file_is_in_torch(path, "/torch/_native/"))
+		return GM_CODE_OVERRIDE;
 	return gm_packages_library(path, size) ? GM_CODE_LIBRARY : GM_CODE_OTHER;
 }
 

@@ -135,6 +135,7 @@ enum gm_code_kind {
 	GM_CODE_INSTALLED, /* of an installed package, but not PyTorch */
 	GM_CODE_LIBRARY,   /* of PyTorch or Python's own library, or of no file */
 	GM_CODE_ENGINE,    /* _engine_run_backward() of torch/autograd/graph.py */
+	GM_CODE_OVERRIDE,  /* of torch/_native/, by which the dispatcher overrides operators */
 };
 
 /* A frame of a thread's last stack. */

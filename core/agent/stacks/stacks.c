@@ -82,18 +82,12 @@ static void seek_python(void)
 		gm_python_seek();
 }
 
-/*
- * Are all frames of the last stack PyTorch's or Python's own? PyTorch runs Python on the autograd
- * engine's threads too: in 2.15 some operators (bmm) are overridden there
- * (torch/_native/registry.py). The thread that called backward() says more then.
+/* Is the last stack only an operator's override in Python (torch/_native/registry.py, 2.15: bmm)?
+ * It runs on the autograd engine's threads too. The thread that called backward() says more then.
  */
-static bool has_only_library(const struct gm_stacks_thread *thread)
+static bool is_override(const struct gm_stacks_thread *thread)
 {
-	uint32_t i = 0;
-
-	while (i < thread->python_count && thread->python[i].entry->kind == GM_CODE_LIBRARY)
-		i++;
-	return i == thread->python_count;
+	return thread->python_count && thread->python[0].entry->kind == GM_CODE_OVERRIDE;
 }
 
 static void borrow(struct gm_stacks_thread *thread, struct gm_agent_stacks *ret)
@@ -120,7 +114,7 @@ void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_a
 			ret->python = gm_python_take(thread, &state);
 			if (ret->python && freed)
 				ret->evidence = gm_dying_take(thread, state);
-			if (GM_UNLIKELY(!thread->has_frames || has_only_library(thread)))
+			if (GM_UNLIKELY(!thread->has_frames || is_override(thread)))
 				borrow(thread, ret);
 			if (ret->python) {
 				gm_tasks_take(thread);
