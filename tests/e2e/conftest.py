@@ -191,6 +191,11 @@ def run_process(command, timeout=600, merge=False, **keys):
     return finished
 
 
+def has_module(name):
+    """Whether the programs' Python has it."""
+    return run_process([PYTHON, "-c", f"import importlib.util as u, sys; sys.exit(not u.find_spec({name!r}))"]).status == 0
+
+
 AT_EXIT = "terminate called without an active exception\n"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import EXAMPLES, KEEP_WORKSPACES, PYTHON, PYTHON_VERSION, run_process
+from conftest import EXAMPLES, KEEP_WORKSPACES, PYTHON, PYTHON_VERSION, has_module
 
 PROGRAM = Path(__file__).parent / "programs" / "leaky.py"
 
@@ -87,13 +87,9 @@ def test_a_leak_is_joined_to_its_holder_in_gdb_and_in_a_core(run_gdb, run_gpumem
     assert "--core CORE" in run_gpumem("leaks", log).check(1).out
 
 
-def has_transformers():
-    return run_process([PYTHON, "-c", "import importlib.util as u, sys; sys.exit(not u.find_spec('transformers'))"]).status == 0
-
-
 def test_programs_that_accumulate_nothing_have_no_leak(snapshots, run_gpumem):
     clean = {name: path for name, path in snapshots.items() if ".clean." in path.name}
-    assert len(clean) == 13 + has_transformers()
+    assert len(clean) == 13 + has_module("transformers")
     for name, path in clean.items():
         done = run_gpumem("leaks", path, "--json")
         assert done.status == 0, (name, done.out)

@@ -255,8 +255,8 @@ def test_what_evaluations_keep_is_no_input(run_gpumem, tmp_path, ahead):
     kinds = {48 * 500 * 4: "input", 48 * 8: "prediction", 500 * 600 * 4: "weight", 128 * 600 * 4: "weight"}
     told = collections.defaultdict(set)
     events = run_gpumem("events", log, "--json").check().json_lines()
-    last = max(number for number, event in enumerate(events) if event["phase"] == "evaluation")
-    for at in [number for number, event in enumerate(events) if event["phase"] == "evaluation"][::7] + [last]:
+    evaluated = [number for number, event in enumerate(events) if event["phase"] == "evaluation"]
+    for at in evaluated[::7] + evaluated[-1:]:
         for block in run_gpumem("blocks", log, f"--at={at}", "--json").check().json()["blocks"]:
             if block["phase"] == "evaluation" and (kind := kinds.get(block["requested"])):
                 told[kind].add(block["category"])

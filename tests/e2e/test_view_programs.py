@@ -16,7 +16,7 @@ from browser import Opened  # noqa: E402
 from pages import CARD, STATE, blocks_at, check_cards, check_condition, check_hands, check_totals, ten_moments, view  # noqa: E402
 from view_fits import SIZES, check_fits  # noqa: E402
 
-from conftest import EXAMPLES, PYTHON, ROOT  # noqa: E402
+from conftest import EXAMPLES, PYTHON, ROOT, has_module  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tests" / "tools"))
 import compare_snapshots  # noqa: E402
@@ -37,13 +37,13 @@ REAL = ["attention", "transformer_128_training"]
 
 
 @pytest.fixture(scope="module")
-def recordings(request, run, run_gpumem, tmp_path_factory):
+def recordings(request, run_gpumem, tmp_path_factory):
     """{name: its recording, or the module that is missing} of the programs that tests ask for; two at a time."""
 
     def record(name):
         words, program, needs = RECORDED[name]
         for module in needs:
-            if run([PYTHON, "-c", f"import importlib.util as u, sys; sys.exit(not u.find_spec({module!r}))"]).status:
+            if not has_module(module):
                 return module
         folder = tmp_path_factory.mktemp("program")
         path = folder / f"{program[0].stem}.gpumem"

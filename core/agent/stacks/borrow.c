@@ -1,8 +1,9 @@
 /*
  * Borrowed stacks. Backward of CUDA tensors runs on the autograd engine's own threads, which have
- * no Python frames: such an event gets the stack of the thread that waits in backward() for it, and
- * is marked as borrowed. If several threads wait, waiter.c finds the right one; if it cannot, no
- * stack is borrowed. The engine numbers its tasks, so the search is made once for each.
+ * no Python frames, or only those of an operator's override: such an event gets the stack of the
+ * thread that waits in backward() for it, and is marked as borrowed. If several threads wait,
+ * waiter.c finds the right one; if it cannot, no stack is borrowed. The engine numbers its tasks,
+ * so the search is made once for each.
  *
  * Another thread's frames stay unchanged only while it waits. So candidates are examined through
  * the kernel, and a thread that is found to wait is walked as if it were this one: it continues

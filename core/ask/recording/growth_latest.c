@@ -6,6 +6,9 @@
  * each earlier iteration left N blocks of a kind (mostly 0), released others, and the latest has
  * left more than N, the next iteration would release those beyond N: they do not count. If the
  * sizes differ with each iteration, this is said of all blocks of a stack, with N = 0.
+ *
+ * A window that moves, as a deque of the last few, is the same over the last quarter of the
+ * iterations, with N = 0.
  */
 #include "ask/recording/growth_latest.h"
 
@@ -17,7 +20,7 @@ struct kind {
 	uint64_t made;    /* by the earlier iterations */
 	uint64_t left;    /* of these, still there */
 	uint64_t most;    /* the most that one of them left */
-	uint64_t latest;  /* left by the latest iteration */
+	uint64_t latest;  /* left by the latest iterations */
 	uint64_t current; /* while they are counted: left by `iteration` */
 	uint32_t iteration;
 };
@@ -75,7 +78,7 @@ static void count_left(struct kind *kind, uint32_t iteration, uint32_t latest)
 {
 	if (!kind)
 		return;
-	if (iteration == latest) {
+	if (iteration >= latest) {
 		kind->latest++;
 		return;
 	}
@@ -85,6 +88,17 @@ static void count_left(struct kind *kind, uint32_t iteration, uint32_t latest)
 	kind->left++;
 	if (++kind->current > kind->most)
 		kind->most = kind->current;
+}
+
+/* What the iterations left; those from `latest` on are the latest. */
+static void count_shares(
+        const struct kinds *kinds, const struct gm_share *shares, size_t count, uint32_t latest)
+{
+	for (size_t i = 0; i < count; i++) {
+		count_left(
+		        find(kinds, shares[i].stack, shares[i].bytes), shares[i].iteration, latest);
+		count_left(find(kinds, shares[i].stack, 0), shares[i].iteration, latest);
+	}
 }
 
 /* In the iterations before `latest`. */
@@ -129,11 +143,7 @@ bool gm_growth_leave_out_latest(struct gm_growth *growth, const struct gm_level 
 		gm_array_deinit(&kinds.list);
 		return false;
 	}
-	for (size_t i = 0; i < *count; i++) {
-		count_left(find(&kinds, shares[i].stack, shares[i].bytes), shares[i].iteration,
-		        level->to);
-		count_left(find(&kinds, shares[i].stack, 0), shares[i].iteration, level->to);
-	}
+	count_shares(&kinds, shares, *count, level->to);
 	count_made(growth, level, &kinds, level->to);
 	for (size_t i = 0; i < kinds.list.count; i++)
 		kinds.list.items[i].current = surplus(&kinds.list.items[i], earlier);
@@ -168,23 +178,18 @@ bool gm_growth_leave_out_windows(struct gm_growth *growth, const struct gm_level
 	struct kinds kinds = {0};
 	uint32_t latest = level->to + 1 - (level->to + 1 - level->from) / 4;
 	size_t kept = 0;
-	bool fits = find_kinds(&kinds, shares, *count, latest);
-	for (size_t i = 0; fits && i < *count; i++) {
-		if (shares[i].iteration >= latest)
-			continue;
-		count_left(find(&kinds, shares[i].stack, shares[i].bytes), shares[i].iteration,
-		        latest);
-		count_left(find(&kinds, shares[i].stack, 0), shares[i].iteration, latest);
+	if (!find_kinds(&kinds, shares, *count, latest)) {
+		gm_array_deinit(&kinds.list);
+		return false;
 	}
-	if (fits && kinds.list.count)
+	count_shares(&kinds, shares, *count, latest);
+	if (kinds.list.count)
 		count_made(growth, level, &kinds, latest);
-	for (size_t i = 0; fits && i < *count; i++) {
-		bool window = moves(find(&kinds, shares[i].stack, shares[i].bytes)) ||
-		              moves(find(&kinds, shares[i].stack, 0));
-		if (!window)
+	for (size_t i = 0; i < *count; i++)
+		if (!moves(find(&kinds, shares[i].stack, shares[i].bytes)) &&
+		        !moves(find(&kinds, shares[i].stack, 0)))
 			shares[kept++] = shares[i];
-	}
-	*count = fits ? kept : *count;
+	*count = kept;
 	gm_array_deinit(&kinds.list);
-	return fits;
+	return true;
 }

@@ -10,8 +10,7 @@ bool gm_growth_leave_out_latest(struct gm_growth *growth, const struct gm_level 
         struct gm_share *shares, size_t *count);
 
 /* Leaves out those of a window that moves: the last quarter of the iterations left them, and the
- * earlier ones released all that they allocated from the same stack. Changes the order of the
- * others. False: no memory. */
+ * earlier ones released all that they allocated from the same stack. False: no memory. */
 bool gm_growth_leave_out_windows(struct gm_growth *growth, const struct gm_level *level,
         struct gm_share *shares, size_t *count);
 
