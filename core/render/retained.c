@@ -196,6 +196,9 @@ static json_t *names_json(const struct gm_retained_name *names, size_t count)
 		if (name->member_count)
 			json_object_set_new(
 			        one, "members", names_json(name->members, name->member_count));
+		if (name->graph_count)
+			json_object_set_new(
+			        one, "graphs", names_json(name->graphs, name->graph_count));
 		if (name->more)
 			json_object_set_new(one, "more", json_true());
 		json_array_append_new(all, one);
@@ -214,10 +217,12 @@ static json_t *node_json(
 		        made, "variable", gm_json_take(gm_retained_name_text(&node->names[0])));
 	if (node->place)
 		json_object_set_new(made, "at", gm_json_string(node->place));
+	const struct gm_retained_name *first = &node->names[0];
 	if (node->kind == GM_RETAINED_SHARED)
-		json_object_set_new(made, "by",
-		        texts_json(node->names[0].members, node->names[0].member_count));
-	else if (node->also_count)
+		json_object_set_new(made, "by", texts_json(first->members, first->member_count));
+	if (node->kind == GM_RETAINED_SHARED && first->graph_count)
+		json_object_set_new(made, "graphs", texts_json(first->graphs, first->graph_count));
+	if (node->kind != GM_RETAINED_SHARED && node->also_count)
 		json_object_set_new(made, "also", texts_json(node->also, node->also_count));
 	json_object_set_new(made, "name", names_json(node->names, node->name_count));
 	json_object_set_new(made, "children",

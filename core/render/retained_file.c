@@ -101,6 +101,7 @@ static void read_names(struct reading *reading, json_t *array, unsigned depth,
 		const char *form = json_string_value(json_object_get(from, "form"));
 		json_t *items = json_object_get(from, "count");
 		json_t *members = json_object_get(from, "members");
+		json_t *graphs = json_object_get(from, "graphs");
 		struct gm_retained_name *name = &(*ret_names)[(*ret_count)++];
 		if (!form || !gm_retained_form_find(form, &name->form))
 			fail(reading, "form");
@@ -116,6 +117,8 @@ static void read_names(struct reading *reading, json_t *array, unsigned depth,
 		if (members && !reading->error)
 			read_names(
 			        reading, members, depth + 1, &name->members, &name->member_count);
+		if (graphs && !reading->error)
+			read_names(reading, graphs, depth + 1, &name->graphs, &name->graph_count);
 	}
 }
 

@@ -10,20 +10,29 @@ static void put_name(const struct gm_retained_name *name, FILE *out);
 /* A logger's handler is held by every logger of every library: the first few names are enough. */
 enum { NAMES_SHOWN = 3 };
 
-static void put_shared(const struct gm_retained_name *name, FILE *out)
+static void put_names(const struct gm_retained_name *names, size_t count, bool more, FILE *out)
 {
-	size_t shown = name->member_count > NAMES_SHOWN + 1 ? NAMES_SHOWN : name->member_count;
-	size_t left = name->member_count - shown;
-	fputs(name->member_count > 1 ? "shared by " : "held by ", out);
+	size_t shown = count > NAMES_SHOWN + 1 ? NAMES_SHOWN : count;
+	size_t left = count - shown;
 	for (size_t i = 0; i < shown; i++) {
-		bool last = i + 1 == shown && !left && !name->more;
+		bool last = i + 1 == shown && !left && !more;
 		fputs(i == 0 ? "" : last ? " and " : ", ", out);
-		put_name(&name->members[i], out);
+		put_name(&names[i], out);
 	}
 	if (left)
-		fprintf(out, " and %s%zu others", name->more ? "at least " : "", left);
-	else if (name->more)
+		fprintf(out, " and %s%zu others", more ? "at least " : "", left);
+	else if (more)
 		fputs(" and others", out);
+}
+
+static void put_shared(const struct gm_retained_name *name, FILE *out)
+{
+	fputs(name->member_count > 1 ? "shared by " : "held by ", out);
+	put_names(name->members, name->member_count, name->more, out);
+	if (name->graph_count) {
+		fputs(name->graph_count > 1 ? ", and the graphs of " : ", and the graph of ", out);
+		put_names(name->graphs, name->graph_count, false, out);
+	}
 }
 
 static void put_thread(const struct gm_retained_name *name, FILE *out)

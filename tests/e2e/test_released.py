@@ -1,6 +1,7 @@
 """What released a block, for ways that leave little on the stack: each line of the program says what `why` has to tell."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,26 @@ def told(run_gpumem, tmp_path_factory):
     return told
 
 
+CLOSES = """
+import weakref
+class Held: pass
+def generator():
+    held = Held()
+    seen.append(weakref.ref(held))
+    yield
+seen = []
+begun = generator()
+next(begun)
+begun.close()
+raise SystemExit(seen[0]() is not None)
+"""
+
+
 @pytest.mark.parametrize("line", EXPECTED)
 def test_what_released_it(told, line):
     text = PROGRAM.read_text().splitlines()[line - 1]
+    if ".close()" in text and subprocess.run([PYTHON, "-c", CLOSES]).returncode:
+        pytest.skip("close() of this CPython keeps the generator's locals, as 3.12.3's does (gh-118272)")
     # before 3.10 leaving a `with` has the line of the body's last statement
     ends_at = line + 1 if PYTHON_VERSION < (3, 10) and text.lstrip().startswith("with ") else line
     kinds = [answer["cause"]["kind"] for answer in told.get(ends_at, [])]

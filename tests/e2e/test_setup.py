@@ -34,6 +34,10 @@ def clone(tmp_path):
     python = tmp_path / "python3"
     python.write_text(PYTHON)
     python.chmod(0o755)
+    df = tmp_path / "bin/df"  # the machine's own disk may be full
+    df.parent.mkdir()
+    df.write_text("#!/bin/sh\necho Filesystem\necho disk 1 1 ${FREE_KB:-99999999} 1% /\n")
+    df.chmod(0o755)
     return folder
 
 
@@ -42,6 +46,7 @@ def environment(clone, **more):
         "GPUMEM_CACHE": str(clone.parent / "cache"),
         "GPUMEM_PYTHON": str(clone.parent / "python3"),
         "CALLS": str(clone.parent / "calls"),
+        "PATH": f"{clone.parent / 'bin'}:{os.environ['PATH']}",
     }
     return {**os.environ, **places, **more}
 
@@ -60,6 +65,12 @@ def test_second_run_installs_nothing(clone):
     setup(clone).check()
     assert calls(clone) == 1
     assert (clone / ".venv" / "bin" / "python").exists()
+
+
+def test_a_disk_that_is_too_full_is_refused_before_anything_is_installed(clone):
+    run = setup(clone, FREE_KB=str(3 << 20))
+    assert run.status == 1 and run.err.startswith("gpumem: set-up: PyTorch needs about 7 GiB and ") and " has 3: make room" in run.err
+    assert calls(clone) == 0
 
 
 def test_failed_install_says_what_to_do_in_one_line_and_the_next_run_tries_again(clone):

@@ -213,6 +213,12 @@ def main():
                     ask(f"beside {name} {where} info", "info", out / f"{name}_{where}.gpumem")
                     ask(f"beside {name} {where} blocks", "blocks", out / f"{name}_{where}.gpumem")
             built.unlink(missing_ok=True)
+            profiled = ["ncu", "--target-processes", "all", "--launch-count", "3"]
+            program = [python, "-W", "ignore", EXAMPLES / "train_mlp.py"]
+            call("beside ncu torch outside", [*profiled, gpumem, "run", "-o", out / "ncu_torch.gpumem", "--", *program])
+            ask("beside ncu torch info", "info", out / "ncu_torch.gpumem")
+            ask("beside ncu torch inside", "run", "-o", out / "ncu_torch_inside.gpumem", "--", *profiled, *program)
+            ask("beside ncu torch inside info", "info", out / "ncu_torch_inside.gpumem")
 
         names = ("cupy", "jax", "numba", "assert", "illegal", "capture")
         return [stopped, observed, beside, *(lambda n=n: recorded_other(n) for n in names),

@@ -358,7 +358,7 @@ static void check_names(
 	check_in_round(round, json_array_size(json) == count);
 	for (size_t i = 0; i < count; i++) {
 		const json_t *one = json_array_get(json, i);
-		check_members(round, one, "form ? name native of count members more");
+		check_members(round, one, "form ? name native of count members graphs more");
 		check_text(round, one, "form", gm_retained_form_name(names[i].form));
 		_cleanup_free_ char *native =
 		        names[i].native ? gm_native_owner_text(names[i].native) : NULL;
@@ -370,6 +370,8 @@ static void check_names(
 			check_number(round, one, "count", names[i].count);
 		check_names(round, json_object_get(one, "members"), names[i].members,
 		        names[i].member_count);
+		check_names(round, json_object_get(one, "graphs"), names[i].graphs,
+		        names[i].graph_count);
 	}
 }
 
@@ -394,7 +396,7 @@ static void check_node(uint64_t round, const json_t *json, const struct gm_retai
 	char *text = gm_retained_node_text(node);
 	char *variable = node->root ? gm_retained_name_text(&node->names[0]) : NULL;
 	check_members(round, json,
-	        shared ? "text kind bytes blocks by name children"
+	        shared ? "text kind bytes blocks by name children ? graphs"
 	               : "text kind bytes blocks name children ? variable at also");
 	check_text(round, json, "text", text);
 	check_text(round, json, "kind", kinds[node->kind]);
@@ -403,11 +405,14 @@ static void check_node(uint64_t round, const json_t *json, const struct gm_retai
 	check_number(round, json, "bytes", node->bytes);
 	check_number(round, json, "blocks", node->blocks);
 	check_names(round, json_object_get(json, "name"), node->names, node->name_count);
-	if (shared)
-		check_texts(round, json_object_get(json, "by"), node->names[0].members,
-		        node->names[0].member_count);
-	else
-		check_texts(round, json_object_get(json, "also"), node->also, node->also_count);
+	check_texts(
+	        round, json_object_get(json, "also"), node->also, shared ? 0 : node->also_count);
+	if (shared) {
+		const struct gm_retained_name *name = &node->names[0];
+		check_texts(round, json_object_get(json, "by"), name->members, name->member_count);
+		check_texts(
+		        round, json_object_get(json, "graphs"), name->graphs, name->graph_count);
+	}
 	free(text);
 	free(variable);
 	check_nodes(round, json_object_get(json, "children"), node->children, node->child_count,

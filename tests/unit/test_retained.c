@@ -443,10 +443,12 @@ static void saved_tensors_of_a_graph_belong_to_the_variable_that_leads_to_it(voi
 	process_local(&process, frame, 0, loss);
 	process_local(&process, frame, 1, parameter);
 	process_local(&process, frame, 2, list);
-	assert_tree(&process, "local 'v0' of f0() 904/2\n"
-	                      "  saved for backward: ? 900/1\n"
-	                      "  itself 4/1\n"
-	                      "shared by local 'v1' of f0() and local 'v2' of f0() 100/1\n");
+	assert_tree(&process,
+	        "local 'v0' of f0() 904/2\n"
+	        "  saved for backward: ? 900/1\n"
+	        "  itself 4/1\n"
+	        "shared by local 'v1' of f0() and local 'v2' of f0(), and the graph of "
+	        "local 'v0' of f0() 100/1\n");
 }
 
 /* --- ways ------------------------------------------------------------------------------------- */

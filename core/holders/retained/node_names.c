@@ -126,18 +126,17 @@ static int by_name(const void *a, const void *b)
 	return order ? order : strcmp(left->of ? left->of : "", right->of ? right->of : "");
 }
 
-/* Names of the sharers; those that are not variables come last. */
-static struct gm_retained_name shared_name(struct gm_retained_builder *builder, uint32_t set)
+/* Names of a set's members; those that are not variables come last. */
+static struct gm_retained_name *set_names(
+        struct gm_retained_builder *builder, uint32_t set, size_t *ret_count)
 {
 	const struct gm_sharing *sharing = builder->sharing;
 	const struct gm_sharers *sharers = &sharing->sets.items[set];
-	struct gm_retained_name made = {.form = GM_NAME_SHARED,
-	        .members = calloc((size_t)sharers->count + 1, sizeof(*made.members)),
-	        .more = sharers->more};
+	struct gm_retained_name *names = calloc((size_t)sharers->count + 1, sizeof(*names));
 	struct gm_retained_name last[2];
-	size_t others = 0;
-	builder->no_memory |= !made.members;
-	for (uint32_t i = 0; i < sharers->count && made.members; i++) {
+	size_t count = 0, others = 0;
+	builder->no_memory |= !names;
+	for (uint32_t i = 0; i < sharers->count && names; i++) {
 		uint32_t member = sharing->members.items[sharers->first + i];
 		struct gm_retained_name name =
 		        element_name(builder, gm_sharing_member(sharing, set, i), 0);
@@ -145,12 +144,23 @@ static struct gm_retained_name shared_name(struct gm_retained_builder *builder, 
 		if (other && others < 2)
 			last[others++] = name;
 		else
-			made.members[made.member_count++] = name;
+			names[count++] = name;
 	}
-	if (made.member_count)
-		qsort(made.members, made.member_count, sizeof(*made.members), by_name);
+	if (count)
+		qsort(names, count, sizeof(*names), by_name);
 	for (size_t i = 0; i < others; i++)
-		made.members[made.member_count++] = last[i];
+		names[count++] = last[i];
+	*ret_count = count;
+	return names;
+}
+
+static struct gm_retained_name shared_name(struct gm_retained_builder *builder, uint32_t set)
+{
+	const struct gm_sharers *sharers = &builder->sharing->sets.items[set];
+	struct gm_retained_name made = {.form = GM_NAME_SHARED, .more = sharers->more};
+	made.members = set_names(builder, set, &made.member_count);
+	if (sharers->graphs)
+		made.graphs = set_names(builder, sharers->graphs, &made.graph_count);
 	return made;
 }
 

@@ -6,6 +6,7 @@
 void gm_retained_name_deinit(struct gm_retained_name *name)
 {
 	gm_retained_names_free(name->members, name->member_count);
+	gm_retained_names_free(name->graphs, name->graph_count);
 	free(name->name);
 	free(name->of);
 	gm_native_owner_release(name->native);
@@ -19,6 +20,16 @@ void gm_retained_names_free(struct gm_retained_name *names, size_t count)
 	free(names);
 }
 
+static bool copy_names(const struct gm_retained_name *from, size_t count,
+        struct gm_retained_name **ret_names, size_t *ret_count)
+{
+	*ret_names = count ? calloc(count, sizeof(**ret_names)) : NULL;
+	bool whole = *ret_names || !count;
+	for (size_t i = 0; whole && i < count; i++, *ret_count += whole)
+		whole = gm_retained_name_copy(&from[i], &(*ret_names)[i]);
+	return whole;
+}
+
 bool gm_retained_name_copy(const struct gm_retained_name *from, struct gm_retained_name *ret_name)
 {
 	struct gm_retained_name made = {.form = from->form,
@@ -26,13 +37,11 @@ bool gm_retained_name_copy(const struct gm_retained_name *from, struct gm_retain
 	        .of = from->of ? strdup(from->of) : NULL,
 	        .native = gm_native_owner_share(from->native),
 	        .count = from->count,
-	        .members = from->member_count ? calloc(from->member_count, sizeof(*made.members))
-	                                      : NULL,
 	        .more = from->more};
-	bool whole = (made.name || !from->name) && (made.of || !from->of) &&
-	             (made.members || !from->member_count);
-	for (size_t i = 0; whole && i < from->member_count; i++, made.member_count += whole)
-		whole = gm_retained_name_copy(&from->members[i], &made.members[i]);
+	bool whole = (made.name || !from->name) && (made.of || !from->of);
+	whole = whole &&
+	        copy_names(from->members, from->member_count, &made.members, &made.member_count) &&
+	        copy_names(from->graphs, from->graph_count, &made.graphs, &made.graph_count);
 	if (whole)
 		*ret_name = made;
 	else

@@ -41,7 +41,7 @@ enum gm_retained_form {
 	GM_NAME_PARAMETERS,  /* of a module */
 	GM_NAME_MISSING,     /* references that were not found */
 	GM_NAME_SAVED,       /* for backward */
-	GM_NAME_SHARED,      /* members; more: there are further ones */
+	GM_NAME_SHARED,      /* members; more: there are further ones; graphs */
 	GM_NAME_THREAD,      /* what a thread keeps; name; of: the function, NULL: of none */
 	GM_NAME_TRACEBACK,   /* of an exception */
 	GM_NAME_FORM_COUNT,
@@ -52,8 +52,8 @@ struct gm_retained_name {
 	char *name, *of; /* owned; NULL: a form that has none, or not known */
 	struct gm_native_owner *native;
 	uint32_t count;
-	struct gm_retained_name *members;
-	size_t member_count;
+	struct gm_retained_name *members, *graphs; /* graphs: whose graphs hold it as well */
+	size_t member_count, graph_count;
 	bool more;
 };
 
@@ -63,7 +63,7 @@ void gm_retained_names_free(struct gm_retained_name *names, size_t count);
 /* False: no memory. */
 bool gm_retained_name_copy(const struct gm_retained_name *from, struct gm_retained_name *ret_name);
 /* Less than, equal to or more than 0, as strcmp(). `counted`: 20 items and 40 items are not the
- * same. */
+ * same. `graphs` do not count: they come and go while the program runs. */
 int gm_retained_names_compare(const struct gm_retained_name *left, size_t left_count,
         const struct gm_retained_name *right, size_t right_count, bool counted);
 /* Is it a variable, or what stands in the place of one: a root of memory? */

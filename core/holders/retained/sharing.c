@@ -116,7 +116,10 @@ static uint32_t set_number(
 			return (uint32_t)*slot;
 		if (!is_new && *slot)
 			continue;
-		struct gm_sharers made = {(uint32_t)sharing->members.count, count, more, graph};
+		struct gm_sharers made = {.first = (uint32_t)sharing->members.count,
+		        .count = count,
+		        .more = more,
+		        .graph = graph};
 		for (uint32_t i = 0; i < count; i++)
 			if (!gm_array_push(&sharing->members, members[i]))
 				sharing->no_memory = true;
@@ -306,15 +309,26 @@ static void find_sets(struct finding *finding)
 	gm_array_deinit(&pairs);
 }
 
+static bool is_member(const struct gm_sharing *sharing, uint32_t set, uint32_t member)
+{
+	const struct gm_sharers *sharers = &sharing->sets.items[set];
+	for (uint32_t i = 0; i < sharers->count; i++)
+		if (sharing->members.items[sharers->first + i] == member)
+			return true;
+	return false;
+}
+
 /*
  * The set as it is reported. Every graph that a model's parameters take part in holds them as well,
  * and so do running functions that compute with them. If two other sharers hold the object
- * directly, these are left out. A reference that was not found is probably from such a function, if
- * there is one: an argument of a call in C++. A sharer that holds in both ways is reported once.
+ * directly, these are left out, and the graphs are kept beside the set. A reference that was not
+ * found is probably from such a function, if there is one: an argument of a call in C++. A sharer
+ * that holds in both ways is reported once.
  */
 static uint32_t reported_set(struct gm_sharing *sharing, uint32_t set)
 {
-	uint32_t members[GM_SHARERS_MAX], count = 0, own = 0;
+	uint32_t members[GM_SHARERS_MAX], graphs[GM_SHARERS_MAX], count = 0, graph_count = 0,
+	                                                          own = 0;
 	const struct gm_sharers sharers = sharing->sets.items[set];
 	bool running = false, graph = true;
 	for (uint32_t i = 0; i < sharers.count; i++) {
@@ -326,8 +340,11 @@ static uint32_t reported_set(struct gm_sharing *sharing, uint32_t set)
 		uint32_t member = sharing->members.items[sharers.first + i];
 		bool is_running = (member | 1) == (sharing->running | 1);
 		bool is_missing = (member | 1) == (sharing->missing | 1);
-		if (own > 1 && ((member & 1) || is_running))
+		if (own > 1 && ((member & 1) || is_running)) {
+			if (!is_running && !is_missing && !is_member(sharing, set, member & ~1u))
+				graphs[graph_count++] = member & ~UINT32_C(1);
 			continue;
+		}
 		if (is_missing && running)
 			continue;
 		graph &= member & 1;
@@ -348,7 +365,10 @@ static uint32_t reported_set(struct gm_sharing *sharing, uint32_t set)
 	bool more = sharers.more && (own < 2 || own + 2 >= sharers.count);
 	uint32_t plain = set_number(sharing, members, count, more, false);
 	uint32_t reported = graph ? set_number(sharing, members, count, more, true) : plain;
+	uint32_t held = set_number(sharing, graphs, graph_count, false, false);
+	held = unite(sharing, sharing->sets.items[reported].graphs, held);
 	sharing->sets.items[reported].plain = plain;
+	sharing->sets.items[reported].graphs = held;
 	return reported;
 }
 

@@ -13,8 +13,9 @@ enum { GM_SHARERS_MAX = 24 /* listed one by one; a larger set has `more` */ };
 struct gm_sharers {
 	uint32_t first, count; /* in members, ascending */
 	bool more;
-	bool graph;     /* all hold through the graph of autograd only */
-	uint32_t plain; /* of a reported set: the set of the same sharers without `graph` */
+	bool graph;      /* all hold through the graph of autograd only */
+	uint32_t plain;  /* of a reported set: the set of the same sharers without `graph` */
+	uint32_t graphs; /* of a reported set: whose graphs of autograd hold such objects too */
 };
 
 struct gm_sharing {
