@@ -191,6 +191,46 @@ def test_a_damaged_core_is_answered_or_refused(seed, count, copy, gpumem, proces
         assert most <= saved // 4 + (64 << 20), f"{question}: {most >> 20} MiB"
 
 
+LENGTHS = """
+import ctypes, sys, torch
+kept = torch.ones(1 << 18, device="cuda")
+held, junk, count = [], [int(word) for word in sys.argv[1].split(",")], 1 << 22
+words = (ctypes.c_uint64 * count)()
+for i in range(count):
+    words[i] = junk[i % len(junk)] or id(held)
+at, kind = ctypes.addressof(words), sys.argv[3]
+made = [(kept, i) if kind == "tuple" else {kept} if kind == "set" else [kept] for i in range(int(sys.argv[2]))]
+for each in made:  # as if each had other memory as its items
+    if kind == "tuple":  # ob_size
+        ctypes.c_uint64.from_address(id(each) + 16).value = count
+    elif kind == "set":  # fill, used, mask, table
+        (ctypes.c_uint64 * 4).from_address(id(each) + 16)[:] = count // 2, count // 2, count // 2 - 1, at
+    else:  # ob_size, ob_item, allocated
+        (ctypes.c_uint64 * 3).from_address(id(each) + 16)[:] = count, at, count
+print(hex(kept.data_ptr()), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(
+    "kind, number, junk, share",
+    [("list", 6, "0,0,12345", 0.25), ("list", 40, "0", 1), ("set", 40, "0", 1), ("tuple", 40, "0", 1)],
+    ids=["lists, a third is no object", "lists of one object", "sets of one object", "tuples"],
+)
+def test_damaged_lengths_take_little_memory(kind, number, junk, share, spawn, run_gpumem, gpumem, python, sim_env, tmp_path):
+    """Of containers whose items seem to be whatever lies elsewhere. References of objects are words in memory: never more than it has."""
+    program, core = tmp_path / "lengths.py", tmp_path / "lengths.core"
+    program.write_text(LENGTHS)
+    process = spawn([python, program, junk, str(number), kind], env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    kept = process.stdout.readline().strip()
+    run_gpumem("core", process.pid, "-o", core).check()
+    saved = os.stat(core).st_blocks * 512
+    status, out, err, most = peak_of([gpumem, "who-holds", "--core", core, kept], dict(os.environ))
+    core.unlink()
+    assert status == 0 and "global 'kept'" in out, err
+    assert most <= saved * share + (64 << 20), f"{most >> 20} MiB of {saved >> 20}"
+
+
 # --- processes ---------------------------------------------------------------------------------------------
 
 

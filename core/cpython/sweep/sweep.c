@@ -27,7 +27,9 @@ struct gm_sweep *gm_sweep_create(
 	sweep->walk = (struct gm_list_walk){
 	        .python = python, .options = &sweep->options, .special = special};
 	unsigned threads = gm_team_size();
-	sweep->expected = gm_image_resident(python->image) / threads;
+	uint64_t resident = gm_image_resident(python->image);
+	sweep->words = resident / sizeof(uint64_t);
+	sweep->expected = resident / threads;
 	sweep->least_noted = LEAST_NOTED / threads;
 	if (sweep->least_noted < LEAST_NOTED_EACH)
 		sweep->least_noted = LEAST_NOTED_EACH;
@@ -86,6 +88,7 @@ struct gm_sweeper *gm_sweeper_of(struct gm_sweep *sweep, unsigned thread)
 	sweeper->walker->by_address = true;
 	sweeper->walker->squeeze = gm_sweep_squeeze;
 	sweeper->walker->sweeper = sweeper;
+	sweeper->walker->raw_most = sweep->words;
 	/* address space: these grow to megabytes, and then need not be moved */
 	(void)gm_array_reserve(&sweeper->walker->raw, RESERVED_REFERENCES);
 	(void)gm_array_reserve(&sweeper->objects, RESERVED_OBJECTS);

@@ -43,7 +43,8 @@ struct gm_sweep {
 	struct gm_list_walk walk;
 	struct gm_walk_options options;
 	struct gm_sweeper *sweepers[GM_SWEEP_THREADS];
-	uint64_t expected;    /* bytes of the program's memory, for each thread */
+	uint64_t words;       /* of the program's memory */
+	uint64_t expected;    /* its bytes, for each thread */
 	uint64_t least_noted; /* bytes of references that a thread may note in any case */
 	atomic_bool missed;
 	GM_ARRAY(uint64_t)

@@ -1,7 +1,7 @@
 /*
  * Limits the memory of a sweep: references to strings and numbers are removed before there are too
  * many. A damaged length makes an array of everything after it: if most references lead to no
- * object, the sweep is abandoned.
+ * object, or if they are more than the memory has words, the sweep is abandoned.
  */
 #include <stdlib.h>
 
@@ -17,20 +17,12 @@ struct place {
  * many lead to no object. */
 static size_t look_at_all(struct gm_walker *walker, const struct place *places, size_t count)
 {
-	const size_t size = (size_t)walker->python->layout.object_type + 8;
 	enum gm_looked looked = GM_NOT_LOOKED;
 	size_t wrong = 0;
 	for (size_t i = 0; i < count; i++) {
 		struct gm_walk_outside *reference = &walker->raw.items[places[i].index];
-		if (i == 0 || places[i].to != places[i - 1].to) {
-			const uint8_t *head = gm_store_at(&walker->store, places[i].to, size);
-			uint8_t copy[GM_WALK_HEAD];
-			if (head && size <= sizeof(copy))
-				looked = gm_walk_look_at(
-				        walker, places[i].to, __builtin_memcpy(copy, head, size));
-			else
-				looked = head ? GM_NOT_LOOKED : GM_NO_OBJECT;
-		}
+		if (i == 0 || places[i].to != places[i - 1].to)
+			looked = gm_walk_look_there(walker, places[i].to);
 		wrong += looked == GM_NO_OBJECT;
 		if (looked == GM_HOLDS_NOTHING || looked == GM_NO_OBJECT)
 			reference->to = 0;
@@ -78,7 +70,7 @@ void gm_sweep_squeeze(struct gm_walker *walker)
 			sweeper->part_first = into;
 		walker->raw.count = walker->raw_checked = move(walker, first, end, into);
 	}
-	walker->no_memory |= !places || !scratch;
+	walker->no_memory |= !places || !scratch || walker->raw.count > walker->raw_most;
 	free(places);
 	free(scratch);
 }

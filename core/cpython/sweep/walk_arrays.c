@@ -7,6 +7,8 @@
 #include "base/sort.h"
 #include "cpython/sweep/walker.h"
 
+enum { SAMPLES = 32 };
+
 struct entries {
 	uint64_t address;
 	uint64_t count;
@@ -29,7 +31,36 @@ static void emit_entries(struct gm_walker *walker, uint32_t from, const struct e
 	}
 }
 
-/* Entries; many are read in parts. */
+/* Does a part of a large array look like other memory? Then its length is damaged. */
+static bool is_other_memory(struct gm_walker *walker, const struct entries *entries, size_t count)
+{
+	size_t step = count / SAMPLES + 1, seen = 0, wrong = 0;
+	for (size_t i = 0; i < count; i += step) {
+		uint64_t target = gm_u64_at(walker->large + i * entries->size, entries->value);
+		if (!target)
+			continue;
+		seen++;
+		wrong += gm_walk_look_there(walker, target) == GM_NO_OBJECT;
+	}
+	return seen >= SAMPLES / 4 && wrong > seen / 4;
+}
+
+/* Notes a part of a large array. False: another array has this memory already, so that the length
+ * of one of them is damaged. */
+static bool is_first_there(struct gm_walker *walker, uint64_t start, uint64_t size)
+{
+	uint64_t end = (start + size) & ~(uint64_t)(GM_KEPT_PAGE - 1);
+	bool is_new = true;
+	start = (start + GM_KEPT_PAGE - 1) & ~(uint64_t)(GM_KEPT_PAGE - 1);
+	for (; start < end && is_new; start += GM_KEPT_PAGE)
+		if (!gm_address_set_add(&walker->large_pages, start / GM_KEPT_PAGE * 8, &is_new))
+			walker->no_memory = true;
+	return is_new;
+}
+
+/* Entries; many are read in parts. A damaged length would note whatever is in memory behind the
+ * array. So each part is read for one array only, and of a sweep's some entries are looked at
+ * before they are noted, after each doubling. */
 static void walk_entries(struct gm_walker *walker, uint32_t from, const struct entries *entries)
 {
 	if (entries->count == 0)
@@ -41,13 +72,21 @@ static void walk_entries(struct gm_walker *walker, uint32_t from, const struct e
 			emit_entries(walker, from, entries, here, entries->count);
 		return;
 	}
-	size_t at_once = GM_WALK_LARGE / entries->size;
+	size_t at_once = GM_WALK_LARGE / entries->size, next_look = at_once;
 	for (uint64_t at = 0; at < entries->count && !walker->no_memory; at += at_once) {
 		size_t count =
 		        entries->count - at < at_once ? (size_t)(entries->count - at) : at_once;
 		if (!gm_image_try_read(walker->python->image, entries->address + at * entries->size,
 		            walker->large, count * entries->size))
 			return;
+		if (!is_first_there(
+		            walker, entries->address + at * entries->size, count * entries->size))
+			return;
+		if (walker->by_address && at >= next_look) {
+			if (is_other_memory(walker, entries, count))
+				return;
+			next_look *= 2;
+		}
 		emit_entries(walker, from, entries, walker->large, count);
 		gm_walk_pause(walker);
 	}

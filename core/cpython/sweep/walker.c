@@ -25,6 +25,7 @@ struct gm_walker *gm_walker_create(struct gm_list_walk *walk, size_t frames)
 void gm_walker_destroy(struct gm_walker *walker)
 {
 	gm_store_deinit(&walker->store);
+	gm_address_set_deinit(&walker->large_pages);
 	free(walker->large);
 	gm_array_deinit(&walker->addresses);
 	gm_array_deinit(&walker->requests);
@@ -166,6 +167,18 @@ enum gm_looked gm_walk_look_at(struct gm_walker *walker, uint64_t target, const 
 	if (known->type->atom && gm_u64_at(head, 0) != 1)
 		gm_walk_is_atom(walker, target);
 	return known->type->atom ? GM_HOLDS_NOTHING : GM_MAY_HOLD;
+}
+
+enum gm_looked gm_walk_look_there(struct gm_walker *walker, uint64_t target)
+{
+	const size_t size = (size_t)walker->python->layout.object_type + 8;
+	const uint8_t *head = gm_store_at(&walker->store, target, size);
+	uint8_t copy[GM_WALK_HEAD];
+	if (!head)
+		return GM_NO_OBJECT;
+	if (size > sizeof(copy))
+		return GM_NOT_LOOKED;
+	return gm_walk_look_at(walker, target, memcpy(copy, head, size));
 }
 
 static enum gm_looked look(struct gm_walker *walker, uint64_t target)

@@ -66,7 +66,8 @@ struct gm_walker {
 	uint64_t atoms[GM_WALK_ATOMS];
 	uint64_t shared_keys, shared_count; /* of the split dict seen last */
 	uint8_t *large;
-	GM_ARRAY(uint64_t) addresses; /* of the batch */
+	struct gm_address_set large_pages; /* numbers of pages, times 8: read as parts of arrays */
+	GM_ARRAY(uint64_t) addresses;      /* of the batch */
 	GM_ARRAY(struct gm_walk_request) requests;
 	GM_ARRAY(struct gm_walk_outside) unknown;
 	GM_ARRAY(struct gm_walk_reference) references; /* by object, as `starts` tells */
@@ -90,6 +91,7 @@ struct gm_walker {
 	GM_ARRAY(struct gm_walk_outside) raw;
 	size_t raw_checked,
 	        raw_limit; /* squeezed up to here; how many more before it is done again */
+	uint64_t raw_most; /* the words of the program's memory: no more can be references */
 	void (*squeeze)(struct gm_walker *walker); /* sorts out what was noted, in `raw` */
 	struct gm_sweeper *sweeper;
 	struct gm_walk_met {
@@ -122,6 +124,8 @@ static inline void gm_walk_pause(struct gm_walker *walker)
 enum gm_looked { GM_NOT_LOOKED, GM_HOLDS_NOTHING, GM_NO_OBJECT, GM_MAY_HOLD };
 /* What is at an address, by its first bytes. */
 enum gm_looked gm_walk_look_at(struct gm_walker *walker, uint64_t target, const uint8_t *head);
+/* The same, of an address anywhere. */
+enum gm_looked gm_walk_look_there(struct gm_walker *walker, uint64_t target);
 /* Is it a count that the object at `head` begins with? A capsule, or a field that is guessed to be
  * one, may lead to a table of pointers, of which the second is a class; no count is as large as the
  * first. */
