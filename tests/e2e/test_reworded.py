@@ -21,7 +21,7 @@ SENTENCES = {
     "blocks": {"category_reason"},
     "info": {"gaps"},
     "doctor": {"value", "advice", "reason"},
-    "retained": {"text", "variable", "also", "by"},
+    "retained": {"text", "variable", "also", "by", "graphs"},
     "who-holds": {"text", "notes"},
 }
 # Of these each one has words of ours in it.
@@ -253,6 +253,7 @@ def ask_of_target(comparison, *target):
         ("retained", "name"),
         ("retained", "variable"),
         ("retained", "by"),
+        ("retained", "graphs"),
         ("who-holds", "text"),
         ("doctor", "value"),
         ("doctor", "reason"),
