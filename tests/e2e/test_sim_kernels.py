@@ -157,3 +157,18 @@ def test_a_word_is_sampled_from_a_large_vocabulary_that_nothing_computed(run_gpu
     finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()
     assert finished.out == "4 True\n"
     assert "depend on such" in finished.err
+
+
+def test_the_positions_of_a_large_batch_are_computed(run_gpumem):
+    """transformers' find_packed_sequence_indices(): on an H200 Qwen2 with a batch of 16 times 256 had no mask for it."""
+    program = """if True:
+        import torch
+        for shape in ((2, 16), (16, 256), (64, 2048)):
+            positions = torch.arange(shape[1], device="cuda")[None].expand(shape)
+            differences = torch.diff(positions, prepend=positions[:, :1] - 1, dim=-1)
+            packed = (differences != 1).cumsum(-1)
+            print((packed[:, -1] == 0).all().item())
+    """
+    finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()
+    assert finished.out == "True\n" * 3
+    assert "never computed" not in finished.err

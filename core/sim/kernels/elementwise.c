@@ -7,6 +7,8 @@
 
 #include "sim/kernels/kernels.h"
 
+enum { MANY = 1 << 18 }; /* elements, which take about ten milliseconds */
+
 enum form { VECTORIZED, UNROLLED, UNROLLED_CAST, STRIDED, STRIDED_CAST };
 
 struct operands {
@@ -78,7 +80,9 @@ static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_kernel_l
 	struct operands operands;
 	if (!read(plan, launch, &operands))
 		return false;
-	struct gm_sim_use use = {0};
+	struct gm_sim_use use = {.integers = operands.numel <= MANY};
+	for (unsigned i = 0; i <= functor->arity; i++)
+		use.integers &= !gm_sim_type_is_real(operands.type[i]);
 	for (unsigned i = 0; i <= functor->arity; i++)
 		gm_sim_use_operand(&use, &operands.offsets, i, operands.data[i],
 		        gm_sim_type_size(operands.type[i]), i == 0);

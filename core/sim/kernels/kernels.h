@@ -128,6 +128,9 @@ struct gm_sim_use {
 	 * computes, do not come by it.
 	 */
 	bool wide;
+	/* Set before: may be 64 times as large, on the same condition. Integers and truth values of
+	 * a batch's tokens (positions, masks) decide how attention is computed. */
+	bool integers;
 	bool unwritten;
 };
 

@@ -10,10 +10,10 @@
 /*
  * Values that decide control flow are small; those of a training step are large, and nobody reads
  * them. The scores of a vocabulary's words are larger: WIDE times as much, for kernels that need
- * it.
+ * it; the positions of a batch's tokens are INTEGERS times as much.
  */
 #define COMPUTE_BELOW (UINT64_C(64) << 10)
-enum { WIDE = 256 };
+enum { WIDE = 256, INTEGERS = 64 };
 
 uint64_t gm_sim_compute_limit(void)
 {
@@ -90,12 +90,17 @@ void gm_sim_offsets_get(const struct gm_sim_offsets *offsets, uint64_t index, in
 	}
 }
 
+static uint64_t most(const struct gm_sim_use *use)
+{
+	return gm_sim_compute_limit() * (use->wide ? WIDE : use->integers ? INTEGERS : 1);
+}
+
 static void use(struct gm_sim_use *use, const void *at, uint64_t size, bool read)
 {
 	if (!size || use->wrong)
 		return;
 	use->bytes += size;
-	if (use->bytes < size || use->bytes > gm_sim_compute_limit() * (use->wide ? WIDE : 1)) {
+	if (use->bytes < size || use->bytes > most(use)) {
 		use->wrong = true;
 		return;
 	}
@@ -143,7 +148,7 @@ void gm_sim_use_operand(struct gm_sim_use *u, const struct gm_sim_offsets *offse
 	/* The computed size counts, without gaps; but a broadcast operand is read repeatedly. */
 	for (unsigned i = 0; i < offsets->dims; i++)
 		elements *= offsets->sizes[i];
-	if (elements > gm_sim_compute_limit() * (u->wide ? WIDE : 1))
+	if (elements > most(u))
 		u->wrong = true;
 	use(u, at, size, !write);
 }
