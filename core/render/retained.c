@@ -217,13 +217,15 @@ static json_t *node_json(
 		        made, "variable", gm_json_take(gm_retained_name_text(&node->names[0])));
 	if (node->place)
 		json_object_set_new(made, "at", gm_json_string(node->place));
-	const struct gm_retained_name *first = &node->names[0];
-	if (node->kind == GM_RETAINED_SHARED)
-		json_object_set_new(made, "by", texts_json(first->members, first->member_count));
-	if (node->kind == GM_RETAINED_SHARED && first->graph_count)
-		json_object_set_new(made, "graphs", texts_json(first->graphs, first->graph_count));
-	if (node->kind != GM_RETAINED_SHARED && node->also_count)
+	if (node->kind == GM_RETAINED_SHARED) {
+		const struct gm_retained_name *name = &node->names[0];
+		json_object_set_new(made, "by", texts_json(name->members, name->member_count));
+		if (name->graph_count)
+			json_object_set_new(
+			        made, "graphs", texts_json(name->graphs, name->graph_count));
+	} else if (node->also_count) {
 		json_object_set_new(made, "also", texts_json(node->also, node->also_count));
+	}
 	json_object_set_new(made, "name", names_json(node->names, node->name_count));
 	json_object_set_new(made, "children",
 	        nodes_json(node->children, node->child_count, view, level + 1, 0, true));

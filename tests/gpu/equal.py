@@ -10,10 +10,13 @@ and the sums. Exit status 1 if one differs.
 import argparse
 import concurrent.futures
 import json
-import pickle
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+from compare_snapshots import Events  # noqa: E402
 
 ACTIONS = {"alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap"}
 
@@ -37,9 +40,7 @@ def difference(gpumem, log):
         return 0, f"gaps: {info['gaps']}"
     if not recorded:
         return 0, None
-    with open(snapshot, "rb") as file:
-        traces = pickle.load(file)["device_traces"]
-    wanted = [(e["action"], e["size"]) for e in traces[0] if e["action"] in ACTIONS]
+    wanted = [event for event in Events(snapshot).events if event[0] in ACTIONS]
     lines = map(json.loads, filter(None, ask(gpumem, "events", log).splitlines()))
     own = (e for e in lines if e["device_type"] == "cuda")  # not what libraries allocate for themselves
     found = [(e["action"], e.get("requested") or e["size"]) for e in own if e["action"] in ACTIONS]

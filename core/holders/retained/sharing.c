@@ -309,15 +309,6 @@ static void find_sets(struct finding *finding)
 	gm_array_deinit(&pairs);
 }
 
-static bool is_member(const struct gm_sharing *sharing, uint32_t set, uint32_t member)
-{
-	const struct gm_sharers *sharers = &sharing->sets.items[set];
-	for (uint32_t i = 0; i < sharers->count; i++)
-		if (sharing->members.items[sharers->first + i] == member)
-			return true;
-	return false;
-}
-
 /*
  * The set as it is reported. Every graph that a model's parameters take part in holds them as well,
  * and so do running functions that compute with them. If two other sharers hold the object
@@ -327,8 +318,8 @@ static bool is_member(const struct gm_sharing *sharing, uint32_t set, uint32_t m
  */
 static uint32_t reported_set(struct gm_sharing *sharing, uint32_t set)
 {
-	uint32_t members[GM_SHARERS_MAX], graphs[GM_SHARERS_MAX], count = 0, graph_count = 0,
-	                                                          own = 0;
+	uint32_t members[GM_SHARERS_MAX], count = 0, own = 0;
+	uint32_t graphs[GM_SHARERS_MAX], graph_count = 0, before = 0;
 	const struct gm_sharers sharers = sharing->sets.items[set];
 	bool running = false, graph = true;
 	for (uint32_t i = 0; i < sharers.count; i++) {
@@ -340,8 +331,11 @@ static uint32_t reported_set(struct gm_sharing *sharing, uint32_t set)
 		uint32_t member = sharing->members.items[sharers.first + i];
 		bool is_running = (member | 1) == (sharing->running | 1);
 		bool is_missing = (member | 1) == (sharing->missing | 1);
+		/* in ascending order the same sharer comes before if it holds directly, too */
+		bool directly = (member & 1) && before == member - 1;
+		before = member;
 		if (own > 1 && ((member & 1) || is_running)) {
-			if (!is_running && !is_missing && !is_member(sharing, set, member & ~1u))
+			if (!is_running && !is_missing && !directly)
 				graphs[graph_count++] = member & ~UINT32_C(1);
 			continue;
 		}
