@@ -288,7 +288,9 @@ def stages(options):
     yield "static analysis", lambda: static_analysis(options.all) + gcc_analysis()
     yield "checks of the source", lambda: python_tests("checks", ["tests/checks"], 1800)
     # A file's tests stay together: they share what they made first. The files begin in the order of tests/e2e/conftest.py.
-    together = ["-n", JOBS if int(JOBS) < 4 else "4", "--dist", "loadfile", "--no-loadscope-reorder", *pytest_options]
+    # A tenth of the time each waits for a debugger or a timer: there is one more than there are processors, four at most.
+    workers = str(min(int(JOBS) + 1, 4))
+    together = ["-n", workers, "--dist", "loadfile", "--no-loadscope-reorder", *pytest_options]
     together += ["--shuffle", options.shuffle] if options.shuffle else []
     again = rerun if options.rerun else lambda _name, cases: cases
     limit = 86400 if options.all else 14400

@@ -161,11 +161,12 @@ def test_attaching_traces_no_thread(spawn, run_gpumem, newer, folder, tmp_path):
 
 
 @pytest.mark.timeout(1800)
-def test_a_training_that_is_attached_to_fifty_times_has_the_same_losses(spawn, run_gpumem, newer_torch, folder, tmp_path):
+@pytest.mark.parametrize("times", [10, pytest.param(50, marks=pytest.mark.long)])
+def test_a_training_that_is_attached_to_many_times_has_the_same_losses(spawn, run_gpumem, newer_torch, folder, tmp_path, times):
     program, stop = tmp_path / "train.py", tmp_path / "stop"
     program.write_text(PROGRAM)
     process = start(spawn, [newer_torch, program, "cpu", 100, stop])
-    for number in range(50):
+    for number in range(times):
         for told in [
             attach(run_gpumem, process, tmp_path / f"{number}.gpumem", "--no-pack", *PYTHON_ALONE),
             detach(run_gpumem, process, *PYTHON_ALONE),

@@ -1,8 +1,8 @@
-"""What the tests' own environment does where a program ends (programs/endings)."""
+"""What the tests' own environment does where a program ends (programs/environment)."""
 
 import sys
 
-from conftest import run_process
+from conftest import PYTHON, run_process
 
 # A thread with the name of the engine's, still at work when the program's last line is over.
 PROGRAM = """
@@ -36,3 +36,22 @@ def test_a_program_ends_when_the_autograd_engines_threads_are_idle():
 
 def test_another_thread_or_a_program_without_pytorch_is_not_waited_for():
     assert end("other", "torch") == end("pt_autograd_0", "none") == ""
+
+
+def test_the_collector_waits_for_pytorchs_import_alone():
+    """It is as the program left it, before and after."""
+    program = """
+import gc
+ran = []
+gc.callbacks.append(lambda phase, about: ran.append(phase))
+import torch
+import torch._dynamo
+during = len(ran)
+print(during, gc.isenabled())
+gc.collect()
+print(len(ran) - during)
+"""
+    during, enabled, after = run_process([PYTHON, "-c", program]).check().out.split()
+    assert int(during) <= 8 and (enabled, after) == ("True", "2")  # what is between the two; hundreds without this
+    again = "import gc; gc.disable(); import torch; print(gc.isenabled())"
+    assert run_process([PYTHON, "-c", again]).check().out == "False\n"
