@@ -76,6 +76,20 @@ static void find_replaced(struct gm_steps_answer *answer, const uint32_t *ends)
 	}
 }
 
+/* Of a loop that acts and learns, many iterations call a module without a backward pass. */
+static void count_training(struct gm_steps_answer *answer)
+{
+	uint32_t last = 0;
+	for (size_t i = 0; i < gm_model_run_count(answer->model); i++) {
+		struct gm_model_run run = gm_model_run(answer->model, i);
+		bool trains = run.phase == GM_PHASE_BACKWARD || run.phase == GM_PHASE_OPTIMIZER;
+		if (!trains || !run.step || run.step == last)
+			continue;
+		answer->training++;
+		last = run.step;
+	}
+}
+
 static struct gm_error *find_kept_after(struct gm_steps_answer *answer)
 {
 	struct gm_after_steps after;
@@ -149,6 +163,7 @@ struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer
 		return failed;
 	}
 	find_growth(&answer);
+	count_training(&answer);
 	if (answer.growth) {
 		struct gm_leaks leaks;
 		struct gm_error *error = gm_ask_leaks(context, &leaks);

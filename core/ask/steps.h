@@ -14,6 +14,8 @@ struct gm_steps_answer {
 	struct gm_stretch *
 	        steps; /* in order of events: what is before, between and after passes too; owned */
 	size_t step_count;
+	uint32_t training; /* the steps that have a backward pass or an update of the weights; 0: no
+	                      such phase was seen */
 	uint64_t growth; /* what each step from the third on ends with more than the one before; 0:
 	                    not the same */
 	bool leaks;      /* and leaks finds lines that pile up; where `growth` is not 0 */

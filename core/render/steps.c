@@ -77,10 +77,62 @@ static bool alike(const struct gm_stretch *a, const struct gm_stretch *b)
 	       a->blocks == b->blocks && a->events == b->events;
 }
 
+enum { COLUMNS = 11 };
+
+static void put_dots(struct gm_table *table)
+{
+	for (int cell = 0; cell < COLUMNS; cell++)
+		gm_table_cell(table, "%s", cell ? "" : "...");
+}
+
+/* The last row from `first` on that is the same but for its number. */
+static size_t last_alike(const struct gm_steps_answer *answer, size_t first)
+{
+	size_t last = first;
+	while (last + 1 < answer->step_count &&
+	        alike(&answer->steps[first], &answer->steps[last + 1]))
+		last++;
+	return last;
+}
+
+/* A long run of equal steps is shown as its first and its last. Of many other rows the first and
+ * the last are shown, and between them those whose peak is a tenth higher than all that are shown
+ * above. Returns how many rows were left out for the second reason. */
+static size_t put_rows(struct gm_table *table, const struct gm_steps_answer *answer)
+{
+	enum { ALL = 60, FIRST = 20, LAST = 10, RUN = 4 };
+	size_t rows = 0, row = 0, left_out = 0;
+	for (size_t i = 0; i < answer->step_count; i++, rows++) {
+		size_t last = last_alike(answer, i);
+		if (last + 1 >= i + RUN)
+			i = last - 1;
+	}
+	uint64_t highest = 0;
+	bool dots = false;
+	for (size_t i = 0; i < answer->step_count; i++, row++) {
+		const struct gm_stretch *step = &answer->steps[i];
+		size_t last = last_alike(answer, i);
+		bool shown = rows <= ALL || row < FIRST || row + LAST >= rows ||
+		             step->peak > highest + highest / 10;
+		if (shown) {
+			put_step(table, answer, i);
+			highest = step->peak > highest ? step->peak : highest;
+			dots = false;
+		}
+		left_out += !shown;
+		if (!dots && (!shown || last + 1 >= i + RUN)) {
+			put_dots(table);
+			dots = true;
+		}
+		if (last + 1 >= i + RUN)
+			i = last - 1;
+	}
+	return left_out;
+}
+
 struct gm_error *gm_render_steps_text(
         const struct gm_steps_answer *answer, bool explain, const struct gm_style *style, FILE *out)
 {
-	enum { COLUMNS = 11 };
 	static const char *const heads[COLUMNS] = {"step", "events", "at start", "peak", "at", "in",
 	        "at end", "allocated", "blocks", "kept", "replaced"};
 	if (answer->device == SIZE_MAX) {
@@ -88,28 +140,27 @@ struct gm_error *gm_render_steps_text(
 		return NULL;
 	}
 	gm_put_steps_head(answer->model, answer->device, "", out);
+	uint32_t steps = gm_model_step_count(answer->model);
+	if (answer->training && answer->training < steps)
+		gm_put(out, "%u of the steps train%s: %s a backward pass or an optimizer's step.\n",
+		        answer->training, answer->training == 1 ? "s" : "",
+		        answer->training == 1 ? "it has" : "they have");
 	if (explain) {
 		gm_put_steps_reason(answer->model, out);
 		fputc('\n', out);
 	}
 	struct gm_table *table = gm_table_create(heads, "rRrrRLrrRrr");
+	size_t left_out = put_rows(table, answer);
 	bool followed = false;
-	for (size_t i = 0; i < answer->step_count; i++) {
-		size_t same = i;
+	for (size_t i = 0; i < answer->step_count; i++)
 		followed |= answer->steps[i].followed;
-		while (same + 1 < answer->step_count &&
-		        alike(&answer->steps[i], &answer->steps[same + 1]))
-			same++;
-		put_step(table, answer, i);
-		if (same < i + 3)
-			continue;
-		/* a long run of equal steps is shown as its first and its last */
-		for (int cell = 0; cell < COLUMNS; cell++)
-			gm_table_cell(table, "%s", cell ? "" : "...");
-		i = same - 1;
-	}
 	if (!gm_table_finish(table, style, out))
 		return &gm_error_no_memory;
+	if (left_out)
+		gm_put(out,
+		        "%zu more row%s, none with a peak more than 10 %% above the rows shown: "
+		        "--json has all.\n",
+		        left_out, gm_text_s(left_out));
 	if (followed)
 		fputs("kept: of the allocated bytes, those that the step did not free; replaced: "
 		      "of "
@@ -162,6 +213,8 @@ struct gm_error *gm_render_steps_json(const struct gm_steps_answer *answer, FILE
 	}
 	json_object_set_new(value, "steps", steps);
 	json_object_set_new(value, "outside", outside);
+	json_object_set_new(value, "training_steps",
+	        answer->training ? json_integer(answer->training) : json_null());
 	json_object_set_new(value, "growth_per_step", json_integer((json_int_t)answer->growth));
 	json_object_set_new(value, "kept_after", json_integer((json_int_t)answer->kept_after));
 	return gm_json_write(value, true, out);

@@ -84,3 +84,36 @@ def test_an_iteration_that_trains_two_networks_by_shared_functions_is_one_step(r
     run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program, shared).check()
     answer = run_gpumem("steps", log, "--json").check().json()
     assert len(answer["steps"]) == 12 and answer["told_by"] == "around_work", answer
+
+
+# As learning by reinforcement does it: each iteration acts, one in four learns, and from time to time one is larger.
+ACTS = """
+import torch
+policy = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.Adam(policy.parameters())
+for step in range(200):
+    with torch.no_grad():
+        policy(torch.zeros(32, 64, device="cuda"))
+    if step % 4 == 3:
+        loss = policy(torch.zeros(128 << (step // 50), 64, device="cuda")).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_of_many_steps_those_that_train_are_counted_and_the_text_is_short(run_gpumem, tmp_path):
+    program, log = tmp_path / "acts.py", tmp_path / "run.gpumem"
+    program.write_text(ACTS)
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program).check()
+    answer, text = run_gpumem("steps", log, "--json").check().json(), run_gpumem("steps", log).check().out
+    assert (len(answer["steps"]), answer["training_steps"]) == (200, 50)
+    assert "50 of the steps train: they have a backward pass or an optimizer's step.\n" in text
+    shown = [int(number) for number in re.findall(r"^ +(\d+) +\d+-\d+ ", text, re.M)]
+    assert shown[0] == 1 and shown[-1] == 200 and len(shown) <= 40
+    left_out = int(re.search(r"^(\d+) more rows, none with a peak more than 10 % above", text, re.M)[1])
+    peaks = {one["step"]: one["peak"] for one in answer["steps"]}
+    # equal iterations that follow each other are one pair of rows
+    assert left_out <= 200 - len(shown) and left_out > 50
+    for number in peaks.keys() - set(shown):
+        assert peaks[number] <= 1.1 * max(peaks[one] for one in shown if one < number), number

@@ -204,6 +204,11 @@ def test_a_saved_tensors_path_leads_through_the_graph(target, ask):
     assert [step.get("name") for step in path[2:4]] == ["SumBackward0", "ExpBackward0"]
 
 
+def test_what_looks_a_parameter_up_is_last(target, ask):
+    """An optimizer's state has it as a key: a short path, and not what the reader looks for."""
+    assert told(ask(target.address("parameter"), "--json").check().json()) == WAYS["parameter"]
+
+
 def test_an_optimizers_state_has_its_kind(target, ask):
     path = ask(target.address("optimizer_state"), "--json").check().json()["holders"][0]["path"]
     assert [step["kind"] for step in path] == ["global", "optimizer_state", "tensor", "storage"]

@@ -86,6 +86,14 @@ static int by_steps(const struct gm_holder *left, const struct gm_holder *right,
 	return i || j ? (i ? 1 : -1) : by_number(left->end, right->end);
 }
 
+/* What is only looked up by the tensor, as an optimizer's state is, says less about it than what
+ * has it as a value. */
+static bool is_by_key(const struct gm_holder *holder)
+{
+	const struct gm_holder_step *first = gm_holder_first(holder);
+	return first && first->form == GM_STEP_KEY_ITSELF;
+}
+
 static int by_class_and_length(const void *a, const void *b)
 {
 	const struct gm_holder *left = a, *right = b;
@@ -93,6 +101,8 @@ static int by_class_and_length(const void *a, const void *b)
 		return left->class < right->class ? -1 : 1;
 	if (rank_of(left) != rank_of(right))
 		return rank_of(left) - rank_of(right);
+	if (is_by_key(left) != is_by_key(right))
+		return is_by_key(left) - is_by_key(right);
 	if (left->step_count != right->step_count)
 		return left->step_count < right->step_count ? -1 : 1;
 	return by_steps(left, right, true);
