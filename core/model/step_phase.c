@@ -2,6 +2,15 @@
 #include "model/phase.h"
 #include "model/steps_internal.h"
 
+/* Does the loop call modules? If it trains without them, a module that is called elsewhere says
+ * nothing about its iterations. */
+static bool has_modules(const struct gm_step_plan *plan)
+{
+	if (plan->rule == GM_STEPS_AROUND_WORK && plan->work & GM_LANDMARK_BACKWARD)
+		return plan->work & GM_LANDMARK_MODULE;
+	return plan->modules;
+}
+
 /* A phase that the frames do not prove: it follows from the event's position in the iteration. */
 static enum gm_phase place_phase(struct gm_steps *steps)
 {
@@ -17,8 +26,9 @@ static enum gm_phase place_phase(struct gm_steps *steps)
 		/* no module, no backward, no tensor: what a library without PyTorch's computes */
 		if (steps->foreign && steps->plan.rule == GM_STEPS_OUTERMOST)
 			return GM_PHASE_OTHER;
-		/* A program without modules computes where others read their data. */
-		return steps->fixed && !steps->plan.modules ? GM_PHASE_FORWARD : GM_PHASE_DATA;
+		/* A loop without modules computes where others read their data. */
+		return steps->fixed && !has_modules(&steps->plan) ? GM_PHASE_FORWARD
+		                                                  : GM_PHASE_DATA;
 	default:
 		return GM_PHASE_OTHER;
 	}

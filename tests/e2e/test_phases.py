@@ -303,3 +303,37 @@ def test_an_evaluation_under_autocast_is_one(run_gpumem, tmp_path, where, fetche
             told["evaluate" in functions, event["phase"], event["grad"]] += 1
     assert {(evaluates, phase) for evaluates, phase, _ in told} == {(True, "evaluation"), (False, "forward")}, told
     assert told[True, "evaluation", True] and told[True, "evaluation", False] and told[False, "forward", True], told
+
+
+# Weights without modules, as of a fit or a factorization; a metric that is a module is called when the training is over, or before it.
+RAW = """
+import sys, torch
+u, v = (torch.randn(512, 512, device="cuda", requires_grad=True) for _ in range(2))
+target = torch.rand(512, 512, device="cuda")
+optimizer = torch.optim.Adam([u, v])
+
+def metric():
+    with torch.no_grad():
+        torch.nn.MSELoss()(u @ v, target)
+
+if sys.argv[1] == "before": metric()
+for i in range(4):
+    optimizer.zero_grad()
+    loss = (torch.sigmoid(u @ v) - target).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+if sys.argv[1] == "after": metric()
+"""
+
+
+@pytest.mark.parametrize("when", ["never", "before", "after"])
+def test_a_loop_without_modules_has_a_forward_pass_whatever_is_called_elsewhere(run_gpumem, tmp_path, when):
+    program, log = tmp_path / "raw.py", tmp_path / "run.gpumem"
+    program.write_text(RAW)
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program, when).check()
+    events = run_gpumem("events", log, "--json").check().json_lines()
+    told = collections.Counter(event["phase"] for event in events if event["action"] == "alloc" and event["step"] and event["requested"] == 512 * 512 * 4)
+    # u @ v, its sigmoid, the difference and its square, in each iteration
+    assert told["forward"] == 16 and "data" not in told, told
+    categories = set(run_gpumem("peak", log, "--json").check().json()["by_category"])
+    assert categories >= {"activation", "optimizer_state"} and "input" not in categories, categories

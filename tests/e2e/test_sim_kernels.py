@@ -172,3 +172,32 @@ def test_the_positions_of_a_large_batch_are_computed(run_gpumem):
     finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()
     assert finished.out == "True\n" * 3
     assert "never computed" not in finished.err
+
+
+def test_checks_of_what_was_never_computed_pass_and_few_values_are_computed(run_gpumem):
+    """torch.distributions checks its parameters by default and ends a program whose network's outputs are not as they must be. A loop
+    that generates text asks by the same kernel whether each sequence has ended, and does not end at once."""
+    program = """if True:
+        import itertools, torch
+        from torch.distributions import Categorical, Normal
+        for rows, columns in ((32, 8), (256, 64), (4096, 8), (20000, 8), (1 << 20, 4)):
+            net = torch.nn.Linear(16, columns).cuda()
+            x = torch.randn(rows, 16, device="cuda")
+            made = Categorical(logits=net(x)), Categorical(probs=net(x).softmax(-1)), Normal(net(x), net(x).exp())
+            made += (Normal(net(x), torch.nn.functional.softplus(net(x)) + 1e-3),)
+            print(rows, [len(one.log_prob(one.sample())) == rows for one in made])
+        known = torch.zeros(1000, dtype=torch.bool, device="cuda")
+        print(known.all().item(), (~known).all().item())
+        ended = torch.zeros(8, dtype=torch.bool, device="cuda")
+        for step in range(5):
+            word = (torch.ones(8, 32, device="cuda") @ torch.ones(32, 1000, device="cuda")).argmax(-1)
+            ended |= word == 2
+            if ended.all():
+                break
+        print(step)
+    """
+    finished = run_gpumem("run", "--sim", "--", PYTHON, "-W", "ignore", "-c", program).check()
+    *made, known, steps = finished.out.splitlines()
+    assert made == [f"{rows} [True, True, True, True]" for rows in (32, 256, 4096, 20000, 1 << 20)]
+    assert (known, steps) == ("False True", "4")
+    assert "never computed" in finished.err
