@@ -154,6 +154,27 @@ def test_the_program_s_own_sitecustomize_is_loaded_too(run_gpumem, tmp_path):
     assert answer["table"][1]["not_applied"] == ["autocast"]
 
 
+# Finds PyTorch itself, in front of whatever was there.
+FINDS = """
+import sys
+from importlib.machinery import PathFinder
+class First:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return PathFinder.find_spec(name, path, target) if name == "torch" else None
+sys.meta_path.insert(0, First)
+"""
+
+
+def test_a_measure_is_applied_where_the_program_finds_pytorch_itself(run_gpumem, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(FINDS)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    program = "import torch\ntorch.optim.AdamW(torch.nn.Linear(64, {size}).cuda().parameters())"
+    words = ["--sim=1GiB", "--vary=size=64", "--with=fused_optimizer", "--json", "--", PYTHON, "-c", program]
+    answer = run_gpumem("fit", *words, env=environment).check().json()
+    assert [(one["outcome"], one["not_applied"]) for one in answer["table"]] == [("fits", []), ("fits", [])]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

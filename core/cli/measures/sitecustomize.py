@@ -208,5 +208,11 @@ def load_next():
 
 
 if os.environ.get("GPUMEM_FIT_MEASURES"):
-    sys.meta_path.insert(0, Finder())
-load_next()
+    finder = Finder()
+    sys.meta_path.insert(0, finder)
+    load_next()
+    if finder in sys.meta_path:  # PyTorch is not imported yet: in front of the finders that the program has added
+        sys.meta_path.remove(finder)
+        sys.meta_path.insert(0, finder)
+else:
+    load_next()

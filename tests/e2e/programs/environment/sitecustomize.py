@@ -13,9 +13,9 @@ collector is as it was.
 
 import atexit
 import gc
+import importlib.util
 import sys
 import time
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 
@@ -43,18 +43,22 @@ def wait_for_autograd():
 
 
 class WithoutCollections:
-    """A finder in front of the others, of PyTorch's two large imports; the optimizers import the second one."""
+    """A finder in front of the others, of PyTorch's two large imports; the optimizers import the second one. It asks the others,
+    which may be a program's own."""
 
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        if name not in ("torch", "torch._dynamo"):
+    names = {"torch", "torch._dynamo"}
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name not in cls.names:
             return None
-        spec = PathFinder.find_spec(name, path, target)
+        cls.names.remove(name)
+        spec = importlib.util.find_spec(name)
         if spec and spec.loader:
             run = spec.loader.exec_module
 
             def exec_module(module):
-                del spec.loader.exec_module
+                spec.loader.exec_module = run
                 enabled = gc.isenabled()
                 gc.disable()
                 try:
