@@ -85,47 +85,41 @@ static void put_dots(struct gm_table *table)
 		gm_table_cell(table, "%s", cell ? "" : "...");
 }
 
-/* The last row from `first` on that is the same but for its number. */
-static size_t last_alike(const struct gm_steps_answer *answer, size_t first)
+/* The row that is shown after row `i`: of a long run of equal steps the first and the last are. */
+static size_t next_row(const struct gm_steps_answer *answer, size_t i)
 {
-	size_t last = first;
-	while (last + 1 < answer->step_count &&
-	        alike(&answer->steps[first], &answer->steps[last + 1]))
+	enum { RUN = 4 };
+	size_t last = i;
+	while (last + 1 < answer->step_count && alike(&answer->steps[i], &answer->steps[last + 1]))
 		last++;
-	return last;
+	return last + 1 >= i + RUN ? last : i + 1;
 }
 
-/* A long run of equal steps is shown as its first and its last. Of many other rows the first and
- * the last are shown, and between them those whose peak is a tenth higher than all that are shown
- * above. Returns how many rows were left out for the second reason. */
+/* Of many rows the first and the last are shown, and between them those whose peak is a tenth
+ * higher than all that are shown above. Returns how many were left out for that. */
 static size_t put_rows(struct gm_table *table, const struct gm_steps_answer *answer)
 {
-	enum { ALL = 60, FIRST = 20, LAST = 10, RUN = 4 };
+	enum { ALL = 60, FIRST = 20, LAST = 10 };
 	size_t rows = 0, row = 0, left_out = 0;
-	for (size_t i = 0; i < answer->step_count; i++, rows++) {
-		size_t last = last_alike(answer, i);
-		if (last + 1 >= i + RUN)
-			i = last - 1;
-	}
+	for (size_t i = 0; i < answer->step_count; i = next_row(answer, i))
+		rows++;
 	uint64_t highest = 0;
 	bool dots = false;
-	for (size_t i = 0; i < answer->step_count; i++, row++) {
+	for (size_t i = 0, next; i < answer->step_count; i = next, row++) {
 		const struct gm_stretch *step = &answer->steps[i];
-		size_t last = last_alike(answer, i);
 		bool shown = rows <= ALL || row < FIRST || row + LAST >= rows ||
 		             step->peak > highest + highest / 10;
+		next = next_row(answer, i);
 		if (shown) {
 			put_step(table, answer, i);
 			highest = step->peak > highest ? step->peak : highest;
 			dots = false;
 		}
 		left_out += !shown;
-		if (!dots && (!shown || last + 1 >= i + RUN)) {
+		if (!dots && (!shown || next != i + 1)) {
 			put_dots(table);
 			dots = true;
 		}
-		if (last + 1 >= i + RUN)
-			i = last - 1;
 	}
 	return left_out;
 }

@@ -178,7 +178,7 @@ def test_checks_of_what_was_never_computed_pass_and_few_values_are_computed(run_
     """torch.distributions checks its parameters by default and ends a program whose network's outputs are not as they must be. A loop
     that generates text asks by the same kernel whether each sequence has ended, and does not end at once."""
     program = """if True:
-        import itertools, torch
+        import torch
         from torch.distributions import Categorical, Normal
         for rows, columns in ((32, 8), (256, 64), (4096, 8), (20000, 8), (1 << 20, 4)):
             net = torch.nn.Linear(16, columns).cuda()

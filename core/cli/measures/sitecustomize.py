@@ -207,12 +207,10 @@ def load_next():
         spec.loader.exec_module(module)
 
 
+finder = Finder()
 if os.environ.get("GPUMEM_FIT_MEASURES"):
-    finder = Finder()
     sys.meta_path.insert(0, finder)
-    load_next()
-    if finder in sys.meta_path:  # PyTorch is not imported yet: in front of the finders that the program has added
-        sys.meta_path.remove(finder)
-        sys.meta_path.insert(0, finder)
-else:
-    load_next()
+load_next()
+if finder in sys.meta_path:  # PyTorch is not imported yet: in front of the finders that the program has added
+    sys.meta_path.remove(finder)
+    sys.meta_path.insert(0, finder)
