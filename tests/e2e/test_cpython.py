@@ -1153,8 +1153,11 @@ def test_tracked_objects_are_as_many_as_gc_get_objects_says(interpreter, spawn, 
 
 
 MODULES = """
-import json, sys, os
-print(json.dumps({n: [id(m), id(vars(m))] for n, m in sys.modules.items()}), flush=True)
+import json, sys, os, types
+class put_there: "What is no module may be in sys.modules; CPython 3.9 has typing.io there."
+sys.modules["put_there"] = put_there
+def names(m): return id(vars(m)) if isinstance(m, types.ModuleType) else 0
+print(json.dumps({n: [id(m), names(m)] for n, m in sys.modules.items()}), flush=True)
 os.read(0, 1)
 """
 

@@ -13,16 +13,16 @@ collector is as it was.
 
 import atexit
 import gc
-import importlib.util
+import os
 import sys
 import time
-from pathlib import Path
 
 
 def state(task):
     """A thread's name and state, as in proc(5); none where it has ended meanwhile."""
     try:
-        name, rest = (task / "stat").read_text().split("(", 1)[1].rsplit(") ", 1)
+        with open(f"/proc/self/task/{task}/stat", encoding="utf-8", errors="replace") as file:
+            name, rest = file.read().split("(", 1)[1].rsplit(") ", 1)
     except OSError:
         return "", ""
     return name, rest[0]
@@ -38,7 +38,7 @@ def wait_for_autograd():
     looks, end = 0, time.monotonic() + 10
     while looks < 3 and time.monotonic() < end:
         time.sleep(0.001)
-        threads = map(state, Path("/proc/self/task").iterdir())
+        threads = map(state, os.listdir("/proc/self/task"))
         looks = looks + 1 if all(how == "S" for name, how in threads if name.startswith("pt_autograd")) else 0
 
 
@@ -53,6 +53,8 @@ class WithoutCollections:
         if name not in cls.names:
             return None
         cls.names.remove(name)
+        import importlib.util  # here: it loads typing, which programs without PyTorch do not
+
         spec = importlib.util.find_spec(name)
         if spec and spec.loader:
             run = spec.loader.exec_module
