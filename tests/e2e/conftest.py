@@ -47,6 +47,40 @@ def pytest_configure(config):
     os.chmod(folder, 0o1777)  # other users' programs are started too
     os.environ["TMPDIR"] = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    prepare_python(config, Path(folder))
+
+
+# Programs that run to their end are forked off a Python that has imported PyTorch (tests/tools/prepared_python.c): the imports
+# would take half of the tests' time. With --long, for another Python, or with GPUMEM_TEST_PREPARED= (nothing) each is a process of its own.
+PREPARED = BUILD / "tests" / "prepared_python"
+
+
+def prepare_python(config, folder):
+    if config.getoption("--long", default=False) or "GPUMEM_TEST_PYTHON" in os.environ or not PREPARED.exists():
+        os.environ["GPUMEM_TEST_PREPARED"] = ""
+    elif "GPUMEM_TEST_PREPARED" not in os.environ:  # the workers of one pytest share them
+        sockets = folder / "python"
+        sockets.mkdir()
+        os.environ.update(GPUMEM_TEST_PREPARED=str(sockets), GPUMEM_TEST_REAL_PYTHON=str(PYTHON))
+
+
+@pytest.fixture
+def own_process(monkeypatch):
+    """The test's programs begin as a process does: they ask what importing PyTorch does, or set what it reads."""
+    monkeypatch.setenv("GPUMEM_TEST_PREPARED", "")
+
+
+def with_prepared(command, keys):
+    """The command with the prepared Python, where it runs a Python program on the simulated device; `gpumem run` may be before it."""
+    words = [str(word) for word in command]
+    runs = words[:2] == [str(BUILD / "bin" / "gpumem"), "run"] and "--" in words
+    at = words.index("--") + 1 if runs else 0
+    environment = keys.get("env") or os.environ
+    if words[at : at + 1] != [str(PYTHON)] or not os.environ["GPUMEM_TEST_PREPARED"] or not (runs or "GPUMEM_SIM" in environment):
+        return words, keys
+    words[at] = str(PREPARED)
+    ways = {name: os.environ[name] for name in ("GPUMEM_TEST_PREPARED", "GPUMEM_TEST_REAL_PYTHON")}
+    return words, {**keys, "env": {**environment, **ways}}
 
 
 def pytest_addoption(parser):
@@ -197,13 +231,16 @@ def has_module(name):
     return run_process([PYTHON, "-c", f"import importlib.util as u, sys; sys.exit(not u.find_spec({name!r}))"]).status == 0
 
 
+# What Triton prints at the end of a program that is forked off the prepared Python, whose modules aren't collected.
+NANOBIND = re.compile(r"^(nanobind: (leaked|this is) .*| - (leaked|\.\.\. skipped) .*|See https://nanobind\..*)\n?", re.M)
 AT_EXIT = "terminate called without an active exception\n"
 
 
 def run_once(command, timeout, merge, **keys):
     keys.setdefault("stdin", subprocess.DEVNULL)
+    command, keys = with_prepared(command, keys)
     with subprocess.Popen(
-        [str(word) for word in command],
+        command,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if merge else subprocess.PIPE,
         text=True,
@@ -220,7 +257,7 @@ def run_once(command, timeout, merge, **keys):
         finally:
             if process.poll() is None:
                 kill_family(process.pid)
-    return Run(process.returncode, out or "", err or "")
+    return Run(process.returncode, NANOBIND.sub("", out or ""), NANOBIND.sub("", err or ""))
 
 
 def kill_family(pid):
@@ -445,6 +482,43 @@ def the_program(pid):
     raise AssertionError(f"process {pid} runs no program")
 
 
+class Started(subprocess.Popen):
+    """A program, which may be a child of the prepared Python: `pid` is its own, and it ends when the process that waits for it has."""
+
+    def __init__(self, command, **keys):
+        self.waits = None
+        if str(command[0]) != str(PYTHON):
+            super().__init__([str(word) for word in command], **keys)
+            return
+        command, keys = with_prepared(command, keys)
+        if command[0] == str(PYTHON):
+            super().__init__(command, **keys)
+            return
+        tells, told = os.pipe()
+        try:
+            environment = {**(keys.pop("env", None) or os.environ), "GPUMEM_TEST_PID": str(told)}
+            super().__init__(command, env=environment, pass_fds=[told, *keys.pop("pass_fds", ())], **keys)
+        finally:
+            os.close(told)
+        with open(tells, encoding="ascii") as file:
+            self.waits, self.pid = self.pid, int(file.readline())
+
+    def _try_wait(self, flags):
+        if self.waits is None:
+            return super()._try_wait(flags)
+        pid, status = os.waitpid(self.waits, flags)
+        return (self.pid if pid == self.waits else pid), status
+
+    def _internal_poll(self, *arguments, **keys):
+        if self.waits is None:
+            return super()._internal_poll(*arguments, **keys)
+        if self.returncode is None:
+            pid, status = os.waitpid(self.waits, os.WNOHANG)
+            if pid:
+                self._handle_exitstatus(status)
+        return self.returncode
+
+
 @contextlib.contextmanager
 def spawning():
     """start(command, **Popen's) -> Popen, killed with its children in the end."""
@@ -452,7 +526,7 @@ def spawning():
 
     def start(command, **keys):
         words = [str(word) for word in command]
-        process = subprocess.Popen(words, start_new_session=True, text=True, **preloaded(words, keys))
+        process = Started(words, start_new_session=True, text=True, **preloaded(words, keys))
         started.append(process)
         return process
 

@@ -91,12 +91,14 @@ def assert_blocks(run_gpumem, log, gap):
     assert events[:4] == [("alloc", 5), ("alloc", 3), ("free_requested", 5), ("alloc", 1)]
 
 
+@pytest.mark.usefixtures("own_process")
 def test_blocks_of_cuda_malloc_async_are_its_requests_and_info_reports_it(record, run_gpumem):
     setting = "import os\nos.environ['PYTORCH_CUDA_ALLOC_CONF'] = os.environ['PYTORCH_ALLOC_CONF'] = 'backend:cudaMallocAsync'\n"
     _, log = record(setting + BLOCKS)
     assert_blocks(run_gpumem, log, "PyTorch's allocator is backend:cudaMallocAsync")
 
 
+@pytest.mark.usefixtures("own_process")
 def test_with_cuda_malloc_async_what_libraries_take_is_beside_pytorch(record, run_gpumem):
     """As cuBLAS does on a GPU: its handle's 64 MiB would else count as PyTorch's."""
     setting = "import os, ctypes\nos.environ['PYTORCH_CUDA_ALLOC_CONF'] = os.environ['PYTORCH_ALLOC_CONF'] = 'backend:cudaMallocAsync'\n"

@@ -14,14 +14,14 @@ import sys
 import packed
 import pytest
 
-from conftest import ROOT, run_process
+from conftest import ROOT, Started, run_process
 
 PROGRAM = ROOT / "tests" / "e2e" / "programs" / "held.py"
 HELD = "global 'kept' of module __main__ (held.py)"
 
 
 def start_held(command, env=None, **keys):
-    process = subprocess.Popen(
+    process = Started(
         [*map(str, command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, **keys
     )
     pid, process.address = process.stdout.readline().split()

@@ -141,6 +141,7 @@ json.dump([memory, names, heard], open(sys.argv[1], "w"))
 """
 
 
+@pytest.mark.usefixtures("own_process")
 def test_attaching_while_pytorchs_profiler_runs_leaves_its_profile_as_it_was(spawn, run_gpumem, driver, python, sim_env, tmp_path):
     program, log, told = tmp_path / "profiled.py", tmp_path / "run.gpumem", []
     program.write_text(PROFILED)

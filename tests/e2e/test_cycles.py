@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import PYTHON, ROOT
+from conftest import PYTHON, ROOT, Started
 
 PROGRAM = ROOT / "tests" / "e2e" / "programs" / "cycles.py"
 COUNT = 10
@@ -18,7 +18,7 @@ class Cycles:
     """The program, waiting before its collector runs."""
 
     def __init__(self, seed, env):
-        self.process = subprocess.Popen(
+        self.process = Started(
             [PYTHON, "-W", "ignore", PROGRAM, str(seed), str(COUNT)], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         said = json.loads(self.process.stdout.readline())

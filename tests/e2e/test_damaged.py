@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from conftest import Started
+
 PROGRAM = Path(__file__).parent / "programs" / "oom_held.py"
 KEPT = "0x6d0021200000"  # the simulated device's first block
 QUESTIONS = [
@@ -29,7 +31,7 @@ NAMES = [" ".join(words[:2]) for words in QUESTIONS]
 def whole(gpumem, run, python, sim_env, tmp_path_factory):
     """A core of a program that is stopped at its out-of-memory error."""
     core = tmp_path_factory.mktemp("damaged") / "whole.core"
-    process = subprocess.Popen([python, "-W", "ignore", PROGRAM, "full"], env=sim_env("8GiB"), stdout=subprocess.PIPE, text=True)
+    process = Started([python, "-W", "ignore", PROGRAM, "full"], env=sim_env("8GiB"), stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline().startswith("{")
         run([gpumem, "core", process.pid, "-o", core]).check()

@@ -52,6 +52,6 @@ gc.collect()
 print(len(ran) - during)
 """
     during, enabled, after = run_process([PYTHON, "-c", program]).check().out.split()
-    assert int(during) <= 8 and (enabled, after) == ("True", "2")  # what is between the two; hundreds without this
+    assert int(during) < 30 and (enabled, after) == ("True", "2")  # what is between the two; hundreds without this
     again = "import gc; gc.disable(); import torch; print(gc.isenabled())"
     assert run_process([PYTHON, "-c", again]).check().out == "False\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PYTHON
+from conftest import PYTHON, Started
 
 PROGRAM = Path(__file__).parent / "programs" / "module_paths.py"
 
@@ -17,7 +17,7 @@ def trained(sim_env, run_gpumem, tmp_path_factory):
     """Of a process that waits: its id, snapshot and core, and the bytes that each module keeps."""
     folder = tmp_path_factory.mktemp("modules")
     snapshot, core = folder / "run.pickle", folder / "core"
-    process = subprocess.Popen(
+    process = Started(
         [PYTHON, PROGRAM, snapshot], env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     pid, _, truth = process.stdout.readline().partition(" ")

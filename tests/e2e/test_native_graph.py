@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from conftest import BUILD, ROOT
+from conftest import BUILD, ROOT, Started
 
 sys.path.insert(0, str(ROOT / "gdb"))
 os.environ.setdefault("GPUMEM_LIBRARY", str(BUILD / "lib" / "libgpumem.so"))
@@ -30,7 +30,7 @@ def shared_library(tmp_path_factory):
 def answers(python, env, shared_library, seed, leaves, most):
     """For `most` of the tensors, evenly chosen: what is true of it, and the answer."""
     command = [python, PROGRAMS / "native_graph.py", shared_library, str(seed), str(leaves)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
+    process = Started(command, stdout=subprocess.PIPE, text=True, env=env)
     session = library.Session()
     try:
         facts = json.loads(process.stdout.readline())

@@ -10,7 +10,7 @@ import random
 import subprocess
 
 import pytest
-from conftest import BUILD, ROOT
+from conftest import BUILD, ROOT, Started
 
 PROGRAM = ROOT / "tests" / "e2e" / "programs" / "small_training.py"
 EVERY_DAY = 2  # ways, of each question
@@ -32,7 +32,7 @@ def targets(gpumem, python, sim_env, tmp_path_factory):
     program = [python, PROGRAM, folder / "snapshot.pickle"]
     record = [gpumem, "run", "--sim", "-o", folder / "run.gpumem", "--"]
     subprocess.run([*record, *program], stdin=subprocess.DEVNULL, check=True, capture_output=True)
-    process = subprocess.Popen(program, env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = Started(program, env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     block = process.stdout.readline().strip()
     subprocess.run([gpumem, "core", str(process.pid), "-o", folder / "core"], check=True, capture_output=True)
     yield {

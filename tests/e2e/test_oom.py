@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from conftest import Started
+
 PROGRAMS = Path(__file__).parent / "programs"
 MIB = 1 << 20
 
@@ -323,7 +325,7 @@ def transformer_core(gpumem, run, python, tmp_path_factory, sim_env):
     """A core of the program while it is stopped at its error, and what the program printed about itself."""
     pytest.importorskip("transformers", reason="transformers is not installed: the model is built from its classes")
     core = tmp_path_factory.mktemp("core") / "transformer.core"
-    process = subprocess.Popen(
+    process = Started(
         [python, "-W", "ignore", PROGRAMS / "oom_transformer.py"],
         env={**sim_env("34GiB"), "HF_HUB_OFFLINE": "1"}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip

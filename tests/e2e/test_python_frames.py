@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import PYTHON
+from conftest import PYTHON, Started
 from schemas import problems
 
 PROGRAM = """
@@ -242,7 +242,7 @@ list(map(lambda one: outer(), [None]))
 def test_frames_and_locals_of_a_process_without_pytorch(run_gpumem, tmp_path):
     script = tmp_path / "waits.py"
     script.write_text(WAITS)
-    with subprocess.Popen([PYTHON, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with Started([PYTHON, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout.readline() == "ready\n"
             pid = f"--pid={process.pid}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import KEEP_WORKSPACES, PYTHON
+from conftest import KEEP_WORKSPACES, PYTHON, Started
 
 PROGRAM = Path(__file__).with_name("data") / "retained.py"
 
@@ -17,7 +17,7 @@ class Program:
     """The program under test: it deletes the variables that the test names."""
 
     def __init__(self, env, program=PROGRAM):
-        self.process = subprocess.Popen(
+        self.process = Started(
             [PYTHON, "-W", "ignore", program], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         line = self.process.stdout.readline()

@@ -27,8 +27,9 @@ def test_the_programs_own_variables_are_named_first_and_the_text_names_few(sim_e
     known = {(one["of"], one["name"]) for one in members[len(own) :]}
     assert known - {tuple(one) for one in truth["modules"]}, "Python's own logging.root at least"
     if len(truth["modules"]) >= AT_MOST:
-        assert len(name["members"]) == AT_MOST and name["more"]
-        assert re.search(r" and at least 21 others", group["text"])
+        # functions that run, which hold it only while they compute, are taken out of those that were kept
+        assert AT_MOST // 2 < len(name["members"]) <= AT_MOST and name["more"]
+        assert f" and at least {len(name['members']) - 3} others" in group["text"]
     assert 2 <= len(re.findall(r"global '", group["text"])) <= 4, group["text"]
     text = run_gpumem("retained", "--pid", process.pid).check().out
     assert group["text"] in text and max(map(len, text.splitlines())) < 250

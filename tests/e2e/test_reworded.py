@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PYTHON, run_process
+from conftest import PYTHON, Started, run_process
 
 PROGRAMS = Path(__file__).parent / "programs"
 # Fields that hold sentences or names made by core/render, by the command.
@@ -94,7 +94,7 @@ def recordings(run_gpumem, examples, tmp_path_factory):
 def held(sim_env, tmp_path_factory):
     program = tmp_path_factory.mktemp("held") / "held.py"
     program.write_text(HELD)
-    process = subprocess.Popen(
+    process = Started(
         [PYTHON, "-W", "ignore", program], env=sim_env(), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert process.stdout.readline() == f"{process.pid}\n"

@@ -5,7 +5,7 @@ import json
 import subprocess
 
 import pytest
-from conftest import BUILD, EXAMPLES, PYTHON, ROOT
+from conftest import BUILD, EXAMPLES, PYTHON, ROOT, Started
 from jsonschema import Draft202012Validator
 from schemas import SCHEMAS, fields, keys, problems
 
@@ -189,7 +189,7 @@ def answers(files, run_gpumem, sim_env, tmp_path_factory):
 
     script = folder / "held.py"
     script.write_text(HELD)
-    with subprocess.Popen(
+    with Started(
         [PYTHON, script], env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:

@@ -75,3 +75,7 @@ class WithoutCollections:
 
 atexit.register(wait_for_autograd)
 sys.meta_path.insert(0, WithoutCollections)
+if "GPUMEM_TEST_SERVE" in os.environ:
+    import prepared_python
+
+    prepared_python.serve()
