@@ -232,7 +232,7 @@ def has_module(name):
 
 
 # What Triton prints at the end of a program that is forked off the prepared Python, whose modules aren't collected.
-NANOBIND = re.compile(r"^(nanobind: (leaked|this is) .*| - (leaked|\.\.\. skipped) .*|See https://nanobind\..*)\n?", re.M)
+NANOBIND = re.compile(r"^(nanobind: (leaked|this is) .*| - (leaked|\.\.\. skipped) .*|See https://nanobind\S*/refleaks\.html)\n?", re.M)
 AT_EXIT = "terminate called without an active exception\n"
 
 

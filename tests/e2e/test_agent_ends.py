@@ -120,6 +120,7 @@ def test_the_exit_status_is_the_programs_and_an_early_exit_loses_nothing(run_gpu
     assert info["complete"] is True and info["devices"][0]["allocated"] == 4096
 
 
+@pytest.mark.usefixtures("own_process")  # `gpumem run` knows the signal only of its own child
 def test_a_signal_that_ends_the_program_ends_run_too(run_gpumem, record):
     run, log = record(ONE + "import os, signal; os.kill(os.getpid(), signal.SIGTERM)")
     assert run.status == -signal.SIGTERM

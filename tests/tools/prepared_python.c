@@ -1,7 +1,7 @@
 /*
- * prepared_python [-u] [-W WHAT] PROGRAM.py ARGS: runs a Python program of the tests as `python`
- * does, in a process that is forked off a Python which has imported PyTorch before: the import
- * takes most of the tests' time. The program's process has the streams, the folder and the
+ * prepared_python [-u] [-W WHAT] PROGRAM.py|-c CODE ARGS: runs a Python program of the tests as
+ * `python` does, in a process that is forked off a Python which has imported PyTorch before: the
+ * import takes most of the tests' time. The program's process has the streams, the folder and the
  * environment of this one; this one forwards signals to it and ends as it does.
  *
  * GPUMEM_TEST_PREPARED names a folder for the sockets of such Pythons, which
@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BEGIN_MS = 120000, LOOK_MS = 20, PADDING = 3000 };
+enum { BEGIN_MS = 120000, LOOK_MS = 20, PADDING = 12000 };
 
 extern char **environ;
 
@@ -248,13 +248,15 @@ int main(int argc, char **argv)
 {
 	const char *folder = getenv("GPUMEM_TEST_PREPARED");
 	int script = 1;
-	for (; script < argc && argv[script][0] == '-'; script++)
+	for (; script < argc && argv[script][0] == '-' && strcmp(argv[script], "-c") != 0; script++)
 		if (strcmp(argv[script], "-W") == 0 || strcmp(argv[script], "-X") == 0)
 			script++;
 	size_t length = script < argc ? strlen(argv[script]) : 0, all = 0;
-	bool plain = folder && *folder && length > 3 &&
-	             strcmp(argv[script] + length - 3, ".py") == 0 &&
-	             access(argv[script], R_OK) == 0;
+	bool code = script + 1 < argc && strcmp(argv[script], "-c") == 0;
+	bool plain = folder && *folder &&
+	             (code || (length > 3 && strcmp(argv[script] + length - 3, ".py") == 0 &&
+	                              access(argv[script], R_OK) == 0));
+	int options = code ? script : script - 1; /* `-c` as well */
 	for (int i = 1; i < argc; i++) {
 		plain &= *argv[i] != 0;
 		all += strlen(argv[i]) + 1;
@@ -262,13 +264,13 @@ int main(int argc, char **argv)
 	if (!plain || all > PADDING)
 		become_python(argv);
 	char path[4096];
-	snprintf(path, sizeof(path), "%s/%016jx", folder, (uintmax_t)key(argv + 1, script - 1));
+	snprintf(path, sizeof(path), "%s/%016jx", folder, (uintmax_t)key(argv + 1, options));
 	int fd = connect_to(path);
 	if (fd < 0 && first(path, "wanted")) /* this may be the only one */
 		become_python(argv);
 	if (fd < 0 && first(path, "begun")) {
 		if (fork() == 0)
-			serve(path, argv + 1, script - 1);
+			serve(path, argv + 1, options);
 	}
 	for (int waited = 0; fd < 0 && waited < BEGIN_MS; waited += LOOK_MS) {
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000}, NULL);

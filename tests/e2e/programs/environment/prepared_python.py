@@ -56,24 +56,31 @@ def places_of(memory, address, words, text):
     return [address + 8 * i for i, pointer in enumerate(pointers) if pointer and memory.read(pointer, len(wanted)) == wanted]
 
 
-def replace_script(memory, program):
-    """Python's configuration names the script twice: what it runs, and as the first argument, whose folder is searched for modules."""
+def configuration():
+    """The address of Python's configuration."""
     api = ctypes.pythonapi
     api.PyInterpreterState_Get.restype = ctypes.c_void_p
     api._PyInterpreterState_GetConfig.restype = ctypes.c_void_p
     api._PyInterpreterState_GetConfig.argtypes = [ctypes.c_void_p]
-    config, script = api._PyInterpreterState_GetConfig(api.PyInterpreterState_Get()), sys.orig_argv[-2]
-    runs = places_of(memory, config, 100, script)
+    return api._PyInterpreterState_GetConfig(api.PyInterpreterState_Get())
+
+
+def replace_code(memory, code):
+    """The code after `-c`."""
+    (runs,) = places_of(memory, configuration(), 100, sys.orig_argv[-2] + "\n")
+    memory.write(runs, python_text(code + "\n"))
+
+
+def replace_script(memory, program):
+    """The script stands there twice: what is run, and the first argument, whose folder is searched for modules."""
+    config, script = configuration(), sys.orig_argv[-2]
+    (runs,) = places_of(memory, config, 100, script)
     content = memory.read(config, 800)
-    arguments = [
-        place
-        for i in range(0, len(content), 8)
-        for place in places_of(memory, int.from_bytes(content[i : i + 8], "little"), 2, script)
-        if place not in runs
-    ]
-    assert len(runs) == 1 and arguments, (runs, arguments)
-    memory.write(runs[0], python_text(os.path.abspath(program)))
-    for place in set(arguments):
+    lists = [int.from_bytes(content[i : i + 8], "little") for i in range(0, len(content), 8)]
+    arguments = {place for items in lists for place in places_of(memory, items, 2, script)} - {runs}
+    assert arguments
+    memory.write(runs, python_text(os.path.abspath(program)))
+    for place in arguments:
         memory.write(place, python_text(program))
 
 
@@ -142,8 +149,12 @@ def become(streams, folder, arguments, environment):
     with Memory() as memory:
         replace_settings(memory, folder, environment)
         os.chdir(folder)
-        replace_script(memory, arguments[0])
-        sys.orig_argv[-2:] = sys.argv[:] = arguments
+        if arguments[0] == "-c":
+            replace_code(memory, arguments[1])
+            sys.orig_argv[-3:], sys.argv[:] = arguments, ["-c", *arguments[2:]]
+        else:
+            replace_script(memory, arguments[0])
+            sys.orig_argv[-2:] = sys.argv[:] = arguments
         replace_command(memory)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
