@@ -121,6 +121,16 @@ static void become_python(char **argv)
 	exit(127);
 }
 
+static bool first(const char *path, const char *suffix)
+{
+	char name[4200];
+	snprintf(name, sizeof(name), "%s.%s", path, suffix);
+	int fd = open(name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 /* A socket to the Python that serves at this name; -1: there is none. */
 static int connect_to(const char *path)
 {
@@ -130,20 +140,12 @@ static int connect_to(const char *path)
 	strcpy(address.sun_path, path);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+		if (errno == ECONNREFUSED) /* it has ended */
+			first(path, "failed");
 		close(fd);
 		return -1;
 	}
 	return fd;
-}
-
-static bool first(const char *path, const char *suffix)
-{
-	char name[4200];
-	snprintf(name, sizeof(name), "%s.%s", path, suffix);
-	int fd = open(name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
 }
 
 /* In a child: the Python that will serve. Its script is put in by the programs it becomes; the
@@ -280,18 +282,18 @@ int main(int argc, char **argv)
 			become_python(argv);
 		fd = connect_to(path);
 	}
-	if (fd < 0)
+	if (fd < 0) {
+		first(path, "failed");
 		become_python(argv);
+	}
 	static const int forwarded[] = {
 	        SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT};
 	for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
 		sigaction(forwarded[i],
 		        &(struct sigaction){.sa_handler = forward, .sa_flags = SA_RESTART}, NULL);
 	FILE *from = fdopen(fd, "r");
-	if (!ask(fd, argv + script) || (the_program = (sig_atomic_t)answer(from)) <= 0) {
-		fprintf(stderr, "%s: %s answers nothing\n", argv[0], path);
-		return 125;
-	}
+	if (!ask(fd, argv + script) || (the_program = (sig_atomic_t)answer(from)) <= 0)
+		become_python(argv);
 	tell_process((pid_t)the_program);
 	long status = answer(from);
 	if (status < 0)
