@@ -85,15 +85,17 @@ def replace_script(memory, program):
 
 
 def writable_parts(library):
-    """The parts of a library's memory that it writes to, as (first, last + 1); what follows without a name is its too."""
-    parts, its = [], False
+    """The parts of a library's memory that it writes to, as (first, last + 1); the one without a name right after it is its too."""
+    parts, after = [], None
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         for line in maps:
             words = line.split(None, 5)
-            name = words[5].strip() if len(words) > 5 else ""
-            its = name.endswith(library) or (its and not name)
-            if its and words[1].startswith("rw"):
-                parts.append(tuple(int(end, 16) for end in words[0].split("-")))
+            first, end = (int(word, 16) for word in words[0].split("-"))
+            named = words[5].strip() if len(words) > 5 else ""
+            if named.endswith(library) or (not named and first == after):
+                after = end
+                if words[1].startswith("rw"):
+                    parts.append((first, end))
     return parts
 
 
