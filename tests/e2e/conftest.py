@@ -79,7 +79,8 @@ def with_prepared(command, keys):
     if words[at : at + 1] != [str(PYTHON)] or not os.environ["GPUMEM_TEST_PREPARED"] or not (runs or "GPUMEM_SIM" in environment):
         return words, keys
     words[at] = str(PREPARED)
-    ways = {name: os.environ[name] for name in ("GPUMEM_TEST_PREPARED", "GPUMEM_TEST_REAL_PYTHON")}
+    names = ("GPUMEM_TEST_PREPARED", "GPUMEM_TEST_REAL_PYTHON", "GPUMEM_TEST_PREPARED_FIRST")
+    ways = {name: os.environ[name] for name in names if name in os.environ}
     return words, {**keys, "env": {**environment, **ways}}
 
 

@@ -43,6 +43,7 @@ def without_cuda(tmp_path):
     return folder, f"import ctypes; ctypes.CDLL('{folder}/libtorch_cpu.so')"
 
 
+@pytest.mark.usefixtures("own_process")  # the prepared Python has a PyTorch already
 def test_a_pytorch_without_cuda_is_reported_with_its_folder(run_gpumem, tmp_path):
     folder, program = without_cuda(tmp_path)
     finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()

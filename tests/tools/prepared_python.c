@@ -8,8 +8,8 @@
  * programs/environment/prepared_python.py serves; GPUMEM_TEST_REAL_PYTHON is the Python. With
  * GPUMEM_TEST_PID, the number of a file, the program's process id is written there. What a Python
  * takes from its environment when it starts or imports PyTorch must be the same: there is one for
- * each such environment, begun when a second program wants it. Whatever is in the way, the real
- * Python becomes this process.
+ * each such environment, begun when a second program wants it; with GPUMEM_TEST_PREPARED_FIRST, for
+ * the first one. Whatever is in the way, the real Python becomes this process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -110,12 +110,19 @@ static void tell_process(pid_t process)
 	unsetenv("GPUMEM_TEST_PID");
 }
 
+/* What is meant for this program alone. */
+static void unset_own(void)
+{
+	unsetenv("GPUMEM_TEST_PREPARED");
+	unsetenv("GPUMEM_TEST_PREPARED_FIRST");
+}
+
 static void become_python(char **argv)
 {
 	tell_process(getpid());
 	const char *python = getenv("GPUMEM_TEST_REAL_PYTHON");
 	argv[0] = strdup(python ? python : "python3");
-	unsetenv("GPUMEM_TEST_PREPARED");
+	unset_own();
 	execvp(argv[0], argv);
 	fprintf(stderr, "%s: %s\n", argv[0], strerror(errno));
 	exit(127);
@@ -214,7 +221,7 @@ static char *request(char **argv, size_t *ret_size)
 static bool ask(int fd, char **argv)
 {
 	size_t size = 0;
-	unsetenv("GPUMEM_TEST_PREPARED");
+	unset_own();
 	char *bytes = request(argv, &size), control[CMSG_SPACE(3 * sizeof(int))] = "";
 	if (!bytes)
 		return false;
@@ -268,7 +275,8 @@ int main(int argc, char **argv)
 	char path[4096];
 	snprintf(path, sizeof(path), "%s/%016jx", folder, (uintmax_t)key(argv + 1, options));
 	int fd = connect_to(path);
-	if (fd < 0 && first(path, "wanted")) /* this may be the only one */
+	if (fd < 0 && !getenv("GPUMEM_TEST_PREPARED_FIRST") &&
+	        first(path, "wanted")) /* this may be the only one */
 		become_python(argv);
 	if (fd < 0 && first(path, "begun")) {
 		if (fork() == 0)
