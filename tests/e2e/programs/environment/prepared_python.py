@@ -14,6 +14,9 @@ import signal
 import socket
 import sys
 import tempfile
+import time
+
+IDLE_SECONDS = 60
 
 
 class Memory:
@@ -181,10 +184,24 @@ class Server:
         self.listener.listen(64)
         os.rename(new, self.path)  # whoever finds it can connect
 
+    def unlist(self):
+        """Nobody finds it any more, and another may begin. Who has found it is served."""
+        for name in (self.path + ".begun", self.path):
+            os.unlink(name)
+
     def serve(self):
-        """Returns in each child; ends when the folder of the tests is gone."""
-        while os.path.exists(self.path):
-            for key, _ in self.selector.select(0.01 if self.children else 1):
+        """Returns in each child; ends when nothing was wanted for a while, as it takes 400 MB, or the folder of the tests is gone."""
+        ending, used = False, time.monotonic()
+        while os.path.exists(os.path.dirname(self.path)):
+            events = self.selector.select(0.01 if self.children else 0 if ending else 1)
+            if events or self.children:
+                used = time.monotonic()
+            elif ending:
+                break
+            elif time.monotonic() - used > IDLE_SECONDS:
+                self.unlist()
+                ending = True
+            for key, _ in events:
                 if key.fileobj is self.listener:
                     connection, _ = self.listener.accept()
                     if self.fork(connection):
