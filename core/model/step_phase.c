@@ -34,20 +34,46 @@ static enum gm_phase place_phase(struct gm_steps *steps)
 	}
 }
 
-/* The first forward pass of generate() reads the prompt, the others decode a token each: the first
- * has ended when the loop around the model's call begins its second iteration. */
+static bool is_same_loop(const struct place *a, const struct place *b)
+{
+	return a->code == b->code && a->loops == b->loops;
+}
+
+/* A call of the model that read the prompt: is it another one? */
+static void see_model_call(struct gm_steps *steps, const struct summary *summary)
+{
+	if (!steps->model_call) {
+		steps->model_call = summary->model_call;
+		steps->model = summary->model;
+		steps->prompt = summary->turning;
+	} else if (summary->model_call == steps->model_call) {
+		if (steps->elsewhere) /* the next prompt */
+			steps->decoding = steps->elsewhere = false;
+	} else if (summary->model && summary->model == steps->model && summary->turning.loops &&
+	           !is_same_loop(&summary->turning, &steps->prompt)) {
+		steps->decoding = steps->elsewhere = true;
+	}
+}
+
+/* The first forward pass of generate() reads the prompt, the others decode a token each. The first
+ * has ended when the loop around the model's call begins its second iteration; or, if it was called
+ * outside of that loop, when the model is called within. */
 static enum gm_phase generation_phase(struct gm_steps *steps, const struct summary *summary)
 {
 	const struct place *now = &summary->turning;
+	bool forward = summary->phase == GM_PHASE_FORWARD;
 	if (summary->generation != steps->generation) {
 		steps->generation = summary->generation;
 		steps->turning = (struct place){0};
-		steps->decoding = false;
+		steps->decoding = steps->elsewhere = false;
+		steps->model_call = 0;
 	}
 	if (now->loops && now->code == steps->turning.code && now->lasti < steps->turning.lasti)
 		steps->decoding = true;
-	if (now->loops && (summary->phase == GM_PHASE_FORWARD || now->code == steps->turning.code))
+	if (now->loops && (forward || now->code == steps->turning.code))
 		steps->turning = *now;
+	if (summary->model_call)
+		see_model_call(steps, summary);
 	return steps->decoding ? GM_PHASE_DECODE : GM_PHASE_PREFILL;
 }
 

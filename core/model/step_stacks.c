@@ -170,19 +170,28 @@ static void keep_places(struct summary *summary, const struct gm_step_frame *fra
 	}
 }
 
-/* Evaluation and generation. `calls` is a hash of the frames so far: one call of a function has one
- * value. */
+/* Evaluation and generation. `calls` is a hash of the frames so far: the functions that are called
+ * at one place have one value. */
 static void summarise_use(struct summary *summary, const struct gm_step_frame *frame,
         enum gm_phase phase, uint64_t *calls)
 {
-	*calls = gm_hash_mix(*calls ^ ((uint64_t)frame->code << 32 | frame->lasti));
+	const uint64_t callers = *calls;
+	*calls = gm_hash_mix(callers ^ ((uint64_t)frame->code << 32 | frame->lasti));
 	if (summary->phase == GM_PHASE_OTHER && phase == GM_PHASE_OTHER &&
 	        gm_frame_evaluates(frame))
 		summary->evaluates = true;
 	if (!summary->generation && gm_frame_generates(frame)) {
-		summary->generation = *calls | 1;
+		summary->generation = gm_hash_mix(callers ^ frame->code) | 1;
 		summary->evaluates = false; /* generate() is completely under no_grad() */
-	} else if (summary->generation && !summary->turning.loops) {
+	}
+	if (!summary->generation)
+		return;
+	if (summary->model_call) {
+		if (!summary->model && !gm_file_is_torch(frame->file))
+			summary->model = frame->code;
+	} else if (phase == GM_PHASE_FORWARD) {
+		summary->model_call = *calls | 1;
+	} else if (frame_loops(frame)) {
 		summary->turning = (struct place){frame->code, frame->lasti, frame_loops(frame)};
 	}
 }

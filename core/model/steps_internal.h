@@ -100,11 +100,14 @@ struct summary {
 	bool known;
 	uint32_t outermost; /* code of the outermost frame */
 	unsigned landmarks;
-	bool closure;         /* the optimizer called it, and updates the weights afterwards */
-	enum gm_phase phase;  /* OTHER: its frames do not tell */
-	bool evaluates;       /* some frame says that no training is done */
+	bool closure;        /* the optimizer called it, and updates the weights afterwards */
+	enum gm_phase phase; /* OTHER: its frames do not tell */
+	bool evaluates;      /* some frame says that no training is done */
+	/* Generation of text. A model's own loops, over its layers, are none of decoding. */
 	uint64_t generation;  /* which call of generate() it stands in, 0: in none */
-	struct place turning; /* within that the outermost frame that stands in a loop */
+	struct place turning; /* within that, the innermost loop outside of modules */
+	uint64_t model_call;  /* where that calls its outermost module: a hash, 0: nowhere */
+	uint32_t model;       /* code of that module's forward(), 0: torch's own, or none */
 	uint32_t count;       /* loops outside of the work, from the outermost in */
 	struct standing *standing;
 	uint8_t *marked; /* work that was marked within the first i of them; NULL: none */
@@ -168,10 +171,14 @@ struct gm_steps {
 	bool modules;        /* some module has been called */
 	uint64_t generation; /* the call of generate() that the last event was in */
 	struct place turning;
-	bool decoding;     /* its loop has gone round */
-	uint64_t fed;      /* events of all threads that told something */
-	bool repeatable;   /* a further allocation at the latest stack tells nothing either */
-	uint64_t repeated; /* events since that told nothing new */
+	bool decoding;  /* its first forward pass has ended */
+	bool elsewhere; /* the others are called at another place than the first */
+	uint64_t model_call;
+	uint32_t model;      /* of its first forward pass */
+	struct place prompt; /* the loop around that */
+	uint64_t fed;        /* events of all threads that told something */
+	bool repeatable;     /* a further allocation at the latest stack tells nothing either */
+	uint64_t repeated;   /* events since that told nothing new */
 };
 
 /* step_stacks.c */
