@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/patch.h"
+#include "agent/stacks/libraries.h"
 #include "torch/allocator.h"
 
 enum { CALLERS = 64 };
@@ -38,7 +39,7 @@ bool gm_agent_is_allocator(uint64_t address)
 	unsigned slot = (unsigned)(address >> 2) % CALLERS;
 	if (atomic_load(&callers[slot].address) != address) {
 		struct question question = {.address = address};
-		dl_iterate_phdr(visit, &question);
+		gm_libraries_each(visit, &question);
 		atomic_store(&callers[slot].address, 0);
 		atomic_store(&callers[slot].is_allocator, question.is_allocator);
 		atomic_store(&callers[slot].address, address);

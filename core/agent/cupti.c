@@ -22,6 +22,7 @@
 #include "agent/gap.h"
 #include "agent/runtime_more.h"
 #include "agent/state.h"
+#include "agent/stacks/libraries.h"
 
 #define NOT_RECORDED \
 	"what libraries with a runtime of their own (NCCL, cuDNN) allocate is not recorded"
@@ -246,7 +247,7 @@ void gm_agent_cupti_look(void)
 			gm_agent_gap("CUPTI is left to Nsight or Compute Sanitizer: " NOT_RECORDED);
 		return;
 	}
-	dl_iterate_phdr(find_driver, &driver);
+	gm_libraries_each(find_driver, &driver);
 	if (!driver && !*named)
 		return;
 	if (!atomic_exchange(&cupti.tried, true))

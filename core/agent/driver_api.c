@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent/patch.h"
+#include "agent/stacks/libraries.h"
 
 enum { POINTERS_MAX = 8, SPANS_MAX = 4 };
 
@@ -74,7 +75,7 @@ void gm_agent_driver_api_patch(const struct gm_agent_hook *hooks)
 	find_function *find;
 	void *found = gm_agent_find("cuGetProcAddress_v2");
 	memcpy(&find, &found, sizeof(found));
-	dl_iterate_phdr(find_data, &data);
+	gm_libraries_each(find_data, &data);
 	if (!data.count)
 		return;
 	for (const struct gm_agent_hook *hook = hooks; hook->symbol; hook++) {

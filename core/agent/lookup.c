@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/stacks/symbols.h"
+#include "agent/stacks/libraries.h"
 
 struct wanted {
 	const char *library, *symbol;
@@ -36,7 +37,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *context)
 void *gm_agent_lookup(const char *library, const char *symbol)
 {
 	struct wanted wanted = {.library = library, .symbol = symbol};
-	dl_iterate_phdr(visit, &wanted);
+	gm_libraries_each(visit, &wanted);
 	return wanted.found;
 }
 

@@ -1,6 +1,7 @@
 #include "agent/patch.h"
 #include "agent/gap.h"
 #include "agent/stacks/symbols.h"
+#include "agent/stacks/libraries.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -216,7 +217,7 @@ static void patch_slot(const struct library *library, void **slot, const struct 
 void *gm_agent_find(const char *symbol)
 {
 	struct definition definition = {.symbol = symbol, .hash = gm_symbol_hash(symbol)};
-	dl_iterate_phdr(find_definition, &definition);
+	gm_libraries_each(find_definition, &definition);
 	return definition.found;
 }
 
@@ -227,7 +228,7 @@ static void resolve(const struct gm_agent_hook *hooks)
 			continue;
 		struct definition definition = {
 		        .symbol = hook->symbol, .hash = gm_symbol_hash(hook->symbol)};
-		dl_iterate_phdr(find_definition, &definition);
+		gm_libraries_each(find_definition, &definition);
 		atomic_store(hook->before, definition.found);
 	}
 }
@@ -316,7 +317,7 @@ static void scan(void)
 {
 	for (unsigned i = 0; i < patched.table_count; i++)
 		resolve(patched.tables[i]);
-	dl_iterate_phdr(patch_library, NULL);
+	gm_libraries_each(patch_library, NULL);
 }
 
 static int count_libraries(struct dl_phdr_info *info, size_t size, void *context)
@@ -333,7 +334,7 @@ static void look_again(void)
 	int error = errno;
 	lock();
 	unsigned long long adds = 0;
-	dl_iterate_phdr(count_libraries, &adds);
+	gm_libraries_each(count_libraries, &adds);
 	bool more = atomic_load(&on) && adds != patched.adds;
 	if (more)
 		scan();
@@ -351,6 +352,7 @@ void gm_agent_patch_on_load(void (*libraries)(void), void (*torch)(void))
 
 void gm_agent_patch(const struct gm_agent_hook *hooks)
 {
+	gm_libraries_guard_forks();
 	lock();
 	if (patched.table_count == 0) {
 		*(void **)&before_dlopen = (void *)dlopen;
@@ -392,7 +394,7 @@ void gm_agent_patch_undo(void)
 {
 	lock();
 	atomic_store(&on, false);
-	dl_iterate_phdr(undo_library, NULL);
+	gm_libraries_each(undo_library, NULL);
 	patched.slot_count = 0;
 	patched.library_count = 0;
 	unlock();

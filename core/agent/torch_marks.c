@@ -20,6 +20,7 @@
 #include "agent/lookup.h"
 #include "agent/marks.h"
 #include "agent/names.h"
+#include "agent/stacks/libraries.h"
 
 /* ---- record_function ------------------------------------------------------------------------- */
 
@@ -211,7 +212,7 @@ static void *const *table_of(const struct library *library, const void *type)
 static void **find_slot(void *allocator)
 {
 	struct library library = {0};
-	dl_iterate_phdr(find_library, &library);
+	gm_libraries_each(find_library, &library);
 	void **functions = allocator ? *(void ***)allocator : NULL;
 	if (!functions || !in_tables(&library, functions - 1, 2))
 		return NULL;

@@ -113,6 +113,7 @@ def record(run_gpumem, tmp_path):
     return call
 
 
+@pytest.mark.usefixtures("own_process")  # os._exit() of the program is gpumem's own child's
 def test_the_exit_status_is_the_programs_and_an_early_exit_loses_nothing(run_gpumem, record):
     run, log = record(ONE + "import os; os._exit(7)")
     assert run.status == 7

@@ -21,6 +21,7 @@ def live_of(run_gpumem, path):
     return sorted((int(block["address"], 16), block["requested"]) for block in blocks)
 
 
+@pytest.mark.usefixtures("own_process")
 @pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.long), pytest.param(4, marks=pytest.mark.long), 9])
 def test_live_blocks_are_pytorchs_although_their_allocations_were_dropped(run_gpumem, tmp_path, threads):
     out, log = tmp_path / "truth.json", tmp_path / "run.gpumem"

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from conftest import BUILD, ROOT, Started
+from conftest import BUILD, ROOT
 
 sys.path[:0] = [str(ROOT / "tests/e2e/ways"), str(ROOT / "gdb")]
 os.environ.setdefault("GPUMEM_LIBRARY", str(BUILD / "lib" / "libgpumem.so"))
@@ -28,7 +28,8 @@ class Held:
 
     def __init__(self, python, modules, env, cwd):
         command = [python, "-W", "ignore", table.HERE / "hold.py", *modules]
-        self.process = Started(
+        # No prepared Python: its import's words, left on the stack, are plausible holders.
+        self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=env, cwd=cwd, start_new_session=True
         )
         line = self.process.stdout.readline()

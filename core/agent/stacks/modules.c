@@ -13,6 +13,7 @@
 #include "agent/put.h"
 #include "agent/stacks/memory.h"
 #include "agent/stacks/symbols.h"
+#include "agent/stacks/libraries.h"
 
 enum { MODULES_MAX = 4096, BUILD_ID_MAX = 32, PATH_BYTES = 4096 };
 
@@ -64,7 +65,7 @@ static int look_at_subs(struct dl_phdr_info *info, size_t size, void *context)
 
 void gm_modules_poll(void)
 {
-	dl_iterate_phdr(look_at_subs, NULL);
+	gm_libraries_each(look_at_subs, NULL);
 }
 
 struct search {
@@ -188,7 +189,7 @@ bool gm_module_at(struct gm_stacks_thread *thread, uint64_t address, struct gm_l
 	search->address = address;
 	search->is_first = true;
 	search->is_there = false;
-	dl_iterate_phdr(look_at_module, search);
+	gm_libraries_each(look_at_module, search);
 	if (!search->is_there)
 		return false;
 	*ret = search->found.loaded;
@@ -244,6 +245,6 @@ uint64_t gm_module_symbol(const char *name)
 {
 	struct symbol_search search = {.name = name, .hash = gm_symbol_hash(name)};
 
-	dl_iterate_phdr(look_at_symbols, &search);
+	gm_libraries_each(look_at_symbols, &search);
 	return search.address;
 }

@@ -1,0 +1,18 @@
+/*
+ * The loaded libraries. The loader holds a lock while it lists them, and a child that another
+ * thread forks meanwhile has that lock locked for ever: its first dlopen() would never return
+ * (glibc bug 4578). So a fork waits until no thread of the agent lists libraries.
+ */
+#ifndef GM_AGENT_STACKS_LIBRARIES_H
+#define GM_AGENT_STACKS_LIBRARIES_H
+
+#include <link.h>
+
+/* From here on forks wait. To be called before the agent's first long list. */
+void gm_libraries_guard_forks(void);
+
+/* dl_iterate_phdr(3), also from within its callback. */
+int gm_libraries_each(
+        int (*callback)(struct dl_phdr_info *info, size_t size, void *context), void *context);
+
+#endif
