@@ -1,5 +1,6 @@
 /* The shell command: one session, one command, its exit status. */
 #include <malloc.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdbool.h>
@@ -106,9 +107,15 @@ int main(int argc, char **argv)
 	struct gm_pager *pager = pages(argc, argv) ? gm_pager_open(terminal.rows, terminal.columns,
 	                                                     !options.no_pager, &out)
 	                                           : NULL;
+	errno = 0;
 	int status = run(session, argc, argv, pager ? out : stdout);
+	int error =
+	        ferror(stdout) ? errno : 0; /* a long answer ends at the first write that fails */
 	if (pager)
 		status = written(gm_pager_close(pager, out), status);
 	gpumem_session_destroy(session);
-	return written(fflush(stdout) == 0, status);
+	if (fflush(stdout) != 0)
+		return written(false, status);
+	errno = error ? error : EIO;
+	return written(!ferror(stdout), status);
 }
