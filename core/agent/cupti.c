@@ -21,8 +21,8 @@
 #include "agent/patch.h"
 #include "agent/gap.h"
 #include "agent/runtime_more.h"
-#include "agent/state.h"
 #include "agent/stacks/libraries.h"
+#include "agent/state.h"
 
 #define NOT_RECORDED \
 	"what libraries with a runtime of their own (NCCL, cuDNN) allocate is not recorded"

@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "agent/stacks/symbols.h"
 #include "agent/stacks/libraries.h"
+#include "agent/stacks/symbols.h"
 
 struct wanted {
 	const char *library, *symbol;

@@ -1,7 +1,7 @@
 #include "agent/patch.h"
 #include "agent/gap.h"
-#include "agent/stacks/symbols.h"
 #include "agent/stacks/libraries.h"
+#include "agent/stacks/symbols.h"
 
 #include <dlfcn.h>
 #include <elf.h>

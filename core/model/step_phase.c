@@ -39,7 +39,8 @@ static bool is_same_loop(const struct place *a, const struct place *b)
 	return a->code == b->code && a->loops == b->loops;
 }
 
-/* A call of the model that read the prompt: is it another one? */
+/* An event within a module's call: is it the model's first call, which reads the prompt, or another
+ * one? */
 static void see_model_call(struct gm_steps *steps, const struct summary *summary)
 {
 	if (!steps->model_call) {
@@ -61,7 +62,6 @@ static void see_model_call(struct gm_steps *steps, const struct summary *summary
 static enum gm_phase generation_phase(struct gm_steps *steps, const struct summary *summary)
 {
 	const struct place *now = &summary->turning;
-	bool forward = summary->phase == GM_PHASE_FORWARD;
 	if (summary->generation != steps->generation) {
 		steps->generation = summary->generation;
 		steps->turning = (struct place){0};
@@ -70,7 +70,7 @@ static enum gm_phase generation_phase(struct gm_steps *steps, const struct summa
 	}
 	if (now->loops && now->code == steps->turning.code && now->lasti < steps->turning.lasti)
 		steps->decoding = true;
-	if (now->loops && (forward || now->code == steps->turning.code))
+	if (now->loops && (summary->phase == GM_PHASE_FORWARD || now->code == steps->turning.code))
 		steps->turning = *now;
 	if (summary->model_call)
 		see_model_call(steps, summary);

@@ -6,7 +6,8 @@ from test_attach import again_and_again, start
 
 # Until something is written to its standard input. A child that does not end within a minute hangs.
 FORKS = """
-import os, select, sys, time
+import _ctypes, os, select, time
+import torch  # the more libraries, the longer the agent looks at them
 libraries = ["libz.so.1", "libexpat.so.1", "liblzma.so.5", "libbz2.so.1.0"]
 print("begun", flush=True)
 forked = hung = 0
@@ -14,7 +15,6 @@ while not select.select([0], [], [], 0)[0]:
     children = []
     for _ in range(4):
         if not (child := os.fork()):
-            import _ctypes
             for name in libraries:
                 try:
                     _ctypes.dlopen(name, 2)
@@ -37,10 +37,9 @@ print(forked, hung)
 """
 
 
-# The more libraries, the longer the agent looks at them.
 @pytest.mark.parametrize("times", [4, pytest.param(60, marks=pytest.mark.long)])
 def test_children_forked_meanwhile_load_libraries(spawn, run_gpumem, tmp_path, python, sim_env, times):
-    process = start(spawn, [python, "-c", "import _ctypes, torch\n" + FORKS], env=sim_env())
+    process = start(spawn, [python, "-c", FORKS], env=sim_env())
     again_and_again(run_gpumem, process, tmp_path, times)
     out, _ = process.communicate("x", timeout=600)
     forked, hung = map(int, out.split())

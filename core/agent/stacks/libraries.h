@@ -1,7 +1,7 @@
 /*
  * The loaded libraries. The loader holds a lock while it lists them, and a child that another
  * thread forks meanwhile has that lock locked for ever: its first dlopen() would never return
- * (glibc bug 4578). So a fork waits until no thread of the agent lists libraries.
+ * (seen with glibc 2.36). So a fork waits until no thread of the agent lists libraries.
  */
 #ifndef GM_AGENT_STACKS_LIBRARIES_H
 #define GM_AGENT_STACKS_LIBRARIES_H

@@ -11,9 +11,9 @@
 #include "agent/stacks/inside.h"
 #include "agent/gap.h"
 #include "agent/put.h"
+#include "agent/stacks/libraries.h"
 #include "agent/stacks/memory.h"
 #include "agent/stacks/symbols.h"
-#include "agent/stacks/libraries.h"
 
 enum { MODULES_MAX = 4096, BUILD_ID_MAX = 32, PATH_BYTES = 4096 };
 

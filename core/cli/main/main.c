@@ -1,6 +1,6 @@
 /* The shell command: one session, one command, its exit status. */
-#include <malloc.h>
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdbool.h>

@@ -50,7 +50,6 @@ def chosen(logits):
     return logits.argmax(-1, keepdim=True)
 
 
-@torch.no_grad()
 def before_the_loop(tokens):
     cache = []
     token = chosen(model(tokens, cache))
@@ -58,14 +57,12 @@ def before_the_loop(tokens):
         token = chosen(model(token, cache))
 
 
-@torch.no_grad()
 def first_iteration(tokens):
     cache = []
     for _ in range(1 + TOKENS):
         tokens = chosen(model(tokens, cache))
 
 
-@torch.no_grad()
 def branches(tokens):
     cache, token = [], None
     for i in range(1 + TOKENS):
@@ -81,7 +78,6 @@ def next_of(token, cache):
     return chosen(model(token, cache))
 
 
-@torch.no_grad()
 def functions(tokens):
     cache = []
     token = chosen(read(tokens, cache))
@@ -99,12 +95,10 @@ def sample(tokens):
         token = chosen(logits)
 
 
-@torch.no_grad()
 def in_another(tokens):
     sample(tokens)
 
 
-@torch.no_grad()
 def several(prompts):
     for tokens in prompts:
         cache = []
@@ -113,7 +107,6 @@ def several(prompts):
             token = chosen(model(token, cache))
 
 
-@torch.no_grad()
 def several_in_another(prompts):
     for tokens in prompts:
         sample(tokens.cuda())
@@ -121,10 +114,10 @@ def several_in_another(prompts):
 
 def named(function):
     """All of them are called so."""
-    function = getattr(function, "__wrapped__", function)
-    function.__code__ = function.__code__.replace(co_name="generate", co_qualname="generate") if sys.version_info >= (3, 11) else (
-        function.__code__.replace(co_name="generate")
-    )
+    names = {"co_name": "generate"}
+    if sys.version_info >= (3, 11):
+        names["co_qualname"] = "generate"
+    function.__code__ = function.__code__.replace(**names)
     return torch.no_grad()(function)
 
 
