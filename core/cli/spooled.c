@@ -139,14 +139,15 @@ static struct gm_error *save(struct gm_spooled *spooled, const char *path, const
 	}
 	if (!error && fstat(file.fd, &about) != 0)
 		error = gm_error_os(GM_TARGET, errno, "%s: cannot be written", path);
+	/* before it has its name: from then on, whoever collects the recording must know it */
+	if (!error && spooled->lock >= 0)
+		gm_spool_note_saved(spooled->lock, about.st_dev, about.st_ino);
 	if (!error)
 		error = finish(spooled, &file, path, old, ret_summary->pid);
 	gm_whole_file_close(&file);
 	if (!error) {
 		spooled->device = about.st_dev;
 		spooled->inode = about.st_ino;
-		if (spooled->lock >= 0)
-			gm_spool_note_saved(spooled->lock, spooled->device, spooled->inode);
 	}
 	return error;
 }
