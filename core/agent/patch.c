@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,8 +17,6 @@ enum {
 	TABLES = 12,
 	SLOTS_MAX = 1 << 14,
 	LIBRARIES_MAX = 1 << 12,
-	PATIENCE = 20000, /* yields before a scan that does not end is taken for one from before a
-	                     fork */
 };
 
 /* An entry that was replaced. */
@@ -292,19 +289,19 @@ static int patch_library(struct dl_phdr_info *info, size_t size, void *context)
 	return 0;
 }
 
-/* One thread at a time. In a forked child, a thread that does not exist there may have taken it. */
+/*
+ * One thread at a time. In a forked child, a thread that does not exist there may have taken it. A
+ * signal's handler that interrupts the thread that has it goes on after a while.
+ */
 static void lock(void)
 {
-	int pid = (int)getpid();
-	for (unsigned waited = 0;; waited++) {
-		int holder = 0;
-		if (atomic_compare_exchange_strong(&scanning, &holder, pid))
+	int pid = (int)getpid(), holder = 0;
+	for (int waited = 0; !atomic_compare_exchange_strong(&scanning, &holder, pid); waited++) {
+		bool gone = holder && (holder != pid || waited >= GM_LIBRARIES_PATIENCE);
+		if (gone && atomic_compare_exchange_strong(&scanning, &holder, pid))
 			return;
-		if (holder != pid || waited > PATIENCE) {
-			if (atomic_compare_exchange_strong(&scanning, &holder, pid))
-				return;
-		}
-		sched_yield();
+		gm_libraries_wait(waited);
+		holder = 0;
 	}
 }
 

@@ -10,14 +10,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* After two seconds either side goes on regardless: a signal's handler may fork or list in the
- * midst of the other. */
-enum { YIELDS = 100, PAUSE_NS = 50000, PATIENCE = YIELDS + 40000 };
+enum { YIELDS = 100, PAUSE_NS = 50000 };
+_Static_assert(GM_LIBRARIES_PATIENCE == YIELDS + 2000000000 / PAUSE_NS, "two seconds");
 
 static atomic_int listing, forking; /* threads */
 static __thread int depth;          /* of this thread's lists within lists */
 
-static void wait_a_moment(int waited)
+void gm_libraries_wait(int waited)
 {
 	int error = errno;
 	if (waited < YIELDS)
@@ -32,11 +31,11 @@ static void begin(void)
 {
 	for (int waited = 0;;) {
 		atomic_fetch_add(&listing, 1);
-		if (!atomic_load(&forking) || waited >= PATIENCE)
+		if (!atomic_load(&forking) || waited >= GM_LIBRARIES_PATIENCE)
 			return;
 		atomic_fetch_sub(&listing, 1);
-		while (atomic_load(&forking) && waited < PATIENCE)
-			wait_a_moment(waited++);
+		while (atomic_load(&forking) && waited < GM_LIBRARIES_PATIENCE)
+			gm_libraries_wait(waited++);
 	}
 }
 
@@ -55,8 +54,9 @@ static void before_fork(void)
 {
 	int own = depth > 0;
 	atomic_fetch_add(&forking, 1);
-	for (int waited = 0; atomic_load(&listing) > own && waited < PATIENCE; waited++)
-		wait_a_moment(waited);
+	for (int waited = 0; atomic_load(&listing) > own && waited < GM_LIBRARIES_PATIENCE;
+	        waited++)
+		gm_libraries_wait(waited);
 }
 
 static void after_fork(void)

@@ -15,4 +15,12 @@ void gm_libraries_guard_forks(void);
 int gm_libraries_each(
         int (*callback)(struct dl_phdr_info *info, size_t size, void *context), void *context);
 
+/*
+ * A moment's pause in a loop that waits for another thread; `waited`: how many there were before.
+ * After the patience (two seconds) a loop goes on regardless: a signal's handler may have
+ * interrupted the thread that it waits for.
+ */
+enum { GM_LIBRARIES_PATIENCE = 40100 };
+void gm_libraries_wait(int waited);
+
 #endif
