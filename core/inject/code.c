@@ -164,8 +164,10 @@ enum {
 	SOFTWARE_BYTES = 464, /* struct _fpx_sw_bytes in the 512 bytes of FXSAVE */
 	UC_EXTENDED = 1,
 	UC_SIGCONTEXT_SS = 2,
-	TILES = 17, /* the first feature of AMX: the frame of a thread without it has no space for
-	               it */
+	TILES = 17,   /* the first feature of AMX: the frame of a thread without it has no space for
+	                 it */
+	NO_STACK = 3, /* of no mode of sigaltstack(): rt_sigreturn leaves the thread's as it is
+	                 (kernel/signal.c, restore_altstack()) */
 	ERESTARTSYS = 512,
 	ERESTARTNOINTR = 513,
 	ERESTARTNOHAND = 514,
@@ -212,14 +214,14 @@ void gm_inject_restart(const struct gm_inject_thread *thread, struct user_regs_s
 	registers->rip -= 2;
 }
 
-void gm_inject_fill_frame(
-        struct gm_inject_block *block, uint64_t address, const struct gm_inject_thread *thread)
+size_t gm_inject_fill_frame(
+        uint8_t bytes[GM_INJECT_FRAME], uint64_t address, const struct gm_inject_thread *thread)
 {
 	struct user_regs_struct r = thread->registers;
 	gm_inject_restart(thread, &r);
 	struct frame frame = {
 	        .flags = UC_SIGCONTEXT_SS,
-	        .stack.ss_flags = SS_DISABLE,
+	        .stack.ss_flags = NO_STACK,
 	        .context = {.r8 = r.r8,
 	                .r9 = r.r9,
 	                .r10 = r.r10,
@@ -242,9 +244,10 @@ void gm_inject_fill_frame(
 	                .ss = (uint16_t)r.ss},
 	        .mask = thread->mask,
 	};
-	enum { EXTENDED_AT = 512 }; /* in the block's frame */
+	enum { EXTENDED_AT = 512 };
+	size_t used = sizeof(frame);
 	if (thread->extended_size >= 512 + 64) {
-		uint8_t *extended = block->frame + EXTENDED_AT;
+		uint8_t *extended = bytes + EXTENDED_AT;
 		memcpy(extended, thread->extended, thread->extended_size);
 		uint64_t features;
 		memcpy(&features, extended + SOFTWARE_BYTES, sizeof(features));
@@ -260,11 +263,28 @@ void gm_inject_fill_frame(
 		uint32_t magic2 = FRAME_MAGIC2;
 		memcpy(extended + size, &magic2, sizeof(magic2));
 		frame.flags |= UC_EXTENDED;
-		frame.context.fpstate =
-		        address + offsetof(struct gm_inject_block, frame) + EXTENDED_AT;
+		frame.context.fpstate = address + EXTENDED_AT;
+		used = EXTENDED_AT + size + sizeof(magic2);
 	}
-	memcpy(block->frame, &frame, sizeof(frame));
+	memcpy(bytes, &frame, sizeof(frame));
 	_Static_assert(
 	        FRAME_STACK - FRAME == offsetof(struct frame, stack), "sigaltstack fills it");
 	_Static_assert(sizeof(frame) <= EXTENDED_AT, "the frame stands before the XSAVE area");
+	return used;
+}
+
+void gm_inject_way_back(
+        const struct gm_inject_thread *thread, uint64_t restore, struct gm_inject_way_back *ret_way)
+{
+	enum { RED_ZONE = 128, FRAME_END = 64 };
+	*ret_way = (struct gm_inject_way_back){0};
+	uint64_t used = 512 + thread->extended_size + FRAME_END, stack = thread->registers.rsp;
+	if (!restore || stack < 2 * (RED_ZONE + used))
+		return;
+	/* little, as the kernel extends a stack only where its thread itself uses it */
+	uint64_t frame = (stack - RED_ZONE - used) & ~UINT64_C(63);
+	memcpy(ret_way->bytes, &restore, sizeof(restore)); /* right below the frame */
+	ret_way->size = sizeof(restore) +
+	                gm_inject_fill_frame(ret_way->bytes + sizeof(restore), frame, thread);
+	ret_way->top = frame - sizeof(restore);
 }

@@ -151,8 +151,8 @@ bool gm_inject_write(
 
 /* "START-END PERMISSIONS OFFSET DEVICE INODE PATH": is it private, without a file, and has it these
  * permissions? */
-static bool is_plain(
-        const char *line, const char *permissions, uint64_t *ret_start, uint64_t *ret_end)
+static bool is_plain(const char *line, const struct gm_inject_range *wanted, uint64_t *ret_start,
+        uint64_t *ret_end)
 {
 	unsigned long long start, end, inode;
 	char may[5];
@@ -162,13 +162,14 @@ static bool is_plain(
 	        !length || inode != 0 || strlen(may) != 4 || may[3] != 'p')
 		return false;
 	for (size_t i = 0; i < 3; i++)
-		if (permissions[i] != '-' && may[i] != permissions[i])
+		if (wanted->permissions[i] != '-' && may[i] != wanted->permissions[i])
 			return false;
 	const char *name = line + length;
 	*ret_start = start;
 	*ret_end = end;
 	return !*name || *name == '\n' || strncmp(name, "[anon:", 6) == 0 ||
-	       strncmp(name, "[heap]", 6) == 0;
+	       strncmp(name, "[heap]", 6) == 0 ||
+	       (wanted->may_be_stack && strncmp(name, "[stack]", 7) == 0);
 }
 
 bool gm_inject_is_plain_memory(const struct gm_inject_identity *identity, size_t count,
@@ -184,7 +185,7 @@ bool gm_inject_is_plain_memory(const struct gm_inject_identity *identity, size_t
 	while (file && found < count && getline(&line, &size, file) > 0) {
 		for (size_t i = 0; i < count; i++) {
 			uint64_t start, end;
-			if (is_plain(line, ranges[i].permissions, &start, &end) &&
+			if (is_plain(line, &ranges[i], &start, &end) &&
 			        ranges[i].address >= start && ranges[i].address < end &&
 			        ranges[i].size <= end - ranges[i].address)
 				found++;

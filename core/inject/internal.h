@@ -11,7 +11,9 @@
 /* Addresses in the process of what the new thread calls. */
 struct gm_inject_functions {
 	uint64_t pthread_create, pthread_detach, dlopen, dlsym, dlerror, errno_location;
-	uint64_t syscall; /* a `syscall` instruction */
+	uint64_t syscall; /* a `syscall` instruction; with `ret` behind it where `restore` is known
+	                   */
+	uint64_t restore; /* the C library's code that calls rt_sigreturn, 0: not found */
 	/* of an agent that is there, else 0 */
 	uint64_t agent_start, agent_stop;
 	uint64_t mapping; /* where it keeps what was mapped for us: uint64_t[2], code and block */
@@ -72,9 +74,19 @@ long gm_inject_thread_waits_in(const struct gm_inject_thread *thread);
 /* Steps until the thread has come back to `address`, in an outer frame, at most so many
  * instructions; other threads run. False: it is elsewhere, and is to be released. */
 bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address, unsigned steps);
-/* Runs one system call in the thread. */
+/* A place of the stack, so that a thread goes back by itself when gpumem is killed. */
+struct gm_inject_way_back {
+	uint64_t top; /* what rsp is to be; 0: there is no way back */
+	size_t size;
+	uint8_t bytes[16 + 1024 + GM_INJECT_EXTENDED_MAX]; /* to be written to `top` */
+};
+/* Below what the thread uses of its stack. `restore`: of the process's functions. */
+void gm_inject_way_back(const struct gm_inject_thread *thread, uint64_t restore,
+        struct gm_inject_way_back *ret_way);
+/* Runs one system call in the thread. `top`: of its way back, whose bytes are there, and then there
+ * is a `ret` behind the instruction; 0: without. */
 struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint64_t instruction,
-        long number, const uint64_t arguments[6], int64_t *ret_value);
+        uint64_t top, long number, const uint64_t arguments[6], int64_t *ret_value);
 /*
  * Lets the thread run from `start` on the stack `top`, `argument` in rbx, until it asks for
  * rt_sigreturn, and puts everything back. *ret_returned is false where that did not come in time:
@@ -124,10 +136,10 @@ const void *gm_inject_code(size_t *ret_size);
 /* Registers with which an interrupted system call begins again without the kernel's doing: a sleep
  * again. */
 void gm_inject_restart(const struct gm_inject_thread *thread, struct user_regs_struct *registers);
-/* Fills in the frame that puts the thread back without us; `address`: of the block in the
- * process. */
-void gm_inject_fill_frame(
-        struct gm_inject_block *block, uint64_t address, const struct gm_inject_thread *thread);
+/* Makes the frame that puts the thread back without us, which is to be at `address` (aligned to 64)
+ * in the process. The thread's alternate signal stack stays as it is. Returns its size. */
+size_t gm_inject_fill_frame(
+        uint8_t bytes[GM_INJECT_FRAME], uint64_t address, const struct gm_inject_thread *thread);
 
 /* ---- file.c ---- */
 
@@ -168,6 +180,7 @@ bool gm_inject_filter_hurts(
 struct gm_inject_range {
 	uint64_t address, size;
 	const char *permissions; /* "rwx", '-': it may or may not */
+	bool may_be_stack;       /* the first thread's */
 };
 
 /* Whether each of these is in private memory of no file that may do at least this. */

@@ -199,14 +199,30 @@ static bool is_new_memory(const struct call *call, const struct place *place)
 	               call->identity, sizeof(ranges) / sizeof(ranges[0]), ranges);
 }
 
+/* One system call in the stopped thread, which goes back by itself when we are killed in its midst.
+ */
+static struct gm_error *run_syscall(struct call *call, struct gm_inject_thread *thread, long number,
+        const uint64_t arguments[6], int64_t *ret_value)
+{
+	_cleanup_free_ struct gm_inject_way_back *way = malloc(sizeof(*way));
+	if (!way)
+		return &gm_error_no_memory;
+	gm_inject_way_back(thread, call->functions.restore, way);
+	/* the program may have set rsp to anything */
+	const struct gm_inject_range range = {way->top, way->size, "rw-", .may_be_stack = true};
+	bool written = way->top && gm_inject_is_plain_memory(call->identity, 1, &range) &&
+	               gm_inject_write(call->identity, way->top, way->bytes, way->size);
+	return gm_inject_thread_syscall(thread, call->functions.syscall, written ? way->top : 0,
+	        number, arguments, ret_value);
+}
+
 static struct gm_error *map(struct call *call, struct gm_inject_thread *thread, uint64_t size,
         int protection, uint64_t *ret_address)
 {
 	const uint64_t arguments[6] = {
 	        0, size, (uint64_t)protection, MAP_PRIVATE | MAP_ANONYMOUS, UINT64_MAX, 0};
 	int64_t value;
-	gm_try(gm_inject_thread_syscall(
-	        thread, call->functions.syscall, SYS_mmap, arguments, &value));
+	gm_try(run_syscall(call, thread, SYS_mmap, arguments, &value));
 	if (value < 0 && value > -4096)
 		return gm_error_os(GM_TARGET, (int)-value,
 		        "process %d: it gets no memory for the agent's start (a limit, or a "
@@ -278,8 +294,7 @@ static struct gm_error *give_file(
 	const uint64_t arguments[6] = {
 	        place->block + offsetof(struct gm_inject_block, path), MFD_CLOEXEC, 0, 0, 0, 0};
 	int64_t value;
-	gm_try(gm_inject_thread_syscall(
-	        thread, call->functions.syscall, SYS_memfd_create, arguments, &value));
+	gm_try(run_syscall(call, thread, SYS_memfd_create, arguments, &value));
 	if (value < 0)
 		return gm_error_os(GM_TARGET, (int)-value,
 		        "process %d: it cannot make a memfd for the agent, and cannot open the "
@@ -314,7 +329,8 @@ static struct gm_error *fill(struct call *call, const struct gm_inject_thread *t
 		snprintf(block->path, sizeof(block->path), "/proc/self/fd/%d", place->descriptor);
 	else
 		snprintf(block->path, sizeof(block->path), "%s", path ? path : "");
-	gm_inject_fill_frame(block, place->block, thread);
+	gm_inject_fill_frame(
+	        block->frame, place->block + offsetof(struct gm_inject_block, frame), thread);
 	return gm_inject_write(call->identity, place->block, block, sizeof(*block))
 	               ? NULL
 	               : error_write(call);

@@ -147,8 +147,9 @@ static bool has_rseq(struct gm_image *image, struct gm_symbols *symbols)
 	return address && size > 0;
 }
 
-/* Any `syscall` instruction will do: the C library has many. */
-static uint64_t find_syscall(struct gm_image *image, struct gm_symbols *symbols)
+/* Where the C library's code has these bytes; 0: nowhere. */
+static uint64_t find_code(
+        struct gm_image *image, struct gm_symbols *symbols, const void *code, size_t size)
 {
 	const struct gm_module *libc = gm_symbols_find_module(symbols, "libc.so.6");
 	if (!libc)
@@ -160,14 +161,30 @@ static uint64_t find_syscall(struct gm_image *image, struct gm_symbols *symbols)
 		if (mappings[i].start < libc->start || mappings[i].end > libc->end ||
 		        !(mappings[i].flags & GM_MAPPING_EXEC))
 			continue;
-		for (uint64_t at = mappings[i].start; at < mappings[i].end; at += sizeof(bytes)) {
+		/* pieces that overlap */
+		for (uint64_t at = mappings[i].start; at < mappings[i].end;
+		        at += sizeof(bytes) - size + 1) {
 			size_t got = gm_image_read_some(image, at, bytes, sizeof(bytes));
-			const uint8_t *found = got ? memmem(bytes, got, "\x0f\x05", 2) : NULL;
+			const uint8_t *found = got ? memmem(bytes, got, code, size) : NULL;
 			if (found)
 				return at + (uint64_t)(found - bytes);
 		}
 	}
 	return 0;
+}
+
+/* `syscall`; `ret` as in getpid(); and the end of signal handlers (__restore_rt): mov $15, %rax;
+ * syscall. */
+static void find_syscall(
+        struct gm_image *image, struct gm_symbols *symbols, struct gm_inject_functions *functions)
+{
+	static const uint8_t call[] = {0x0f, 0x05, 0xc3},
+	                     restore[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+	functions->syscall = find_code(image, symbols, call, sizeof(call));
+	if (functions->syscall)
+		functions->restore = find_code(image, symbols, restore, sizeof(restore));
+	else /* any will do */
+		functions->syscall = find_code(image, symbols, call, 2);
 }
 
 struct gm_error *gm_inject_find_functions(struct gm_image *image, struct gm_symbols *symbols,
@@ -180,9 +197,9 @@ struct gm_error *gm_inject_find_functions(struct gm_image *image, struct gm_symb
 	        .dlsym = look_up_libc(symbols, "dlsym"),
 	        .dlerror = look_up_libc(symbols, "dlerror"),
 	        .errno_location = look_up_libc(symbols, "__errno_location"),
-	        .syscall = find_syscall(image, symbols),
 	        .has_rseq = has_rseq(image, symbols),
 	};
+	find_syscall(image, symbols, &functions);
 	if (!functions.pthread_create || !functions.pthread_detach || !functions.dlopen ||
 	        !functions.dlsym || !functions.dlerror || !functions.errno_location ||
 	        !functions.syscall)

@@ -296,10 +296,16 @@ static struct user_regs_struct elsewhere(const struct gm_inject_thread *thread)
 	return registers;
 }
 
-static void block_signals(const struct gm_inject_thread *thread)
+/* A handler of the program would end with rt_sigreturn too, so all signals are blocked; after the
+ * registers are set, as the way back unblocks them if we are killed between. */
+static bool go_elsewhere(
+        const struct gm_inject_thread *thread, const struct user_regs_struct *registers)
 {
 	uint64_t all = UINT64_MAX;
+	if (ptrace(PTRACE_SETREGS, thread->id, NULL, registers) != 0)
+		return false;
 	ptrace(PTRACE_SETSIGMASK, thread->id, (void *)sizeof(all), &all);
+	return true;
 }
 
 /*
@@ -367,10 +373,11 @@ static void take_back(const struct gm_inject_thread *thread)
 }
 
 struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint64_t instruction,
-        long number, const uint64_t arguments[6], int64_t *ret_value)
+        uint64_t top, long number, const uint64_t arguments[6], int64_t *ret_value)
 {
 	struct user_regs_struct registers = elsewhere(thread);
 	registers.rip = instruction;
+	registers.rsp = top ? top : registers.rsp;
 	registers.rax = (uint64_t)number;
 	registers.rdi = arguments[0];
 	registers.rsi = arguments[1];
@@ -378,10 +385,9 @@ struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint6
 	registers.r10 = arguments[3];
 	registers.r8 = arguments[4];
 	registers.r9 = arguments[5];
-	block_signals(thread);
 	bool done = false;
 	enum stop stop = ENDED;
-	if (ptrace(PTRACE_SETREGS, thread->id, NULL, &registers) == 0)
+	if (go_elsewhere(thread, &registers))
 		stop = run_syscall(thread, instruction, number, &registers, &done);
 	if (stop == STOPPED)
 		stop = come_to_rest(thread);
@@ -406,9 +412,7 @@ struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t 
 	registers.rsp = top;
 	registers.rbx = argument;
 	*ret_returned = false;
-	/* A handler of the program would end with rt_sigreturn too. */
-	block_signals(thread);
-	if (ptrace(PTRACE_SETREGS, thread->id, NULL, &registers) != 0)
+	if (!go_elsewhere(thread, &registers))
 		return error_ended(thread);
 	int signal = 0;
 	for (;;) {

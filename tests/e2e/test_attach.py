@@ -58,6 +58,11 @@ def start(spawn, command, **keys):
     return process
 
 
+def ends_well(process):
+    out, _ = process.communicate("x", timeout=600)
+    assert process.returncode == 0 and out.startswith("right after"), out
+
+
 def again_and_again(run_gpumem, process, folder, times):
     for number in range(times):
         run_gpumem("attach", "--timeout", "600", process.pid, "-o", folder / f"{number}.gpumem").check()
@@ -67,8 +72,7 @@ def again_and_again(run_gpumem, process, folder, times):
 def attached_many_times(spawn, run_gpumem, busy, folder, kind, times):
     process = start(spawn, [busy, kind])
     again_and_again(run_gpumem, process, folder, times)
-    out, _ = process.communicate("x", timeout=600)
-    assert process.returncode == 0 and out.startswith("right after"), out
+    ends_well(process)
 
 
 @pytest.mark.parametrize("kind", ["malloc", "threads", "dlopen", "signals", "sleep"])
@@ -93,8 +97,7 @@ def killed_in_the_midst(spawn, run_gpumem, gpumem, busy, folder, kind, times):
         time.sleep(whole * (0.3 + 0.8 * number / times))
         attaching.kill()
         attaching.wait()
-    out, _ = process.communicate("x", timeout=600)
-    assert process.returncode == 0 and out.startswith("right after"), out
+    ends_well(process)
 
 
 def test_a_program_continues_correctly_when_gpumem_is_killed_while_attaching(spawn, run_gpumem, gpumem, busy, tmp_path):
@@ -105,6 +108,32 @@ def test_a_program_continues_correctly_when_gpumem_is_killed_while_attaching(spa
 @pytest.mark.parametrize("kind", ["malloc", "threads", "signals", "vector"])
 def test_a_program_continues_correctly_when_gpumem_is_killed_a_hundred_times(spawn, run_gpumem, gpumem, busy, tmp_path, kind):
     killed_in_the_midst(spawn, run_gpumem, gpumem, busy, tmp_path, kind, 100)
+
+
+def first_attach_is_killed(spawn, run_gpumem, gpumem, busy, folder, kind, times):
+    """Only at a first attach does the thread map memory for gpumem."""
+    process = start(spawn, [busy, kind])
+    begin = time.monotonic()
+    run_gpumem("attach", "--timeout", "600", process.pid, "-o", folder / "whole.gpumem").check()
+    whole = time.monotonic() - begin
+    ends_well(process)
+    for number in range(times):
+        process = start(spawn, [busy, kind])
+        attaching = spawn([gpumem, "attach", process.pid, "-o", folder / f"{number}.gpumem"], stderr=subprocess.DEVNULL)
+        time.sleep(whole * number / times)
+        attaching.kill()
+        attaching.wait()
+        ends_well(process)
+
+
+def test_a_program_continues_correctly_when_gpumem_is_killed_at_its_first_attach(spawn, run_gpumem, gpumem, busy, tmp_path):
+    first_attach_is_killed(spawn, run_gpumem, gpumem, busy, tmp_path, "signals", 10)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["malloc", "threads", "signals", "vector"])
+def test_a_program_continues_correctly_when_a_hundred_first_attaches_are_killed(spawn, run_gpumem, gpumem, busy, tmp_path, kind):
+    first_attach_is_killed(spawn, run_gpumem, gpumem, busy, tmp_path, kind, 100)
 
 
 def end_of(process):

@@ -19,6 +19,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,8 +41,9 @@ __asm__(".text\n"
         "test_leaf_ret: ret\n"
         "test_code: movq $77, (%rbx)\n movq %rsp, %xmm0\n movq %rsp, %xmm9\n"
         " mov $15, %eax\n syscall\n"
-        "test_fault: movq $1, 8\n");
-extern const char test_syscall[], test_leaf_ret[], test_code[], test_fault[];
+        "test_fault: movq $1, 8\n"
+        "test_restore: mov $15, %rax\n syscall\n");
+extern const char test_restore[], test_syscall[], test_leaf_ret[], test_code[], test_fault[];
 void test_leaf(void);
 
 /* What parent and child both see. */
@@ -69,6 +71,7 @@ static pid_t start(void (*body)(void))
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* where the test fails */
 		signal(SIGUSR1, handle);
+		signal(SIGSEGV, SIG_DFL);
 		shared->begun = true;
 		body();
 		_exit(GOOD);
@@ -168,7 +171,7 @@ static int64_t call(struct gm_inject_thread *thread, long number, uint64_t first
 	const uint64_t arguments[6] = {first};
 	int64_t value = INT64_MIN;
 	assert_null(gm_inject_thread_syscall(
-	        thread, (uintptr_t)test_syscall, number, arguments, &value));
+	        thread, (uintptr_t)test_syscall, 0, number, arguments, &value));
 	return value;
 }
 
@@ -230,6 +233,45 @@ static void a_signal_that_comes_meanwhile_is_handled_afterwards_and_once(void **
 		wait_for(child, &shared->handled, i + 1);
 	}
 	assert_int_equal(shared->handled, 10);
+	finish(child);
+}
+
+/* Runs system calls in the thread until it is killed. */
+static void trace_until(pid_t child, unsigned microseconds)
+{
+	struct gm_inject_thread *thread = stop(child);
+	struct gm_inject_way_back *way = malloc(sizeof(*way));
+	const struct itimerval soon = {.it_value.tv_usec = microseconds};
+	const uint64_t arguments[6] = {0};
+	int64_t value;
+	assert_non_null(way);
+	gm_inject_way_back(thread, (uintptr_t)test_restore, way);
+	assert_int_not_equal(way->top, 0);
+	const struct iovec from = {way->bytes, way->size}, to = {(void *)way->top, way->size};
+	assert_int_equal(process_vm_writev(child, &from, 1, &to, 1, 0), way->size);
+	signal(SIGALRM, SIG_DFL);
+	setitimer(ITIMER_REAL, &soon, NULL);
+	for (;;)
+		gm_error_destroy(gm_inject_thread_syscall(
+		        thread, (uintptr_t)test_syscall, way->top, SYS_getpid, arguments, &value));
+}
+
+static void a_thread_continues_whenever_its_tracer_is_killed(void **state)
+{
+	pid_t child = start(compute);
+	for (unsigned i = 0; i < 200; i++) {
+		int status;
+		pid_t tracer = fork();
+		assert_true(tracer >= 0);
+		if (tracer == 0)
+			trace_until(child, 1 + 3 * i);
+		assert_int_equal(waitpid(tracer, &status, 0), tracer);
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
+		unsigned rounds = shared->rounds;
+		kill(child, SIGUSR1); /* which is not blocked */
+		wait_for(child, &shared->handled, i + 1);
+		wait_for(child, &shared->rounds, rounds + 2);
+	}
 	finish(child);
 }
 
@@ -461,6 +503,7 @@ int main(void)
 	        cmocka_unit_test(a_system_call_runs_in_a_thread_that_computes),
 	        cmocka_unit_test(a_system_call_runs_in_a_thread_that_waits_in_another),
 	        cmocka_unit_test(a_signal_that_comes_meanwhile_is_handled_afterwards_and_once),
+	        cmocka_unit_test(a_thread_continues_whenever_its_tracer_is_killed),
 	        cmocka_unit_test(code_runs_in_the_thread_until_it_asks_for_rt_sigreturn),
 	        cmocka_unit_test(code_that_faults_is_reported_and_the_thread_continues),
 	        cmocka_unit_test(steps_lead_to_where_a_function_returns),
