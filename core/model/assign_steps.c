@@ -174,8 +174,7 @@ static bool assign(struct gm_model *model, uint32_t number, struct run *ret_run)
 	/* in a step that was marked, an event without a phase of its own is not start-up */
 	if (readings->marked && run.iteration && run.phase == GM_PHASE_INIT)
 		run.phase = GM_PHASE_OTHER;
-	run.phase = (uint8_t)gm_marks_phase(
-	        model->marks, number, site->thread, (enum gm_phase)run.phase);
+	run.phase = (uint8_t)gm_marks_phase(model->marks, number, site, (enum gm_phase)run.phase);
 	/* The main thread has no Python frame any more: the program has ended. */
 	readings->over =
 	        site->thread == readings->main_thread ? !site->python_stack : readings->over;

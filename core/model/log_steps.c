@@ -67,6 +67,23 @@ enum gm_phase gm_log_collective_phase(const struct gm_log *log, uint32_t stack)
 	return phase;
 }
 
+bool gm_log_begins_thread(const struct gm_log *log, uint32_t stack)
+{
+	size_t count = 0;
+	const uint32_t *ids = stack ? gm_log_python_stack(log, stack, &count) : NULL;
+	if (!count)
+		return false;
+	struct gm_log_frame frame = {0};
+	struct gm_log_code code = {0};
+	gm_log_frame(log, ids[count - 1], &frame);
+	gm_log_code(log, frame.code, &code);
+	const struct gm_step_frame outermost = {
+	        .file = gm_log_string(log, code.file),
+	        .name = gm_log_string(log, code.name),
+	};
+	return gm_frame_begins_thread(&outermost);
+}
+
 struct gm_steps *gm_log_steps_create(const struct gm_log *log)
 {
 	return gm_steps_create(gm_log_step_frames, (void *)(uintptr_t)log);

@@ -6,6 +6,8 @@
 
 #include "base/array.h"
 #include "base/search.h"
+#include "model/log_steps.h"
+#include "model/phase.h"
 
 enum { DEPTH_MAX = 256, THREADS_MAX = 1024 };
 
@@ -243,37 +245,41 @@ static uint32_t range_at(struct thread_ranges *thread, uint64_t event)
 	return changes[near].range;
 }
 
-/* Backward runs on other threads, while its caller is in its ranges. */
-static uint32_t range_of(const struct gm_marks *marks, uint64_t event, uint64_t thread)
+/* Backward runs on other threads, while its caller is in its ranges. A thread that the program made
+ * is in its own only. */
+static uint32_t range_of(const struct gm_marks *marks, uint64_t event, const struct gm_site *site)
 {
 	uint32_t other = 0, others = 0;
 	for (size_t i = 0; i < marks->threads.count; i++) {
 		uint32_t range = range_at(&marks->threads.items[i], event);
-		if (marks->threads.items[i].thread == thread)
+		if (marks->threads.items[i].thread == site->thread)
 			return range;
 		if (range) {
 			other = range;
 			others++;
 		}
 	}
-	return others == 1 ? other : 0;
+	if (others != 1 || (!(site->flags & GM_EVENT_BORROWED) &&
+	                           gm_log_begins_thread(marks->log, site->python_stack)))
+		return 0;
+	return other;
 }
 
-enum gm_phase gm_marks_phase(
-        const struct gm_marks *marks, uint64_t event, uint64_t thread, enum gm_phase found)
+enum gm_phase gm_marks_phase(const struct gm_marks *marks, uint64_t event,
+        const struct gm_site *site, enum gm_phase found)
 {
-	uint32_t range = marks ? range_of(marks, event, thread) : 0;
+	uint32_t range = marks ? range_of(marks, event, site) : 0;
 	uint8_t phase = range ? marks->ranges.items[range - 1].phase : GM_PHASE_OTHER;
 	/* in a closure of optimizer.step(), the stack shows forward and backward */
 	bool unsaid = range && !marks->ranges.items[range - 1].said && found != GM_PHASE_OTHER;
 	return phase == GM_PHASE_OTHER || unsaid ? found : (enum gm_phase)phase;
 }
 
-size_t gm_marks_ranges(const struct gm_marks *marks, uint64_t event, uint64_t thread,
+size_t gm_marks_ranges(const struct gm_marks *marks, uint64_t event, const struct gm_site *site,
         const char **ret_names, size_t max)
 {
 	size_t count = 0;
-	uint32_t range = marks ? range_of(marks, event, thread) : 0;
+	uint32_t range = marks ? range_of(marks, event, site) : 0;
 	for (; range && count < max; range = marks->ranges.items[range - 1].parent) {
 		const struct range *one = &marks->ranges.items[range - 1];
 		if (!is_echo(marks, one->parent, one->name))

@@ -5,6 +5,7 @@
 #ifndef GM_MODEL_MARKS_H
 #define GM_MODEL_MARKS_H
 
+#include "model/sites.h"
 #include "model/step_types.h"
 
 struct gm_marks;
@@ -21,11 +22,11 @@ uint32_t gm_marks_step(const struct gm_marks *marks, uint64_t event, uint32_t fo
 /* Were steps marked at all? */
 bool gm_marks_has_steps(const struct gm_marks *marks);
 /* The phase that the innermost open range names whose name is that of a phase; else `found`. */
-enum gm_phase gm_marks_phase(
-        const struct gm_marks *marks, uint64_t event, uint64_t thread, enum gm_phase found);
+enum gm_phase gm_marks_phase(const struct gm_marks *marks, uint64_t event,
+        const struct gm_site *site, enum gm_phase found);
 /* The open ranges of an event's thread, outermost first; of a thread without any those of the one
  * that has. */
-size_t gm_marks_ranges(const struct gm_marks *marks, uint64_t event, uint64_t thread,
+size_t gm_marks_ranges(const struct gm_marks *marks, uint64_t event, const struct gm_site *site,
         const char **ret_names, size_t max);
 /* What the program has attached to its thread's allocations
  * (torch.cuda.memory._set_memory_metadata); NULL: nothing. */

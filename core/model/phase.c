@@ -61,8 +61,9 @@ unsigned gm_frame_landmark(const struct gm_step_frame *frame)
 	                gm_file_is_of_torch(frame->file, "/torch/autograd/__init__.py")))
 		return GM_LANDMARK_BACKWARD;
 	if (gm_file_is_in_torch(frame->file, "/torch/optim/") &&
-	        !strstr(frame->file, "lr_scheduler") && strcmp(name, "__init__") != 0 &&
-	        strcmp(name, "zero_grad") != 0 && strcmp(name, "add_param_group") != 0)
+	        !strstr(frame->file, "lr_scheduler") && !strstr(frame->file, "swa_utils") &&
+	        strcmp(name, "__init__") != 0 && strcmp(name, "zero_grad") != 0 &&
+	        strcmp(name, "add_param_group") != 0)
 		return GM_LANDMARK_OPTIMIZER;
 	if (strcmp(name, "apply") == 0 && gm_file_is_keras_optimizer(frame->file))
 		return GM_LANDMARK_OPTIMIZER;
@@ -146,4 +147,12 @@ bool gm_frame_leaves(const struct gm_step_frame *frame)
 {
 	const char *name = gm_plain_name(frame->name);
 	return strcmp(name, "__exit__") == 0 || strcmp(name, "__aexit__") == 0;
+}
+
+/* threading.py, 3.9 to 3.15 */
+bool gm_frame_begins_thread(const struct gm_step_frame *frame)
+{
+	size_t length = strlen(frame->file);
+	return length >= 13 && strcmp(frame->file + length - 13, "/threading.py") == 0 &&
+	       strcmp(gm_plain_name(frame->name), "_bootstrap") == 0;
 }

@@ -19,6 +19,8 @@ bool gm_file_is_keras_optimizer(const char *file);
 bool gm_frame_constructs(const struct gm_step_frame *frame);
 /* A frame under which no step loop is searched for: constructors and imports. */
 bool gm_frame_shuts(const struct gm_step_frame *frame);
+/* Does it begin a thread that Python's `threading` made? */
+bool gm_frame_begins_thread(const struct gm_step_frame *frame);
 /* Is it the end of a `with`, called by the frame that has it? */
 bool gm_frame_leaves(const struct gm_step_frame *frame);
 /* The phase that a frame proves; GM_PHASE_OTHER: none. */

@@ -5,12 +5,13 @@
 /* --- by neighbouring runs --------------------------------------------------------------------- */
 
 /* Allocations between a backward pass and the forward pass of the next micro-batch are that one's
- * data. Runs before `from` are final. */
+ * data, unless autograd is off (an average of the weights). Runs before `from` are final. */
 static void find_micro_batches(struct gm_model *model, size_t from)
 {
 	for (size_t i = from ? from : 1; i + 1 < model->runs.count; i++) {
 		struct run *run = &model->runs.items[i];
 		if (run->phase == GM_PHASE_OTHER && run->iteration &&
+		        !(gm_model_site(model, run->event)->flags & GM_EVENT_NO_GRAD) &&
 		        run[-1].iteration == run->iteration && run[1].iteration == run->iteration &&
 		        run[-1].phase == GM_PHASE_BACKWARD &&
 		        (run[1].phase == GM_PHASE_FORWARD || run[1].phase == GM_PHASE_EVALUATION))

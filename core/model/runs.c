@@ -110,7 +110,7 @@ size_t gm_model_ranges(
 	if (!model->marks || number >= model->event_count)
 		return 0;
 	const struct gm_site *site = gm_model_site(model, (uint32_t)number);
-	return gm_marks_ranges(model->marks, number, site->thread, ret_names, max);
+	return gm_marks_ranges(model->marks, number, site, ret_names, max);
 }
 
 const char *gm_model_metadata(const struct gm_model *model, uint64_t number)

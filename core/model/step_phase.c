@@ -120,3 +120,19 @@ void gm_steps_set_thread_phase(struct gm_steps *steps, const struct summary *sum
 		steps->phase = summary->phase;
 	}
 }
+
+void gm_steps_set_aside_phase(
+        struct gm_steps *steps, struct step_thread *thread, const struct summary *summary)
+{
+	enum gm_phase phase = summary->phase;
+	bool works =
+	        thread && !thread->task && summary->threading && thread->landmarks & GM_STEP_WORK;
+	if (phase == GM_PHASE_FORWARD || phase == GM_PHASE_OTHER)
+		phase = summary->evaluates ? GM_PHASE_EVALUATION : phase;
+	if (phase != GM_PHASE_OTHER && thread)
+		thread->phase = phase;
+	else if (phase == GM_PHASE_OTHER)
+		phase = works ? thread->phase : GM_PHASE_DATA;
+	steps->aside = true;
+	steps->aside_phase = phase;
+}

@@ -302,7 +302,7 @@ static uint64_t way_to(const struct summary *summary)
 }
 
 /* The number of ways to a backward pass in the chosen loops: a function that two lines call to do
- * it has two. 0: some are in an inner loop, which repeats them. */
+ * it has two. 0: some are repeated, by an inner loop or by an optimizer that calls a closure. */
 static uint32_t count_backward(const struct step_sight *sight)
 {
 	enum { WAYS_MAX = 16 };
@@ -313,7 +313,9 @@ static uint32_t count_backward(const struct step_sight *sight)
 		uint32_t i = 0;
 		if (!(summary->landmarks & GM_LANDMARK_BACKWARD) || !summary->place_count)
 			continue;
-		if (summary->count && !sight->chosen[summary->standing[summary->count - 1].known])
+		bool within = summary->count &&
+		              !sight->chosen[summary->standing[summary->count - 1].known];
+		if (within || summary->closure)
 			return 0;
 		uint64_t way = way_to(summary);
 		while (i < count && seen[i] != way)
@@ -381,13 +383,22 @@ static uint32_t count_steps(const struct step_sight *sight, const struct gm_step
 	return count;
 }
 
-static int weight(const struct gm_step_plan *plan)
+/* A thread that updates weights of whose gradients it computes none only helps another thread:
+ * hooks that the autograd thread calls (register_post_accumulate_grad_hook). */
+static bool helps(const struct gm_steps *steps, unsigned work)
 {
-	return plan->rule == GM_STEPS_NOT_FOUND     ? 0
-	       : plan->work & GM_LANDMARK_OPTIMIZER ? 4
-	       : plan->work & GM_LANDMARK_BACKWARD  ? 3
-	       : plan->work & GM_LANDMARK_MODULE    ? 2
-	                                            : 1;
+	return steps->landmarks & ~work & GM_LANDMARK_BACKWARD;
+}
+
+static int weight(const struct gm_steps *steps, const struct gm_step_plan *plan)
+{
+	const unsigned trains = GM_LANDMARK_BACKWARD | GM_LANDMARK_OPTIMIZER;
+	return plan->rule == GM_STEPS_NOT_FOUND                  ? 0
+	       : plan->work & trains && helps(steps, plan->work) ? 2
+	       : plan->work & GM_LANDMARK_OPTIMIZER              ? 4
+	       : plan->work & GM_LANDMARK_BACKWARD               ? 3
+	       : plan->work & GM_LANDMARK_MODULE                 ? 2
+	                                                         : 1;
 }
 
 /* The plan of a thread or a task, and how many steps it has. */
@@ -405,10 +416,11 @@ static struct gm_step_plan plan_of(
 	return plan;
 }
 
-static bool is_better(const struct gm_step_plan *plan, uint32_t count,
+static bool is_better(const struct gm_steps *steps, const struct gm_step_plan *plan, uint32_t count,
         const struct gm_step_plan *best, uint32_t best_count)
 {
-	return weight(plan) > weight(best) || (weight(plan) == weight(best) && count > best_count);
+	return weight(steps, plan) > weight(steps, best) ||
+	       (weight(steps, plan) == weight(steps, best) && count > best_count);
 }
 
 /* Are several tasks of a thread in one loop at the same time? */
@@ -441,15 +453,15 @@ static bool plan_tasks(const struct gm_steps *steps, const struct step_thread *t
 			          j < thread->followed.count && thread->followed.items[j].shared;
 		if (!shared)
 			continue;
-		others += weight(&one) > 2;
-		if (is_better(&one, steps_of_task, &best, best_count)) {
+		others += weight(steps, &one) > 2;
+		if (is_better(steps, &one, steps_of_task, &best, best_count)) {
 			best = one;
 			best_count = steps_of_task;
 		}
 	}
 	if (!best.loop_count)
 		return false;
-	best.other_tasks = others - (weight(&best) > 2);
+	best.other_tasks = others - (weight(steps, &best) > 2);
 	*plan = best;
 	*count = best_count;
 	return true;
@@ -469,13 +481,13 @@ void gm_steps_plan(struct gm_steps *steps, struct gm_step_plan *ret_plan)
 		if (plan.rule == GM_STEPS_OUTERMOST && i)
 			continue;
 		plan_tasks(steps, thread, &plan, &count);
-		others += weight(&plan) > 2;
-		if (is_better(&plan, count, &best, best_count)) {
+		others += weight(steps, &plan) > 2;
+		if (is_better(steps, &plan, count, &best, best_count)) {
 			best = plan;
 			best_count = count;
 		}
 	}
-	best.others = others - (weight(&best) > 2);
+	best.others = others - (weight(steps, &best) > 2);
 	steps->changed = false;
 	*ret_plan = best;
 }

@@ -217,8 +217,10 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 	for (size_t i = count; i-- > 0;) {
 		const struct gm_step_frame *frame = &frames[i];
 		uint32_t depth = (uint32_t)(count - 1 - i);
-		if (depth == 0)
+		if (depth == 0) {
 			summary->outermost = frame->code;
+			summary->threading = gm_frame_begins_thread(frame);
+		}
 		unsigned landmark = gm_frame_landmark(frame);
 		/* Modules that a constructor in a loop calls do no step's work. */
 		constructs |= summary->count && gm_frame_constructs(frame);

@@ -96,6 +96,32 @@ static bool runs_another_task(const struct gm_steps *steps, const struct step_th
 	return steps->plan.task && thread->id == steps->plan.thread;
 }
 
+static bool is_in_plan(const struct gm_steps *steps, const struct summary *summary)
+{
+	for (uint32_t i = 0; i < summary->count; i++) {
+		const struct known_loop *known = &steps->known.items[summary->standing[i].known];
+		for (uint32_t j = 0; j < steps->plan.loop_count; j++)
+			if (known->code == steps->plan.loops[j].code &&
+			        known->loop == steps->plan.loops[j].loop)
+				return true;
+	}
+	return false;
+}
+
+/* Only one task trains, and the plan's thread runs another, which does no work. */
+static bool runs_idle_task(
+        struct gm_steps *steps, const struct step_thread *thread, const struct summary *summary)
+{
+	const struct running *running =
+	        steps->running.count ? gm_steps_running(steps, thread->id) : NULL;
+	if (!running || !steps->plan.loop_count)
+		return false;
+	if (is_in_plan(steps, summary))
+		steps->loop_task = running->task;
+	return steps->loop_task && running->task != steps->loop_task && !summary->landmarks &&
+	       !summary->generation;
+}
+
 /* Counts how often gradients were created and later used. */
 static void count_windows(struct step_thread *thread, unsigned work)
 {
@@ -306,15 +332,25 @@ uint32_t gm_steps_feed(struct gm_steps *steps, const struct gm_step_event *event
 {
 	struct step_thread *thread;
 	const struct summary *summary = feed(steps, event, &thread);
+	if (summary || !event->python_stack)
+		steps->aside = false;
 	if (!summary)
 		return steps->step;
 	if (!steps->fixed && steps->changed)
 		plan_again(steps);
 	steps->foreign = event->foreign;
+	bool another_task = thread && runs_another_task(steps, thread);
 	if (thread && (belongs_to_plan(steps, thread) || !steps->plan.rule)) {
+		if (runs_idle_task(steps, thread, summary)) {
+			gm_steps_set_aside_phase(steps, thread, summary);
+			return steps->step;
+		}
 		gm_steps_count(steps, thread, summary);
 		gm_steps_set_phase(steps, summary);
-	} else if (steps->entered && !(thread && runs_another_task(steps, thread))) {
+	} else if (steps->entered && (summary->threading || (another_task && !summary->generation &&
+	                                                            !steps->plan.other_tasks))) {
+		gm_steps_set_aside_phase(steps, thread, summary);
+	} else if (steps->entered && !another_task) {
 		gm_steps_set_thread_phase(steps, summary);
 	} else {
 		gm_steps_set_phase(steps, summary);
@@ -372,5 +408,5 @@ void gm_steps_task(struct gm_steps *steps, uint64_t thread, uint32_t task, uint3
 
 enum gm_phase gm_steps_phase(const struct gm_steps *steps)
 {
-	return steps->phase;
+	return steps->aside ? steps->aside_phase : steps->phase;
 }

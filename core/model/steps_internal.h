@@ -66,6 +66,7 @@ struct step_thread {
 	uint64_t latest; /* when, among all threads' */
 	uint32_t latest_stack;
 	unsigned landmarks;                 /* seen in all */
+	enum gm_phase phase;                /* proven last, if it is aside */
 	unsigned pending;                   /* work that was marked since its last event */
 	bool works;                         /* gradients have been made since they were consumed */
 	bool opens;                         /* the last event made the first of these */
@@ -99,6 +100,7 @@ struct place {
 struct summary {
 	bool known;
 	uint32_t outermost; /* code of the outermost frame */
+	bool threading;     /* it begins a thread that the program made by Python's `threading` */
 	unsigned landmarks;
 	bool closure;        /* the optimizer called it, and updates the weights afterwards */
 	enum gm_phase phase; /* OTHER: its frames do not tell */
@@ -160,10 +162,14 @@ struct gm_steps {
 	struct gm_step_plan plan;
 	GM_ARRAY(struct iteration) iterations; /* [0]: none */
 	uint32_t step;                         /* iteration */
+	uint32_t loop_task; /* of the plan's thread, the one that was in its loops last; 0: none */
 	/* GM_STEPS_UPDATES: in the iteration in progress */
 	bool consumed, begins_by_zero_grad;
 	/* phases */
 	enum gm_phase phase;
+	bool aside; /* the last event is of a thread or task that the program made beside the plan's
+	             */
+	enum gm_phase aside_phase;
 	enum gm_phase pass_phase; /* how far this iteration has come: FORWARD, BACKWARD or OTHER */
 	uint32_t phase_step;
 	bool foreign;        /* the event that is fed is another library's */
@@ -217,6 +223,10 @@ static inline struct followed *gm_steps_followed(const struct step_thread *threa
 void gm_steps_set_phase(struct gm_steps *steps, const struct summary *summary);
 /* The stack of another thread: the autograd thread's own Python, a loader's. */
 void gm_steps_set_thread_phase(struct gm_steps *steps, const struct summary *summary);
+/* The stack of a thread or task that the program made beside the plan's (thread: NULL, if there are
+ * too many). One that does no work of a step prepares data. */
+void gm_steps_set_aside_phase(
+        struct gm_steps *steps, struct step_thread *thread, const struct summary *summary);
 
 /* step_count.c: the iteration that an event of the plan's thread is in. */
 void gm_steps_count(

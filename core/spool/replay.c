@@ -145,6 +145,14 @@ void gm_spool_replay_mark(
 		free(thread->marks.items[--thread->marks.count].name);
 		return;
 	}
+	/* It ends right after the thread's last event, not before the next, as events of other
+	 * threads may come between. */
+	if (mark.kind == GM_MARK_POP && !count && !thread->holds) {
+		gm_log_writer_mark(replay->log, &(struct gm_log_mark){.event = replay->written,
+		                                        .thread = thread->thread,
+		                                        .kind = GM_MARK_POP});
+		return;
+	}
 	if (count >= MARKS_MAX)
 		return;
 	mark.name = strndup((const char *)in.at, size);

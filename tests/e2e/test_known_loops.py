@@ -1,6 +1,7 @@
 """Phases and categories of training loops that were made at random, against what the programs themselves logged:
 misleading names, evaluation inline, closures of optimizers, autocast, half precision, averages of models, accumulation,
-recurrent networks. docs/truth.md states the rates."""
+recurrent networks, batches that a thread or a task makes, optimizers in
+hooks. docs/truth.md states the rates."""
 
 import bisect
 import collections
@@ -20,13 +21,13 @@ SLACK_NS = 5000  # the recorder's clock and the program's are two
 
 
 class Windows:
-    """What the program did at a moment: the innermost of its windows."""
+    """What a thread of the program did at a moment: the innermost of its windows."""
 
     def __init__(self, windows):
         self.edges, self.phases = [], []
         stack = []
-        marks = sorted([(start, 1, -end, phase) for phase, start, end in windows] +
-                       [(end, 0, -start, phase) for phase, start, end in windows])  # fmt: skip
+        marks = sorted([(start, 1, -end, phase) for phase, start, end, _ in windows] +
+                       [(end, 0, -start, phase) for phase, start, end, _ in windows])  # fmt: skip
         for time, begins, _, phase in marks:
             if begins:
                 stack.append(phase)
@@ -51,6 +52,8 @@ UNSEEN = ("Module.to() or .cuda() moved it", "autocast converted a parameter")
 
 
 def fits(true, category, reason):
+    if true is None and category == "optimizer_state":  # LBFGS's, replaced within the step that made it
+        return reason == "the optimizer's step allocated it and kept it"
     if true is None:  # no hook saw it: nobody's but PyTorch's own
         return category in ("temporary", "workspace", "communication", "unknown") or reason.startswith(UNSEEN)
     if true == "early":  # data from before the loop: nothing tells, but for a parameter it must not be taken
@@ -60,13 +63,16 @@ def fits(true, category, reason):
 
 def compare(known, blocks):
     """Bytes of blocks, by (true, told) phase and by (true, told, reason) category."""
-    windows = Windows(known["windows"])
+    producers = {thread for *_, thread in known["windows"]}
+    windows = {own: Windows([w for w in known["windows"] if w[3] == own]) for own in producers}
     notes = collections.defaultdict(list)
     for address, category, time in known["notes"]:
         notes[address].append((time, category))
     phases, categories = collections.Counter(), collections.Counter()
-    for address, size, born, died, phase, category, reason in blocks:
-        true = windows.at(born)
+    for address, size, born, died, thread, phase, category, reason in blocks:
+        true = windows[thread if thread in producers else 0].at(born)
+        if true == "ahead":  # of the loop: where that begins is seen when it has allocated
+            true = phase if phase in ("init", "data") else "data"
         if true:
             phases[true, phase] += size
         seen = {name for time, name in notes[address] if born - SLACK_NS <= time <= died + SLACK_NS}
@@ -84,24 +90,28 @@ def read_blocks(run_gpumem, file, folder):
     run_gpumem("export", file, "--to", "sqlite", "-o", database).check()
     with sqlite3.connect(database) as connection:
         return connection.execute(
-            "SELECT b.address, b.size, a.time_ns, ifnull(f.time_ns, 9e18), b.phase, b.category, b.reason"
+            "SELECT b.address, b.size, a.time_ns, ifnull(f.time_ns, 9e18), a.thread, b.phase, b.category, b.reason"
             " FROM block b JOIN event a ON a.id = b.alloc LEFT JOIN event f ON f.id = b.free_requested"
         ).fetchall()
 
 
 def rates(run_gpumem, folder, seeds):
-    """Right bytes of all, for phases and categories, and what was wrong."""
+    """Right bytes of all, for phases and categories; and the seeds with the wrong number of steps."""
     command = ["run", "--sim", "-o", folder / "%p.gpumem", "--", PYTHON, PROGRAM, folder, *map(str, seeds)]
     run_gpumem(*command, timeout=3600).check()
     phases, categories = collections.Counter(), collections.Counter()
+    wrong = []
     for seed in seeds:
         known = json.loads((folder / f"{seed}.json").read_text())
-        one, other = compare(known, read_blocks(run_gpumem, folder / f"{known['pid']}.gpumem", folder))
+        recording = folder / f"{known['pid']}.gpumem"
+        one, other = compare(known, read_blocks(run_gpumem, recording, folder))
         for (true, told), size in one.items():
             phases[true == told, true, told, seed] += size
         for (true, told, reason), size in other.items():
             categories[fits(true, told, reason), true, told, reason, seed] += size
-    return phases, categories
+        steps = run_gpumem("steps", recording, "--json").check().json()["training_steps"]
+        wrong += [(seed, known["steps"], steps)] if steps != known["steps"] else []
+    return phases, categories, wrong
 
 
 def right(counter):
@@ -113,10 +123,12 @@ def worst(counter):
 
 
 def check(run_gpumem, folder, seeds):
-    phases, categories = rates(run_gpumem, folder, seeds)
+    phases, categories, wrong = rates(run_gpumem, folder, seeds)
     for question, counter in (("phases", phases), ("categories", categories)):
         asked = sum(counter.values())
         truth.note(question, "a recording", "bytes", asked, round(right(counter) * asked), seeds[0], worst(counter))
+    truth.note("steps", "a recording", "programs", len(seeds), len(seeds) - len(wrong), seeds[0], wrong)
+    assert not wrong
     assert sum(phases.values()) > 0.5 * sum(categories.values())
     assert right(phases) >= 0.97, worst(phases)
     assert right(categories) >= 0.99, worst(categories)

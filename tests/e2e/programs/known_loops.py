@@ -1,17 +1,22 @@
 """known_loops.py FOLDER SEED...: training loops of random shape whose truth is known. For each seed a program is written
 to FOLDER/SEED.py and run in a process of its own, forked when PyTorch is loaded. FOLDER/SEED.json then has its process
-id, windows [phase, from_ns, to_ns] and notes [address, category, time_ns] of what hooks saw. `--show SEED` prints a program.
+id, its steps, windows [phase, from_ns, to_ns, thread] and notes [address, category, time_ns] of what hooks saw. `--show SEED` prints a program.
 """
 
 import json
 import os
 import random
 import sys
+import threading
 import time
 from pathlib import Path
 
 PRELUDE = """\
+import asyncio
 import copy
+import queue
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import nn
@@ -115,6 +120,8 @@ def write_program(seed):
         optimizer = "SGD"
     closure = optimizer in ("LBFGS", "AdamClosure")
     accumulate = 1 if closure else pick.choice([1, 1, 2, 4])
+    # each parameter's own optimizer, in a hook of backward
+    hooked = not closure and accumulate == 1 and random.Random(f"{seed}: hooked").random() < 0.3
     average = pick.choice([None, None, "swa", "copy"])
     teacher = chance(0.2)
     evaluation = pick.choice([None, "inline", "inline", "first", "decorated", "inference", "function", "after"])
@@ -126,26 +133,50 @@ def write_program(seed):
     early = chance(0.2)
     train, forward, test = pick.choice(TRAINS), pick.choice(FORWARDS), pick.choice(TESTS)
     dtype = ", dtype=torch.float16" if half else ""
+    # who makes the batches; with choices of its own, so that the rest of a seed's program is the same
+    sources = [None, None, None, "thread", "pool"] + ["task"] * in_function
+    source = None if early else random.Random(f"{seed}: source").choice(sources)
+    ahead = source is not None
+    # with tolerances, its search ends at once on a device that computes little
+    searches = random.Random(f"{seed}: searches").choice(
+        ["max_iter=2, ", "max_iter=4, tolerance_grad=-1, tolerance_change=-1, "]
+    )
+    take = {"thread": "batches.get()", "pool": "ahead.result()", "task": "await batches.get()"}.get(source, "batch()")
 
     out = Source()
     out(PRELUDE)
     # without early stop, or the hooks would not see where recomputing ends
     out("WHOLE = torch.utils.checkpoint.set_checkpoint_early_stop(False)")
     out("WHOLE.__enter__()")
+    out(f"STEPS = {steps}")
     out(f"ROWS, WIDTH, REENTRANT = {rows}, {width}, {chance(0.5)}")
     out(MODELS[model])
     out()
-    out(f"KIND = {'early' if early else 'input'!r}")
+    if ahead:
+        out("entered = []  # the loop, by its first backward pass")
+    else:
+        out(f"KIND = {'early' if early else 'input'!r}")
     out()
     out()
     out("def batch(rows=ROWS):")
-    out(f"with window({'init' if early else 'data'!r}):", 1)
+    if ahead:
+        out("KIND = 'input' if entered else 'early'", 1)
+        out("with window('data' if entered else 'ahead'):", 1)
+    else:
+        out(f"with window({'init' if early else 'data'!r}):", 1)
     out(f"x = torch.randn(rows, WIDTH, device='cuda'{dtype})", 2)
     out(f"y = torch.randn(rows, WIDTH, device='cuda'{dtype})", 2)
     out("note(x, KIND), note(y, KIND)", 2)
     out("return x, y", 1)
     out()
     out()
+    if source in ("thread", "task"):
+        awaits = "await " * (source == "task")
+        out(f"{'async ' * (source == 'task')}def produce(batches, count):")
+        out("for _ in range(count):", 1)
+        out(f"{awaits}batches.put(batch())", 2)
+        out()
+        out()
     if functional:
         if enable:
             out("@torch.enable_grad()")
@@ -214,8 +245,13 @@ def write_program(seed):
             out("loss = nn.functional.mse_loss(out, y)", 1)
         out("note(loss, 'activation')")
 
+    def write_batch():
+        out(f"x, y = {take}")
+        if source == "pool":
+            out("ahead = pool.submit(batch)")
+
     if in_function:
-        out(f"def {train}():")
+        out(f"{'async ' * (source == 'task')}def {train}():")
         out.depth += 1
     out("with window('init'):")
     out.depth += 1
@@ -240,20 +276,43 @@ def write_program(seed):
         "SGD": "torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)",
         "Adam": "torch.optim.Adam(model.parameters())",
         "AdamW": "torch.optim.AdamW(model.parameters(), foreach=" + pick.choice(["True", "False", "None"]) + ")",
-        "LBFGS": "torch.optim.LBFGS(model.parameters(), max_iter=2, history_size=2)",
+        "LBFGS": "torch.optim.LBFGS(model.parameters(), " + searches + "history_size=2)",
         "AdamClosure": "torch.optim.Adam(model.parameters())",
     }[optimizer]
-    out(f"optimizer = {made}")
+    if hooked:
+        made = made.replace("model.parameters()", "[p]")
+        out(f"optimizers = {{p: {made} for p in model.parameters()}}")
+        out()
+        out("def update(p):")
+        out("with window('optimizer'):", 1)
+        out("optimizers[p].step()", 2)
+        out("with window('zero_grad'):", 1)
+        out("optimizers[p].zero_grad()", 2)
+        out()
+        out("for p in model.parameters():")
+        out("p.register_post_accumulate_grad_hook(update)", 1)
+    else:
+        out(f"optimizer = {made}")
     if early:
         out("with window('init'):")
         out("x, y = batch()", 1)
-    out(f"for step in range({steps}):")
+    count = steps * accumulate
+    if source == "thread":
+        out("batches = queue.Queue(2)")
+        out(f"threading.Thread(target=produce, args=(batches, {count}), name='producer', daemon=True).start()")
+    elif source == "pool":
+        out("pool = ThreadPoolExecutor(1, 'producer')")
+        out("ahead = pool.submit(batch)")
+    elif source == "task":
+        out("batches = asyncio.Queue(2)")
+        out(f"producer = asyncio.create_task(produce(batches, {count}))")
+    out("for step in range(STEPS):")
     out.depth += 1
     if evaluation == "first":
         write_inline("torch.no_grad()")
     if closure:
         if not early:
-            out("x, y = batch()")
+            write_batch()
         if teacher:
             out("with torch.no_grad(), window('evaluation'):")
             out("target = frozen(x)", 1)
@@ -275,7 +334,7 @@ def write_program(seed):
             out(f"for _ in range({accumulate}):")
             out.depth += 1
         if not early:
-            out("x, y = batch()")
+            write_batch()
         if teacher:
             out("with torch.no_grad(), window('evaluation'):")
             out("target = frozen(x)", 1)
@@ -284,14 +343,17 @@ def write_program(seed):
         out("loss.backward()", 1)
         if accumulate > 1:
             out.depth -= 1
-        if chance(0.3):
+        if chance(0.3) and not hooked:
             out("with window('other'):")
             out("nn.utils.clip_grad_norm_(model.parameters(), 1.0)", 1)
-        out("with window('optimizer'):")
-        out("optimizer.step()", 1)
-        out("with window('zero_grad'):")
-        out("optimizer.zero_grad()" if sets_none else "optimizer.zero_grad(set_to_none=False)", 1)
-    out("note_states(optimizer)")
+        if not hooked:
+            out("with window('optimizer'):")
+            out("optimizer.step()", 1)
+            out("with window('zero_grad'):")
+            out("optimizer.zero_grad()" if sets_none else "optimizer.zero_grad(set_to_none=False)", 1)
+    out("note_states(*optimizers.values())" if hooked else "note_states(optimizer)")
+    if ahead:
+        out("entered.append(step)")
     if average == "swa":
         out("with window('other'):")
         out("averaged.update_parameters(model)", 1)
@@ -318,13 +380,13 @@ def write_program(seed):
         out.depth -= 1
         out()
         out()
-        out(f"{train}()")
+        out(f"asyncio.run({train}())" if source == "task" else f"{train}()")
     return "\n".join(out.lines) + "\n"
 
 
 # --- what the programs see of it -------------------------------------------------------------------------------------
 
-windows, notes = [], []
+windows, notes = [], []  # windows of threads that make batches: with the thread's id
 halved = set()  # shapes of what autocast converts: parameters in single precision
 
 
@@ -341,7 +403,9 @@ class window:
         self.start = time.time_ns()
 
     def __exit__(self, *_):
-        windows.append([self.phase, self.start, time.time_ns()])
+        thread = threading.current_thread()
+        own = thread.native_id if thread.name.startswith("producer") else 0
+        windows.append([self.phase, self.start, time.time_ns(), own])
 
 
 def note(tensor, category):
@@ -361,7 +425,7 @@ def watch(model, trained=True):
         note(buffer, "buffer")
 
 
-def note_states(optimizer):
+def note_states(*optimizers):
     import torch
 
     def each(value):
@@ -371,9 +435,9 @@ def note_states(optimizer):
             for item in value:
                 each(item)
 
-    for state in optimizer.state.values():
-        for value in state.values():
-            each(value)
+    for optimizer in optimizers:
+        for state in optimizer.state.values():
+            each(list(state.values()))
 
 
 def run_program(folder, seed):
@@ -392,7 +456,7 @@ def run_program(folder, seed):
         nonlocal depth
         depth -= 1
         if depth == 0 and in_backward:
-            windows.append(["recompute", module.recomputes, time.time_ns()])
+            windows.append(["recompute", module.recomputes, time.time_ns(), 0])
         if depth == 0 and torch.is_grad_enabled() and isinstance(output, torch.Tensor):
             note(output, "activation")
 
@@ -418,7 +482,7 @@ def run_program(folder, seed):
     names = {"__name__": "__main__", "window": window, "note": note, "watch": watch, "note_states": note_states}
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         exec(compile(path.read_text(), str(path), "exec"), names)
-    known = {"pid": os.getpid(), "windows": windows, "notes": notes}
+    known = {"pid": os.getpid(), "steps": names["STEPS"], "windows": windows, "notes": notes}
     (Path(folder) / f"{seed}.json").write_text(json.dumps(known))
 
 
