@@ -149,10 +149,21 @@ bool gm_frame_leaves(const struct gm_step_frame *frame)
 	return strcmp(name, "__exit__") == 0 || strcmp(name, "__aexit__") == 0;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text), size = strlen(end);
+	return length >= size && strcmp(text + length - size, end) == 0;
+}
+
+bool gm_frame_runs_tasks(const struct gm_step_frame *frame)
+{
+	return ends_with(frame->file, "/asyncio/base_events.py") ||
+	       ends_with(frame->file, "/trio/_core/_run.py");
+}
+
 /* threading.py, 3.9 to 3.15 */
 bool gm_frame_begins_thread(const struct gm_step_frame *frame)
 {
-	size_t length = strlen(frame->file);
-	return length >= 13 && strcmp(frame->file + length - 13, "/threading.py") == 0 &&
+	return ends_with(frame->file, "/threading.py") &&
 	       strcmp(gm_plain_name(frame->name), "_bootstrap") == 0;
 }

@@ -19,6 +19,8 @@ bool gm_file_is_keras_optimizer(const char *file);
 bool gm_frame_constructs(const struct gm_step_frame *frame);
 /* A frame under which no step loop is searched for: constructors and imports. */
 bool gm_frame_shuts(const struct gm_step_frame *frame);
+/* Is it an event loop's, which runs tasks? Its loop has no steps. */
+bool gm_frame_runs_tasks(const struct gm_step_frame *frame);
 /* Does it begin a thread that Python's `threading` made? */
 bool gm_frame_begins_thread(const struct gm_step_frame *frame);
 /* Is it the end of a `with`, called by the frame that has it? */

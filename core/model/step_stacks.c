@@ -253,6 +253,7 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 		 * steps. */
 		size_t before = summary->count;
 		if (!gm_file_is_torch(frame->file) && !within_work && !is_expression(frame->name) &&
+		        !gm_frame_runs_tasks(frame) &&
 		        !summarise_frame(steps, summary, frame, depth, callers, candidate))
 			break;
 		for (; before < summary->count; before++) {
