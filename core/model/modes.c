@@ -32,6 +32,9 @@ struct gm_modes {
 	uint32_t call_from; /* its first event */
 	bool call_grad;     /* autograd has recorded in it */
 	bool call_inner;    /* so far only PyTorch's own code has switched it off in it */
+	/* the first call of a module outside of the iterations with autograd on, since there was
+	 * anything else there than such calls; UINT32_MAX: none */
+	uint32_t outside_from;
 	/* consecutive events while autograd was off */
 	bool off;
 	uint32_t off_from;
@@ -48,6 +51,7 @@ struct gm_modes *gm_modes_create(gm_step_frames frames, void *context)
 		return NULL;
 	modes->frames = frames;
 	modes->context = context;
+	modes->outside_from = UINT32_MAX;
 	return modes;
 }
 
@@ -149,8 +153,11 @@ static enum gm_phase of_call(struct gm_modes *modes, const struct gm_mode_event 
 	if (grad) {
 		/* an evaluation after the last iteration that leaves autograd on is an evaluation
 		 * all the same */
-		if (!event->step && event->phase == GM_PHASE_EVALUATION)
+		if (!event->step && event->phase == GM_PHASE_EVALUATION) {
+			if (modes->outside_from == UINT32_MAX)
+				modes->outside_from = modes->call_from;
 			return event->phase;
+		}
 		if (!modes->call_grad)
 			*ret_change = (struct gm_mode_change){
 			        modes->call_from, bit(GM_PHASE_EVALUATION), GM_PHASE_FORWARD};
@@ -228,6 +235,21 @@ static enum gm_phase phase_of(struct gm_modes *modes, const struct gm_mode_event
 	return off && modes->off_evaluates ? GM_PHASE_EVALUATION : by_place(modes, event);
 }
 
+/* A backward pass outside of the iterations: the calls before it were no evaluation, but a step
+ * whose statements are there once more. */
+static void see_outside(struct gm_modes *modes, const struct gm_mode_event *event,
+        struct gm_mode_change *ret_change)
+{
+	if (modes->outside_from == UINT32_MAX)
+		return;
+	if (!event->step && event->phase == GM_PHASE_BACKWARD)
+		*ret_change = (struct gm_mode_change){
+		        modes->outside_from, bit(GM_PHASE_EVALUATION), GM_PHASE_FORWARD};
+	if (event->step || event->phase == GM_PHASE_BACKWARD ||
+	        (modes->off && modes->off_evaluates))
+		modes->outside_from = UINT32_MAX;
+}
+
 enum gm_phase gm_modes_feed(struct gm_modes *modes, const struct gm_mode_event *event,
         struct gm_mode_change *ret_change)
 {
@@ -237,6 +259,7 @@ enum gm_phase gm_modes_feed(struct gm_modes *modes, const struct gm_mode_event *
 		modes->reached = GM_PHASE_OTHER;
 	}
 	enum gm_phase phase = phase_of(modes, event, ret_change);
+	see_outside(modes, event, ret_change);
 	if (phase == GM_PHASE_FORWARD || phase == GM_PHASE_EVALUATION ||
 	        phase == GM_PHASE_BACKWARD || phase == GM_PHASE_OPTIMIZER)
 		modes->reached = phase;

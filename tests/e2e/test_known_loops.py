@@ -73,6 +73,8 @@ def compare(known, blocks):
         true = windows[thread if thread in producers else 0].at(born)
         if true == "ahead":  # of the loop: where that begins is seen when it has allocated
             true = phase if phase in ("init", "data") else "data"
+        if true == "once more":  # the data of a step outside of the loop, which is known as one at its backward pass
+            true = phase if phase in ("evaluation", "other") else "data"
         if true:
             phases[true, phase] += size
         seen = {name for time, name in notes[address] if born - SLACK_NS <= time <= died + SLACK_NS}

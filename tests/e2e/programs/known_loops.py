@@ -245,6 +245,22 @@ def write_program(seed):
             out("loss = nn.functional.mse_loss(out, y)", 1)
         out("note(loss, 'activation')")
 
+    def write_once_more():
+        """A training step whose statements are outside of the loop."""
+        if not early:
+            out("with window('once more'):")
+            out("x, y = torch.randn_like(x), torch.randn_like(y)", 1)
+            out("note(x, KIND), note(y, KIND)", 1)
+        write_loss()
+        out("with window('backward'):")
+        out("loss.backward()", 1)
+        if not hooked:
+            out("with window('optimizer'):")
+            out("optimizer.step()", 1)
+            out("with window('zero_grad'):")
+            out("optimizer.zero_grad()", 1)
+        out("note_states(*optimizers.values())" if hooked else "note_states(optimizer)")
+
     def write_batch():
         out(f"x, y = {take}")
         if source == "pool":
@@ -376,6 +392,8 @@ def write_program(seed):
     out.depth -= 1
     if evaluation == "after":
         write_inline("torch.no_grad()")
+    if not closure and not ahead and random.Random(f"{seed}: once more").random() < 0.2:
+        write_once_more()
     if in_function:
         out.depth -= 1
         out()
