@@ -17,16 +17,19 @@
 #include "agent/state.h"
 #include "base/varint.h"
 
-enum { SPARE_BUFFERS = 64, POPULATE_WRITE = 23 /* MADV_POPULATE_WRITE */ };
+enum { SPARE_BUFFERS = 64, MAPPED_MAX = 4096, POPULATE_WRITE = 23 /* MADV_POPULATE_WRITE */ };
 
 /*
- * The file that is open. `generation` counts the recordings of this process and its parents: a
- * buffer of an older one is not touched. `lock` guards what changes when an extent is allocated; it
+ * The file that is open. `generation` counts the recordings of this process and its parents; the
+ * mappings of a parent's buffer do not exist here. `mapped` are the extents that threads write
+ * (without those beyond MAPPED_MAX). `lock` guards what changes when an extent is allocated; it
  * is held for a few system calls, never while the program's code is called.
  */
 static struct {
 	atomic_flag lock;
 	_Atomic uint32_t generation;
+	uint32_t first_generation; /* of this process */
+	pid_t process;             /* that opened the file */
 	struct gm_agent_file_header *header;
 	char path[4096];
 	int file; /* its descriptor, checked before each use: the program may have closed it; -1:
@@ -36,6 +39,8 @@ static struct {
 	uint64_t size_limit;
 	struct gm_agent_buffer spare[SPARE_BUFFERS]; /* of threads that have ended */
 	size_t spare_count;
+	struct gm_agent_extent_header *mapped[MAPPED_MAX];
+	size_t mapped_count;
 } spool = {.lock = ATOMIC_FLAG_INIT, .file = -1};
 
 _Atomic uint64_t gm_agent_sequence;
@@ -64,20 +69,67 @@ static bool is_ours(int fd)
 	       status.st_ino == spool.inode && status.st_nlink > 0;
 }
 
-/* No thread writes it from now on: it may be packed. */
+/* No thread writes it from now on: it may be packed. Under the lock. */
 static void finish_extent(struct gm_agent_extent_header *extent)
 {
+	for (size_t i = spool.mapped_count; i-- > 0;)
+		if (spool.mapped[i] == extent) {
+			spool.mapped[i] = spool.mapped[--spool.mapped_count];
+			break;
+		}
 	atomic_store_explicit(&extent->finished, 1, memory_order_release);
 	munmap(extent, GM_AGENT_EXTENT_SIZE);
+}
+
+/* Of a recording of this process that has ended: only this thread has used it. Under the lock. */
+static void drop_old_buffer(void)
+{
+	if (buffer.extent && buffer.generation != atomic_load(&spool.generation) &&
+	        buffer.generation >= spool.first_generation)
+		finish_extent(buffer.extent);
+	buffer.extent = NULL;
+}
+
+/*
+ * Lets go of the previous recording's file, whose space on the disk is not free as long as it is
+ * mapped. The addresses stay valid: a thread may still be between its last event and the end.
+ */
+static void release_file(void)
+{
+	const int kind = MAP_PRIVATE | MAP_ANONYMOUS;
+	if (spool.process != getpid()) { /* a parent's */
+		spool.spare_count = spool.mapped_count = 0;
+		spool.first_generation = atomic_load(&spool.generation) + 1;
+		spool.process = getpid();
+		return;
+	}
+	while (spool.spare_count > 0)
+		finish_extent(spool.spare[--spool.spare_count].extent);
+	for (size_t i = 0; i < spool.mapped_count; i++)
+		mmap(spool.mapped[i], GM_AGENT_EXTENT_SIZE, PROT_READ | PROT_WRITE,
+		        kind | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	spool.mapped_count = 0;
+	if (!spool.header)
+		return;
+	void *copy = mmap(NULL, GM_AGENT_HEADER_SIZE, PROT_READ | PROT_WRITE, kind, -1, 0);
+	if (copy == MAP_FAILED)
+		return;
+	memcpy(copy, spool.header, GM_AGENT_HEADER_SIZE);
+	mremap(copy, GM_AGENT_HEADER_SIZE, GM_AGENT_HEADER_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
+	        spool.header);
 }
 
 /* When a thread ends, its buffer is free for the next one. */
 static void on_thread_end(void *unused)
 {
-	if (!buffer.extent || buffer.generation != atomic_load(&spool.generation) ||
-	        !spool.header || spool.header->pid != gm_agent_pid())
+	if (!buffer.extent || !spool.header || spool.header->pid != gm_agent_pid())
 		return;
 	lock();
+	if (buffer.generation != atomic_load(&spool.generation)) {
+		drop_old_buffer();
+		unlock();
+		return;
+	}
 	if (spool.spare_count < SPARE_BUFFERS && buffer.used < GM_AGENT_EXTENT_SIZE / 2) {
 		spool.spare[spool.spare_count++] = buffer;
 	} else {
@@ -209,6 +261,7 @@ const char *gm_agent_spool_open(const char *path)
 		               : "the disk or its user's quota is full, or its files may not grow";
 	}
 	lock();
+	release_file();
 	strcpy(spool.path, path);
 	if (spool.file != fd && is_ours(spool.file)) /* that of a previous recording */
 		close(spool.file);
@@ -216,7 +269,6 @@ const char *gm_agent_spool_open(const char *path)
 	spool.inode = status.st_ino;
 	spool.file = keep(fd);
 	spool.header = header;
-	spool.spare_count = 0;
 	char limit[32];
 	gm_agent_setting("max", limit, sizeof(limit));
 	spool.size_limit = strtoull(limit, NULL, 10);
@@ -265,8 +317,9 @@ void gm_agent_spool_forget(void)
 	spool.file = -1;
 	spool.header = NULL;
 	spool.spare_count = 0;
+	spool.mapped_count = 0;
 	spool.path[0] = 0;
-	atomic_fetch_add(&spool.generation, 1);
+	spool.first_generation = atomic_fetch_add(&spool.generation, 1) + 1;
 	atomic_flag_clear(&spool.lock);
 }
 
@@ -343,12 +396,13 @@ static struct gm_agent_buffer *take_buffer(void)
 {
 	struct gm_agent_file_header *header = spool.header;
 	bool full = false;
+	lock();
 	if (buffer.extent && buffer.generation == atomic_load(&spool.generation)) {
 		finish_extent(buffer.extent);
 		buffer.extent = NULL;
 		full = true;
 	}
-	lock();
+	drop_old_buffer();
 	bool fresh = true;
 	if (full)
 		gm_agent_ring_finish(buffer.number, buffer.coding.sequence);
@@ -368,6 +422,8 @@ static struct gm_agent_buffer *take_buffer(void)
 			unlock();
 			return NULL;
 		}
+		if (spool.mapped_count < MAPPED_MAX)
+			spool.mapped[spool.mapped_count++] = extent;
 		buffer = (struct gm_agent_buffer){.extent = extent,
 		        .generation = atomic_load(&spool.generation),
 		        .number = number};

@@ -48,9 +48,11 @@ static void pause_for(double seconds)
 /* After a moment the user hears what is waited for. */
 static void tell(struct call *call, enum gm_inject_wait what, double since)
 {
-	enum { MOMENT_MS = 300 };
+	/* the agent's own start takes a while too, on a busy machine a second */
+	enum { MOMENT_MS = 300, START_MS = 3000 };
+	int moment = what == GM_WAITS_FOR_LOCK ? START_MS : MOMENT_MS;
 	if (!call->options->waits || call->told >> what & 1 ||
-	        gm_seconds() - since < MOMENT_MS / 1000.0)
+	        gm_seconds() - since < moment / 1000.0)
 		return;
 	call->told |= 1u << what;
 	call->options->waits(call->options->waits_context, what);

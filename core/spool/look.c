@@ -58,14 +58,25 @@ struct gm_error *gm_spool_look(const char *path, struct gm_spool_look *ret_look)
 	return error;
 }
 
+/* A number of the header; 0 where there is none. */
+static uint32_t number_at(const char *path, size_t offset)
+{
+	uint32_t number = 0;
+	_cleanup_close_ int fd = gm_regular_file_open(path);
+	if (fd < 0 || pread(fd, &number, sizeof(number), (off_t)offset) != (ssize_t)sizeof(number))
+		return 0;
+	return number;
+}
+
 uint32_t gm_spool_ooms(const char *path)
 {
-	uint32_t ooms = 0;
-	_cleanup_close_ int fd = gm_regular_file_open(path);
-	if (fd < 0 || pread(fd, &ooms, sizeof(ooms), offsetof(struct gm_agent_file_header, ooms)) !=
-	                      (ssize_t)sizeof(ooms))
-		return 0;
-	return ooms;
+	return number_at(path, offsetof(struct gm_agent_file_header, ooms));
+}
+
+bool gm_spool_is_stopped(const char *path)
+{
+	return gm_spool_is(path) &&
+	       number_at(path, offsetof(struct gm_agent_file_header, state)) == GM_AGENT_STOPPED;
 }
 
 void gm_spool_note_saved(int fd, uint64_t device, uint64_t inode)

@@ -54,6 +54,8 @@ struct gm_error *gm_spool_look(const char *path, struct gm_spool_look *ret_look)
 /* Only how often its devices ran out of memory: cheap, for one that is looked at again and again.
  */
 uint32_t gm_spool_ooms(const char *path);
+/* Was the recording ended before its process? It stays mapped there until another one begins. */
+bool gm_spool_is_stopped(const char *path);
 
 /* Notes in the file itself that a copy was saved; `fd` can write to it. */
 void gm_spool_note_saved(int fd, uint64_t device, uint64_t inode);

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import PYTHON
 
 PROGRAM = """
 import hashlib, os, sys, time
@@ -134,6 +135,46 @@ def test_a_program_continues_correctly_when_gpumem_is_killed_at_its_first_attach
 @pytest.mark.parametrize("kind", ["malloc", "threads", "signals", "vector"])
 def test_a_program_continues_correctly_when_a_hundred_first_attaches_are_killed(spawn, run_gpumem, gpumem, busy, tmp_path, kind):
     first_attach_is_killed(spawn, run_gpumem, gpumem, busy, tmp_path, kind, 100)
+
+
+def files_mapped(process, folder):
+    maps = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
+    return {Path(line.split(None, 5)[5].removesuffix(" (deleted)")).name for line in maps if f" {folder}/" in line}
+
+
+ALLOCATES = """
+import sys, threading, time
+import torch
+
+def allocate():
+    while not ended.is_set():
+        torch.empty(1000, device="cuda")
+        time.sleep(0.01)
+
+ended = threading.Event()
+threads = [threading.Thread(target=allocate) for _ in range(8)]
+for thread in threads:
+    thread.start()
+print("begun", flush=True)
+sys.stdin.read()
+ended.set()
+"""
+
+
+def test_a_recording_that_has_ended_stays_mapped_only_until_the_next_begins(spawn, run_gpumem, sim_env, tmp_path):
+    process = start(spawn, [PYTHON, "-c", ALLOCATES], env=sim_env())
+    for number in range(3):
+        name = tmp_path / f"{number}.gpumem"
+        run_gpumem("attach", process.pid, "-o", name).check()
+        time.sleep(0.3)
+        assert files_mapped(process, tmp_path) == {name.name}
+        assert run_gpumem("info", "--pid", process.pid, "--json").check().json()["recording"] == str(name)
+        run_gpumem("detach", process.pid).check()
+        assert run_gpumem("info", "--pid", process.pid, "--json").check().json()["recording"] is None
+        info = run_gpumem("info", name, "--json").check().json()
+        assert info["events"] > 100 and info["complete"], info["gaps"]
+    process.communicate("", timeout=60)
+    assert process.returncode == 0
 
 
 def end_of(process):

@@ -35,7 +35,7 @@ struct gm_error *gm_recording_of(const struct gm_image *image, char **ret_path)
 		before = mapping->path;
 		_cleanup_free_ char *path = NULL;
 		gm_try(gm_image_file_path(image, mapping->path, &path));
-		if (is_recording(path)) {
+		if (is_recording(path) && !gm_spool_is_stopped(path)) {
 			*ret_path = gm_take(path);
 			return NULL;
 		}
