@@ -172,6 +172,9 @@ struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer
 			return error;
 		}
 		answer.leaks = leaks.count != 0;
+		answer.few = true;
+		for (uint32_t i = 0; i < leaks.loop_count; i++)
+			answer.few &= leaks.loops[i].to < leaks.loops[i].from;
 		gm_leaks_deinit(&leaks);
 	}
 	*ret_answer = answer;

@@ -19,6 +19,7 @@ struct gm_steps_answer {
 	uint64_t growth; /* what each step from the third on ends with more than the one before; 0:
 	                    not the same */
 	bool leaks;      /* and leaks finds lines that pile up; where `growth` is not 0 */
+	bool few;        /* there are too few steps for leaks to look for any; the same */
 	struct gm_amp_step *outcomes; /* of each step's optimizer, by step - 1; NULL: the program
 	                                 has no GradScaler; owned */
 	size_t outcome_count;

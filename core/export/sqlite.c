@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <sqlite3.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/packages.h"
@@ -288,15 +287,14 @@ static struct gm_error *write_database(
 
 struct gm_error *gm_export_sqlite(struct gm_model *model, gm_reason_words *words, const char *path)
 {
-	struct stat status;
 	struct database database = {.path = path, .words = words};
 	struct gm_whole_file file;
-	if (lstat(path, &status) == 0)
-		return gm_error_create(GM_TARGET,
-		        "%s: exists already: a database needs a new file: remove it, or choose "
-		        "another name",
-		        path);
 	gm_try(gm_whole_file_open(path, 0644, GM_WHOLE_FILE_NAMED, &file));
+	if (!file.name) {
+		gm_whole_file_close(&file);
+		return gm_error_create(GM_TARGET,
+		        "%s: not a regular file: a database cannot be written there", path);
+	}
 	_cleanup_free_ char *temporary = gm_whole_file_temporary(&file);
 	struct gm_error *error =
 	        temporary ? write_database(&database, model, temporary) : &gm_error_no_memory;

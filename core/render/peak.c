@@ -80,7 +80,8 @@ static void put_secondary_peak(
 	if (secondary->step)
 		gm_put(out, " in step %u", secondary->step);
 	gm_put(out, " (%s), %s lower\n", gm_phase_name(secondary->phase), gm_text_size(gap, less));
-	if (!secondary->equal_at)
+	/* else it is the lower one with any batch */
+	if (secondary->equal_at < 0.01)
 		return;
 	gm_put(out,
 	        "  the batch size decides: if activations, inputs and temporaries grow with it, "

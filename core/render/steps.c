@@ -168,6 +168,7 @@ struct gm_error *gm_render_steps_text(
 		gm_put(out, "Each step from 3 on ends with %s more than the one before: %s.\n",
 		        gm_text_size(answer->growth, size),
 		        answer->leaks ? "`gpumem leaks` shows the lines"
+		        : answer->few ? "for `gpumem leaks` these are too few steps"
 		                      : "`gpumem leaks` finds no line whose blocks accumulate");
 	else if (answer->even)
 		fputs(answer->kept_after ? "All steps from 2 on end with the same allocated bytes."

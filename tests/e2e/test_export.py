@@ -274,8 +274,11 @@ def test_wrong_uses_are_refused(exported, run_gpumem, tmp_path):
     ):
         done = run_gpumem("export", *arguments)
         assert done.status == 2 and text in done.err
-    done = run_gpumem("export", snapshot, "--to", "sqlite", "-o", there)
-    assert done.status == 4 and "exists already" in done.err
+    there.write_bytes(b"something else")
+    run_gpumem("export", snapshot, "--to", "sqlite", "-o", there).check()
+    assert there.read_bytes().startswith(b"SQLite format 3")
+    done = run_gpumem("export", snapshot, "--to", "sqlite", "-o", "/dev/null")
+    assert done.status == 4 and "not a regular file" in done.err
     done = run_gpumem("export", snapshot, "--to", "csv", "-o", tmp_path / "no" / "where")
     assert done.status == 4 and "cannot be written" in done.err
     assert not (tmp_path / "x").exists()

@@ -166,6 +166,7 @@ static void say_growth(struct each *each, size_t file, const void *section)
 	gm_put(each->out, "%s: each step from 3 on ends with %s more than the one before: %s.\n",
 	        name ? name : "", gm_text_size(steps->growth, size),
 	        steps->leaks ? "`gpumem-ranks leaks` shows the lines"
+	        : steps->few ? "for `gpumem leaks` these are too few steps"
 	                     : "`gpumem leaks` finds no line whose blocks accumulate");
 }
 

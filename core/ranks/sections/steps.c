@@ -40,6 +40,7 @@ static struct gm_error *read_steps(
 	*ret_cut = false;
 	steps->growth = answer.growth;
 	steps->leaks = answer.leaks;
+	steps->few = answer.few;
 	steps->even = answer.even;
 	for (size_t i = 0; i < answer.step_count; i++)
 		if (answer.steps[i].step > steps->steps)

@@ -21,7 +21,7 @@ struct gm_steps_section {
 	GM_ARRAY(struct gm_kept_stretch) items; /* before, between and after the steps too */
 	uint32_t steps;                         /* all of them */
 	uint64_t growth;                        /* as in struct gm_steps_answer */
-	bool leaks, even;
+	bool leaks, few, even;
 };
 
 struct gm_phases_section {
