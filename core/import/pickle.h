@@ -157,6 +157,7 @@ struct gm_pickle {
 	const char *path;
 	int fd;
 	uint64_t file_size;
+	uint64_t behind; /* bytes of the file after the pickle */
 	uint8_t *buffer;
 	size_t at, end;  /* in the buffer */
 	bool plainly;    /* nothing is learned from entries */

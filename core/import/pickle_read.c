@@ -28,12 +28,15 @@ struct gm_error *gm_pickle_read(
 	if (!pickle->buffer || !gm_array_reserve(&pickle->stack, 64))
 		return &gm_error_no_memory;
 	gm_try(gm_pickle_need(pickle, 1));
-	if (pickle->buffer[0] == 0x80)
+	bool is_pickle = pickle->buffer[0] == 0x80;
+	if (is_pickle)
 		gm_try(gm_pickle_read_opcodes(pickle));
 	else
 		gm_try(gm_json_read(pickle));
 	if (pickle->stack.count != 1 || pickle->marks.count)
 		return gm_pickle_wrong(pickle, "it does not end with exactly one value");
+	uint64_t end = pickle->before + pickle->at;
+	pickle->behind = is_pickle && pickle->file_size > end ? pickle->file_size - end : 0;
 	*ret_root = pickle->stack.items[0];
 	gm_array_deinit(&pickle->memo);
 	gm_array_deinit(&pickle->memo_large);

@@ -448,6 +448,15 @@ static struct gm_error *write_all(struct writing *writing)
 		gm_log_writer_gap(writing->log,
 		        "the recorder's ring was full and overwrote the oldest entries of the "
 		        "trace");
+	if (snapshot->pickle.behind) {
+		char text[160];
+		snprintf(text, sizeof(text),
+		        "%" PRIu64 " bytes follow the snapshot in its file and were not read, from "
+		        "offset %" PRIu64 " on: a second snapshot?",
+		        snapshot->pickle.behind,
+		        snapshot->pickle.file_size - snapshot->pickle.behind);
+		gm_log_writer_gap(writing->log, text);
+	}
 	if (snapshot->host_is_not_known)
 		gm_log_writer_gap(writing->log,
 		        "host_segments or host_traces have an unknown format: left out");

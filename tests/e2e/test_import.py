@@ -146,6 +146,15 @@ def test_an_entry_that_appears_twice_is_two_events(run_gpumem, tmp_path):
     assert [one for one in read if one[5] == 1] == as_told([trace[0], trace[7]], 1)
 
 
+@pytest.mark.parametrize("behind", [pickle.dumps({}), b"junk"], ids=["pickle", "junk"])
+def test_what_follows_the_snapshot_in_its_file_is_told(behind, run_gpumem, tmp_path):
+    whole = pickle.dumps(snapshot(entries(20)))
+    before = run_gpumem("info", write(tmp_path, whole), "--json").check().json()["gaps"]
+    after = run_gpumem("info", write(tmp_path, whole + behind), "--json").check().json()
+    text = f"{len(behind)} bytes follow the snapshot in its file and were not read, from offset {len(whole)} on: a second snapshot?"
+    assert [gap for gap in after["gaps"] if gap not in before] == [text] and not after["complete"]
+
+
 def test_traces_of_several_devices_are_merged_by_time(run_gpumem, tmp_path):
     traces = [entries(200, seed, first=seed << 44) for seed in (1, 2, 3)]
     path = write(tmp_path, snapshot(traces[0], [], traces[1], traces[2]))
