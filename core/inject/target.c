@@ -29,8 +29,9 @@ struct gm_error *gm_inject_check_runs(pid_t pid)
 	long state = status_field(pid, "State");
 	if (state == 'T')
 		return gm_error_create(GM_TARGET,
-		        "process %d: it is stopped (SIGSTOP or Ctrl-Z), and the agent can only "
-		        "start while it runs: `kill -CONT %d` first",
+		        "process %d: it is stopped (SIGSTOP or Ctrl-Z), and the agent starts and "
+		        "ends "
+		        "a recording only while it runs: `kill -CONT %d` first",
 		        pid, pid);
 	if (state == 't')
 		return gm_error_create(GM_TARGET,
