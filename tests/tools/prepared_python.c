@@ -278,12 +278,14 @@ int main(int argc, char **argv)
 	if (fd < 0 && !getenv("GPUMEM_TEST_PREPARED_FIRST") &&
 	        first(path, "wanted")) /* this may be the only one */
 		become_python(argv);
-	if (fd < 0 && first(path, "begun")) {
-		if (fork() == 0)
-			serve(path, argv + 1, options);
-	}
+	pid_t server = fd < 0 && first(path, "begun") ? fork() : -1;
+	if (server == 0)
+		serve(path, argv + 1, options);
 	for (int waited = 0; fd < 0 && waited < BEGIN_MS; waited += LOOK_MS) {
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000}, NULL);
+		/* it ended without a word: its environment has another sitecustomize */
+		if (server > 0 && waitpid(server, NULL, WNOHANG) == server)
+			first(path, "failed");
 		char failed[4200];
 		snprintf(failed, sizeof(failed), "%s.failed", path);
 		if (access(failed, F_OK) == 0)
