@@ -132,6 +132,9 @@ enum gm_phase gm_phase_within(enum gm_phase around, enum gm_phase own)
 	/* A module that runs within the backward pass is run again, for a checkpoint. */
 	if (own == GM_PHASE_FORWARD && around == GM_PHASE_BACKWARD)
 		return GM_PHASE_RECOMPUTE;
+	/* an optimizer in a hook of the backward pass, which a reentrant checkpoint runs */
+	if (own == GM_PHASE_OPTIMIZER && around == GM_PHASE_BACKWARD)
+		return own;
 	if ((own && around == GM_PHASE_OTHER) || own == GM_PHASE_ZERO_GRAD)
 		return own;
 	return around;
