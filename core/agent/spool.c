@@ -127,10 +127,7 @@ static void on_thread_end(void *unused)
 	lock();
 	if (buffer.generation != atomic_load(&spool.generation)) {
 		drop_old_buffer();
-		unlock();
-		return;
-	}
-	if (spool.spare_count < SPARE_BUFFERS && buffer.used < GM_AGENT_EXTENT_SIZE / 2) {
+	} else if (spool.spare_count < SPARE_BUFFERS && buffer.used < GM_AGENT_EXTENT_SIZE / 2) {
 		spool.spare[spool.spare_count++] = buffer;
 	} else {
 		finish_extent(buffer.extent);

@@ -161,6 +161,7 @@ enum {
 	/* arch/x86/include/uapi/asm/sigcontext.h and ucontext.h */
 	FRAME_MAGIC1 = 0x46505853,
 	FRAME_MAGIC2 = 0x46505845,
+	EXTENDED_AT = 512,    /* the XSAVE area, in the frame's bytes */
 	SOFTWARE_BYTES = 464, /* struct _fpx_sw_bytes in the 512 bytes of FXSAVE */
 	UC_EXTENDED = 1,
 	UC_SIGCONTEXT_SS = 2,
@@ -244,7 +245,6 @@ size_t gm_inject_fill_frame(
 	                .ss = (uint16_t)r.ss},
 	        .mask = thread->mask,
 	};
-	enum { EXTENDED_AT = 512 };
 	size_t used = sizeof(frame);
 	if (thread->extended_size >= 512 + 64) {
 		uint8_t *extended = bytes + EXTENDED_AT;
@@ -278,7 +278,8 @@ void gm_inject_way_back(
 {
 	enum { RED_ZONE = 128, FRAME_END = 64 };
 	*ret_way = (struct gm_inject_way_back){0};
-	uint64_t used = 512 + thread->extended_size + FRAME_END, stack = thread->registers.rsp;
+	uint64_t used = EXTENDED_AT + thread->extended_size + FRAME_END,
+	         stack = thread->registers.rsp;
 	if (!restore || stack < 2 * (RED_ZONE + used))
 		return;
 	/* little, as the kernel extends a stack only where its thread itself uses it */

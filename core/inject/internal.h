@@ -74,17 +74,8 @@ long gm_inject_thread_waits_in(const struct gm_inject_thread *thread);
 /* Steps until the thread has come back to `address`, in an outer frame, at most so many
  * instructions; other threads run. False: it is elsewhere, and is to be released. */
 bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address, unsigned steps);
-/* A place of the stack, so that a thread goes back by itself when gpumem is killed. */
-struct gm_inject_way_back {
-	uint64_t top; /* what rsp is to be; 0: there is no way back */
-	size_t size;
-	uint8_t bytes[16 + 1024 + GM_INJECT_EXTENDED_MAX]; /* to be written to `top` */
-};
-/* Below what the thread uses of its stack. `restore`: of the process's functions. */
-void gm_inject_way_back(const struct gm_inject_thread *thread, uint64_t restore,
-        struct gm_inject_way_back *ret_way);
-/* Runs one system call in the thread. `top`: of its way back, whose bytes are there, and then there
- * is a `ret` behind the instruction; 0: without. */
+/* Runs one system call in the thread. `top`: of its way back (code.c), whose bytes are there, and
+ * then there is a `ret` behind the instruction; 0: without. */
 struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint64_t instruction,
         uint64_t top, long number, const uint64_t arguments[6], int64_t *ret_value);
 /*
@@ -140,6 +131,15 @@ void gm_inject_restart(const struct gm_inject_thread *thread, struct user_regs_s
  * in the process. The thread's alternate signal stack stays as it is. Returns its size. */
 size_t gm_inject_fill_frame(
         uint8_t bytes[GM_INJECT_FRAME], uint64_t address, const struct gm_inject_thread *thread);
+/* A place of the stack, so that a thread goes back by itself when gpumem is killed. */
+struct gm_inject_way_back {
+	uint64_t top; /* what rsp is to be; 0: there is no way back */
+	size_t size;
+	uint8_t bytes[sizeof(uint64_t) + GM_INJECT_FRAME]; /* to be written to `top` */
+};
+/* Below what the thread uses of its stack. `restore`: of the process's functions. */
+void gm_inject_way_back(const struct gm_inject_thread *thread, uint64_t restore,
+        struct gm_inject_way_back *ret_way);
 
 /* ---- file.c ---- */
 

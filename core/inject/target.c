@@ -30,8 +30,7 @@ struct gm_error *gm_inject_check_runs(pid_t pid)
 	if (state == 'T')
 		return gm_error_create(GM_TARGET,
 		        "process %d: it is stopped (SIGSTOP or Ctrl-Z), and the agent starts and "
-		        "ends "
-		        "a recording only while it runs: `kill -CONT %d` first",
+		        "ends a recording only while it runs: `kill -CONT %d` first",
 		        pid, pid);
 	if (state == 't')
 		return gm_error_create(GM_TARGET,

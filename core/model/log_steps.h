@@ -14,9 +14,9 @@ enum gm_phase gm_log_stack_phase(const struct gm_log *log, uint32_t stack);
  * and step(). Not for blocks: a gradient that lives on in DeepSpeed's backward() is told by having
  * outlived PyTorch's. */
 enum gm_phase gm_log_collective_phase(const struct gm_log *log, uint32_t stack);
-/* By the Python stacks of a log, which must outlive the steps. NULL: no memory. */
 /* Does this Python stack (0: none) begin in a thread that the program made by `threading`? */
 bool gm_log_begins_thread(const struct gm_log *log, uint32_t stack);
+/* By the Python stacks of a log, which must outlive the steps. NULL: no memory. */
 struct gm_steps *gm_log_steps_create(const struct gm_log *log);
 /* What a mark tells: work of an optimizer, or the task that a thread goes on with. */
 void gm_log_steps_mark(

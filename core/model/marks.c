@@ -7,7 +7,6 @@
 #include "base/array.h"
 #include "base/search.h"
 #include "model/log_steps.h"
-#include "model/phase.h"
 
 enum { DEPTH_MAX = 256, THREADS_MAX = 1024 };
 

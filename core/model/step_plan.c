@@ -367,10 +367,10 @@ static void plan_thread(struct step_sight *sight, struct gm_step_plan *plan)
 	}
 }
 
-static bool is_planned(const struct gm_step_plan *plan, const struct known_loop *known)
+bool gm_step_plan_has(const struct gm_step_plan *plan, uint32_t code, uint32_t loop)
 {
 	for (uint32_t i = 0; i < plan->loop_count; i++)
-		if (plan->loops[i].code == known->code && plan->loops[i].loop == known->loop)
+		if (plan->loops[i].code == code && plan->loops[i].loop == loop)
 			return true;
 	return false;
 }
@@ -449,7 +449,8 @@ static bool plan_tasks(const struct gm_steps *steps, const struct step_thread *t
 		const struct gm_step_plan one = plan_of(steps, task, &steps_of_task);
 		bool shared = false;
 		for (uint32_t j = 0; one.loop_count && j < steps->known.count; j++)
-			shared |= is_planned(&one, &steps->known.items[j]) &&
+			shared |= gm_step_plan_has(&one, steps->known.items[j].code,
+			                  steps->known.items[j].loop) &&
 			          j < thread->followed.count && thread->followed.items[j].shared;
 		if (!shared)
 			continue;

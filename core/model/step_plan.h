@@ -23,6 +23,8 @@ size_t gm_steps_around(struct gm_steps *steps, const struct gm_step_plan *plan,
  * plan's own: an evaluation after the training. In the order of the stacks; at most `max`. */
 size_t gm_steps_beside(struct gm_steps *steps, const struct gm_step_plan *plan,
         const uint32_t *stacks, size_t count, struct gm_step_loop *ret_loops, size_t max);
+/* Is a code object's loop one of the plan's? */
+bool gm_step_plan_has(const struct gm_step_plan *plan, uint32_t code, uint32_t loop);
 bool gm_step_plans_are_equal(const struct gm_step_plan *a, const struct gm_step_plan *b);
 
 #endif

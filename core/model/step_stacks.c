@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/packages.h"
 #include "model/phase.h"
+#include "model/step_plan.h"
 #include "model/steps_internal.h"
 
 enum {
@@ -66,14 +67,6 @@ static uint32_t know(struct gm_steps *steps, const struct gm_step_frame *frame, 
 	return (uint32_t)steps->known.count - 1;
 }
 
-static bool is_of_plan(const struct gm_steps *steps, uint32_t code, uint32_t loop)
-{
-	for (uint32_t i = 0; i < steps->plan.loop_count; i++)
-		if (steps->plan.loops[i].code == code && steps->plan.loops[i].loop == loop)
-			return true;
-	return false;
-}
-
 /* The loops around the plan's may enter these again, and nothing else that is recorded may show it
  * (`for phase in ("train", "val"): for batch in loaders[phase]: ...`). */
 static bool heeds_surrounding(const struct gm_steps *steps)
@@ -84,7 +77,8 @@ static bool heeds_surrounding(const struct gm_steps *steps)
 /* Must only one of the plan's loops be followed, and this is not it? */
 static bool passed_over(const struct gm_steps *steps, uint32_t code, uint32_t loop)
 {
-	return steps->fixed && !heeds_surrounding(steps) && !is_of_plan(steps, code, loop);
+	return steps->fixed && !heeds_surrounding(steps) &&
+	       !gm_step_plan_has(&steps->plan, code, loop);
 }
 
 /* Of a known plan's loops and those around them, the ones within are not followed. */
@@ -93,7 +87,7 @@ static void leave_out_inner(const struct gm_steps *steps, struct summary *summar
 	uint32_t kept = 0;
 	for (uint32_t i = 0; i < summary->count; i++) {
 		const struct known_loop *known = &steps->known.items[summary->standing[i].known];
-		if (is_of_plan(steps, known->code, known->loop))
+		if (gm_step_plan_has(&steps->plan, known->code, known->loop))
 			kept = i + 1;
 	}
 	summary->count = kept;

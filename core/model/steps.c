@@ -100,10 +100,8 @@ static bool is_in_plan(const struct gm_steps *steps, const struct summary *summa
 {
 	for (uint32_t i = 0; i < summary->count; i++) {
 		const struct known_loop *known = &steps->known.items[summary->standing[i].known];
-		for (uint32_t j = 0; j < steps->plan.loop_count; j++)
-			if (known->code == steps->plan.loops[j].code &&
-			        known->loop == steps->plan.loops[j].loop)
-				return true;
+		if (gm_step_plan_has(&steps->plan, known->code, known->loop))
+			return true;
 	}
 	return false;
 }

@@ -87,17 +87,25 @@ def test_a_program_attached_to_a_hundred_times_continues_correctly(spawn, run_gp
     attached_many_times(spawn, run_gpumem, busy, tmp_path, kind, 100)
 
 
+def seconds_of_attach(run_gpumem, process, log):
+    begin = time.monotonic()
+    run_gpumem("attach", "--timeout", "600", process.pid, "-o", log).check()
+    return time.monotonic() - begin
+
+
+def kill_after(seconds, command):
+    killed = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(seconds)
+    killed.kill()
+    killed.wait()
+
+
 def killed_in_the_midst(spawn, run_gpumem, gpumem, busy, folder, kind, times):
     process = start(spawn, [busy, kind])
-    begin = time.monotonic()
-    run_gpumem("attach", "--timeout", "600", process.pid, "-o", folder / "0.gpumem").check()
-    whole = time.monotonic() - begin
+    whole = seconds_of_attach(run_gpumem, process, folder / "0.gpumem")
     for number in range(times):
-        command = ["detach", str(process.pid)] if number % 2 == 0 else ["attach", str(process.pid), "-o", str(folder / f"{number}.gpumem")]
-        attaching = subprocess.Popen([gpumem, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(whole * (0.3 + 0.8 * number / times))
-        attaching.kill()
-        attaching.wait()
+        words = ["detach", process.pid] if number % 2 == 0 else ["attach", process.pid, "-o", folder / f"{number}.gpumem"]
+        kill_after(whole * (0.3 + 0.8 * number / times), [gpumem, *words])
     ends_well(process)
 
 
@@ -114,16 +122,11 @@ def test_a_program_continues_correctly_when_gpumem_is_killed_a_hundred_times(spa
 def first_attach_is_killed(spawn, run_gpumem, gpumem, busy, folder, kind, times):
     """Only at a first attach does the thread map memory for gpumem."""
     process = start(spawn, [busy, kind])
-    begin = time.monotonic()
-    run_gpumem("attach", "--timeout", "600", process.pid, "-o", folder / "whole.gpumem").check()
-    whole = time.monotonic() - begin
+    whole = seconds_of_attach(run_gpumem, process, folder / "whole.gpumem")
     ends_well(process)
     for number in range(times):
         process = start(spawn, [busy, kind])
-        attaching = spawn([gpumem, "attach", process.pid, "-o", folder / f"{number}.gpumem"], stderr=subprocess.DEVNULL)
-        time.sleep(whole * number / times)
-        attaching.kill()
-        attaching.wait()
+        kill_after(whole * number / times, [gpumem, "attach", process.pid, "-o", folder / f"{number}.gpumem"])
         ends_well(process)
 
 

@@ -1,7 +1,6 @@
 """Phases and categories of training loops that were made at random, against what the programs themselves logged:
 misleading names, evaluation inline, closures of optimizers, autocast, half precision, averages of models, accumulation,
-recurrent networks, batches that a thread or a task makes, optimizers in
-hooks. docs/truth.md states the rates."""
+recurrent networks, batches that a thread or a task makes, optimizers in hooks. docs/truth.md states the rates."""
 
 import bisect
 import collections
