@@ -153,7 +153,7 @@ def write_program(seed):
     out(MODELS[model])
     out()
     if ahead:
-        out("entered = []  # the loop, by its first backward pass")
+        out("entered = []  # the loop, after its first step")
     else:
         out(f"KIND = {'early' if early else 'input'!r}")
     out()
@@ -245,6 +245,14 @@ def write_program(seed):
             out("loss = nn.functional.mse_loss(out, y)", 1)
         out("note(loss, 'activation')")
 
+    def write_update(zeroing):
+        if not hooked:
+            out("with window('optimizer'):")
+            out("optimizer.step()", 1)
+            out("with window('zero_grad'):")
+            out(f"optimizer.zero_grad({zeroing})", 1)
+        out("note_states(*optimizers.values())" if hooked else "note_states(optimizer)")
+
     def write_once_more():
         """A training step whose statements are outside of the loop."""
         if not early:
@@ -254,12 +262,7 @@ def write_program(seed):
         write_loss()
         out("with window('backward'):")
         out("loss.backward()", 1)
-        if not hooked:
-            out("with window('optimizer'):")
-            out("optimizer.step()", 1)
-            out("with window('zero_grad'):")
-            out("optimizer.zero_grad()", 1)
-        out("note_states(*optimizers.values())" if hooked else "note_states(optimizer)")
+        write_update("")
 
     def write_batch():
         out(f"x, y = {take}")
@@ -345,6 +348,7 @@ def write_program(seed):
         out()
         out("with window('optimizer'):")
         out("optimizer.step(closure)", 1)
+        out("note_states(optimizer)")
     else:
         if accumulate > 1:
             out(f"for _ in range({accumulate}):")
@@ -362,12 +366,7 @@ def write_program(seed):
         if chance(0.3) and not hooked:
             out("with window('other'):")
             out("nn.utils.clip_grad_norm_(model.parameters(), 1.0)", 1)
-        if not hooked:
-            out("with window('optimizer'):")
-            out("optimizer.step()", 1)
-            out("with window('zero_grad'):")
-            out("optimizer.zero_grad()" if sets_none else "optimizer.zero_grad(set_to_none=False)", 1)
-    out("note_states(*optimizers.values())" if hooked else "note_states(optimizer)")
+        write_update("" if sets_none else "set_to_none=False")
     if ahead:
         out("entered.append(step)")
     if average == "swa":
