@@ -43,6 +43,7 @@ static const uint8_t categories_of[GM_REASON_COUNT] = {
         [GM_REASON_RECOMPUTED] = GM_CATEGORY_ACTIVATION,
         [GM_REASON_DATA_INPUT] = GM_CATEGORY_INPUT,
         [GM_REASON_EVALUATION_INPUT] = GM_CATEGORY_INPUT,
+        [GM_REASON_SIZED_AS_WEIGHTS] = GM_CATEGORY_UNKNOWN,
         [GM_REASON_DATA_LOADER] = GM_CATEGORY_INPUT,
         [GM_REASON_WORKSPACE_NAMED] = GM_CATEGORY_WORKSPACE,
         [GM_REASON_WORKSPACE_SIZED] = GM_CATEGORY_WORKSPACE,
@@ -466,7 +467,9 @@ static struct gm_error *work(struct working *working)
 		working->categories->reasons[i] = (uint8_t)judge(working, block, site, origin, born,
 		        end == SIZE_MAX ? NULL : &died, in_one_pass(model, run, end));
 	}
-	return gm_reasons_infer(model, working->categories) ? NULL : &gm_error_no_memory;
+	bool good = gm_reasons_infer(model, working->categories) &&
+	            gm_reasons_compare_weights(model, working->categories);
+	return good ? NULL : &gm_error_no_memory;
 }
 
 static struct gm_error *create(const struct gm_model *model, struct gm_categories **ret_categories)

@@ -1,6 +1,7 @@
 /*
- * Why a block is of a category: what categories.c tells from each block by itself, and inferred.c
- * from how many there are of a size. Internal to core/model.
+ * Why a block is of a category: what categories.c tells from each block by itself, inferred.c from
+ * how many there are of a size, and weight_copies.c from the sizes that one statement allocates.
+ * Internal to core/model.
  */
 #ifndef GM_MODEL_REASONS_H
 #define GM_MODEL_REASONS_H
@@ -21,5 +22,7 @@ struct gm_categories {
 
 /* inferred.c: what the reasons of the others tell of blocks that have none. False: no memory. */
 bool gm_reasons_infer(const struct gm_model *model, struct gm_categories *categories);
+/* weight_copies.c: which inputs are none, but copies of weights. False: no memory. */
+bool gm_reasons_compare_weights(const struct gm_model *model, struct gm_categories *categories);
 
 #endif

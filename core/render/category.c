@@ -53,6 +53,9 @@ static const char *const reasons[GM_REASON_COUNT] = {
         [GM_REASON_DATA_INPUT] = "it was allocated in the step before forward began",
         [GM_REASON_EVALUATION_INPUT] =
                 "it existed while the evaluated modules ran, and belongs to none of them",
+        [GM_REASON_SIZED_AS_WEIGHTS] =
+                "one statement allocated it with others, and their sizes are those of parameters: "
+                "copies of weights or of gradients, or weights computed from them",
         [GM_REASON_DATA_LOADER] = "a DataLoader made it",
         [GM_REASON_WORKSPACE_NAMED] = "cuBLAS or cuDNN asked for it as workspace",
         [GM_REASON_WORKSPACE_SIZED] =
