@@ -14,7 +14,6 @@
 #include "export/export.h"
 #include "export/pickle.h"
 #include "export/pytorch_marks.h"
-#include "torch/allocator.h"
 
 enum key {
 	KEY_ACTION,
@@ -279,10 +278,10 @@ static void put_segment(struct writing *writing, const struct gm_segment *segmen
 	put_named(writing, "requested_size", sums.requested);
 	put_number(writing, KEY_STREAM, segment->stream);
 	gm_pickler_string(pickler, "segment_type");
-	gm_pickler_string(pickler,
-	        segment->size <= GM_TORCH_SMALL_SEGMENT || writing->type == GM_LOG_DEVICE_PINNED
-	                ? "small"
-	                : "large");
+	gm_pickler_string(pickler, gm_segment_is_small(segment, count ? blocks[0]->size : 0) ||
+	                                           writing->type == GM_LOG_DEVICE_PINNED
+	                                   ? "small"
+	                                   : "large");
 	gm_pickler_string(pickler, "is_expandable");
 	gm_pickler_bool(pickler, segment->mapped);
 	put_frames_of(writing, segment->alloc);

@@ -33,4 +33,8 @@ bool gm_state_walk_next(struct gm_state_walk *walk); /* false: there is no furth
 struct gm_error *gm_model_segments_after(const struct gm_model *model, uint64_t event,
         struct gm_segment **ret_segments, size_t *ret_count);
 
+/* Is it a segment of the pool of small blocks? `block`: the size of any block in it, which tells
+ * for certain; 0: it has none. */
+bool gm_segment_is_small(const struct gm_segment *segment, uint64_t block);
+
 #endif

@@ -57,6 +57,8 @@ struct gm_segment {
 	uint32_t alloc; /* event; GM_NO_EVENT: before the record */
 	bool mapped; /* a stretch of an expandable segment: grows and shrinks by what is mapped and
 	                unmapped */
+	bool small;  /* of the pool of small blocks, according to its size or that of its pages; see
+	                gm_segment_is_small() */
 };
 
 /* Bytes as asked for; where that is not recorded, as allocated. */

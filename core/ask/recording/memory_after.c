@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "ask/target/memory_build.h"
+#include "ask/blocks.h"
 #include "ask/context.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/size.h"
-#include "torch/allocator.h"
 
 struct placed {
 	uint64_t address, size, requested;
@@ -63,6 +63,17 @@ static bool fill_segment(struct gm_memory_building *building, const struct gm_se
 	                                            .state = GM_SEGMENT_PART_FREE});
 }
 
+/* Of the segment that was built last. */
+static void set_pool(struct gm_memory_building *building, const struct gm_segment *segment)
+{
+	struct gm_memory_segment *built = &building->segments.items[building->segments.count - 1];
+	uint64_t block = 0;
+	for (size_t i = built->first; i < building->parts.count && !block; i++)
+		if (building->parts.items[i].state != GM_SEGMENT_PART_FREE)
+			block = building->parts.items[i].size;
+	built->pool = gm_segment_is_small(segment, block) ? GM_POOL_SMALL : GM_POOL_LARGE;
+}
+
 static struct gm_error *build_after(struct gm_memory_building *building,
         const struct gm_model *model, size_t device, uint32_t event)
 {
@@ -92,17 +103,16 @@ static struct gm_error *build_after(struct gm_memory_building *building,
 	for (size_t i = 0; memory && i < segment_count; i++) {
 		if (segments[i].device != device)
 			continue;
-		memory = gm_array_push(&building->segments,
-		                 ((struct gm_memory_segment){
-		                         .address = segments[i].address,
-		                         .stream = segments[i].stream,
-		                         .pool = segments[i].size <= GM_TORCH_SMALL_SEGMENT
-		                                         ? GM_POOL_SMALL
-		                                         : GM_POOL_LARGE,
-		                         .expandable = segments[i].mapped,
-		                         .first = building->parts.count,
-		                 })) &&
-		         fill_segment(building, &segments[i], placed.items, placed.count, &at);
+		memory =
+		        gm_array_push(&building->segments, ((struct gm_memory_segment){
+		                                                   .address = segments[i].address,
+		                                                   .stream = segments[i].stream,
+		                                                   .expandable = segments[i].mapped,
+		                                                   .first = building->parts.count,
+		                                           })) &&
+		        fill_segment(building, &segments[i], placed.items, placed.count, &at);
+		if (memory)
+			set_pool(building, &segments[i]);
 	}
 	gm_array_deinit(&placed);
 	return memory ? NULL : &gm_error_no_memory;
@@ -110,19 +120,13 @@ static struct gm_error *build_after(struct gm_memory_building *building,
 
 static struct gm_error *model_device(const struct gm_model *model, int asked, size_t *ret_device)
 {
+	if (asked >= 0)
+		return gm_blocks_find_device(model, (uint64_t)asked, ret_device);
 	*ret_device = gm_model_main_device(model);
-	for (size_t i = 0; asked >= 0 && i < gm_model_device_count(model); i++) {
-		const struct gm_model_device *device = gm_model_device(model, i);
-		if (device->type == GM_DEVICE_CUDA && device->index == asked) {
-			*ret_device = i;
-			return NULL;
-		}
-	}
-	if (asked >= 0 || *ret_device == SIZE_MAX)
+	if (*ret_device == SIZE_MAX)
 		return gm_error_create(GM_TARGET,
-		        "no %s: the recording has no events of %s: `gpumem info` lists its devices",
-		        asked >= 0 ? "such device" : "device",
-		        asked >= 0 ? "that device" : "any device");
+		        "no device: the recording has no events of any device: `gpumem info` lists "
+		        "its devices");
 	return NULL;
 }
 

@@ -20,8 +20,9 @@ uint64_t gm_segment_size(uint64_t bytes)
 
 static uint64_t page_of(const struct gm_memory_segment *segment)
 {
-	return segment->size <= GM_TORCH_SMALL_SEGMENT ? GM_TORCH_SMALL_SEGMENT
-	                                               : GM_TORCH_LARGE_SEGMENT;
+	bool small = segment->pool == GM_POOL_UNKNOWN ? segment->size <= GM_TORCH_SMALL_SEGMENT
+	                                              : segment->pool == GM_POOL_SMALL;
+	return small ? GM_TORCH_SMALL_SEGMENT : GM_TORCH_LARGE_SEGMENT;
 }
 
 /* Do all adjacent segments, which would merge with it, consist of whole pages? */
