@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/search.h"
+#include "import/mapped.h"
 #include "import/values.h"
 #include "torch/allocator.h"
 
@@ -255,6 +256,18 @@ static struct gm_error *see_event(
 	return unseen ? freed_unseen(snapshot, device, entry, completed) : NULL;
 }
 
+static struct gm_error *see_mapped(const struct gm_snapshot *snapshot,
+        struct gm_trace_device *device, const struct gm_entry *entry)
+{
+	const struct gm_mapped range = {
+	        .start = entry->address,
+	        .end = entry->address + entry->size,
+	        .stream = gm_pickle_stream(&snapshot->pickle, entry->stream),
+	        .before = entry->action == GM_SEGMENT_UNMAP,
+	};
+	return gm_mapped_see(device, &range);
+}
+
 /* First reading: the lives of addresses, and what they show of the time before. */
 static struct gm_error *find_lives(struct gm_snapshot *snapshot, struct gm_trace_device *device)
 {
@@ -285,10 +298,8 @@ static struct gm_error *find_lives(struct gm_snapshot *snapshot, struct gm_trace
 				return &gm_error_no_memory;
 			break;
 		case GM_SEGMENT_MAP:
-			device->mapped += entry->size;
-			break;
 		case GM_SEGMENT_UNMAP:
-			device->mapped -= entry->size;
+			gm_try(see_mapped(snapshot, device, entry));
 			break;
 		default:
 			break;
@@ -353,10 +364,13 @@ static struct gm_error *see_segment(
 	before.frames = gm_pickle_get(pickle, segment, GM_KEY_FRAMES);
 	device->reserved += before.size;
 	if (gm_pickle_get(pickle, segment, GM_KEY_IS_EXPANDABLE) == GM_VALUE_TRUE) {
-		uint64_t seen = device->mapped < before.size ? device->mapped : before.size;
-		device->mapped -= seen;
-		before.size -= seen; /* memory whose mapping the trace does not contain */
-		before.action = GM_SEGMENT_MAP;
+		const struct gm_mapped range = {.start = before.address,
+		        .end = before.address + before.size,
+		        .stream = before.stream,
+		        .frames = before.frames,
+		        .before = true};
+		gm_try(gm_mapped_see(device, &range));
+		before.size = 0; /* gm_mapped_find() tells how much of it was there before */
 	} else if (extent_at(device, before.address)) {
 		before.size = 0;
 	}
@@ -468,5 +482,6 @@ struct gm_error *gm_replay(
 		if (index == (uint64_t)device->index)
 			gm_try(see_segment(snapshot, device, segment));
 	}
+	gm_try(gm_mapped_find(device));
 	return find_sizes(snapshot, device);
 }

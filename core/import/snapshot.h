@@ -30,6 +30,13 @@ struct gm_lived {
 };
 enum gm_lived_state { GM_LIVED_NONE, GM_LIVED_NOW, GM_LIVED_PENDING, GM_LIVED_FREED };
 
+/* A range of an expandable segment. */
+struct gm_mapped {
+	uint64_t start, end, stream;
+	gm_value frames;
+	bool before; /* if nothing earlier covers it, it was mapped before the trace began */
+};
+
 /* A segment from cudaMalloc: the blocks in it that are not free, by address. */
 struct gm_extent {
 	uint64_t start, end;
@@ -49,9 +56,9 @@ struct gm_trace_device {
 	uint64_t requests, completions; /* of frees, in the trace */
 	uint64_t allocations, freed_again; /* freed_again: twice, and never allocated in between */
 	bool exact; /* the trace tells the sizes of blocks, not of what was asked for */
-	uint64_t allocated, reserved; /* as the segments say */
-	uint64_t mapped;              /* of expandable segments, by the trace */
-	uint64_t contradictions;      /* blocks that segments and trace tell differently */
+	uint64_t allocated, reserved;      /* as the segments say */
+	GM_ARRAY(struct gm_mapped) mapped; /* while the trace is followed: mapped.c */
+	uint64_t contradictions;           /* blocks that segments and trace tell differently */
 	/* Frees with the very stack of their allocation, and with one of their own. Where a
 	 * recorder was told to look at allocations only (context="alloc"), PyTorch gives frees
 	 * their allocation's. */

@@ -230,6 +230,7 @@ void gm_snapshot_deinit(struct gm_snapshot *snapshot)
 			gm_array_deinit(&device->extents.items[j].used);
 		gm_array_deinit(&device->extents);
 		gm_array_deinit(&device->before);
+		gm_array_deinit(&device->mapped);
 		free(device->lived);
 	}
 	gm_array_deinit(&snapshot->devices);

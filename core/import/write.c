@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/size.h"
 #include "import/device_type.h"
 #include "import/snapshot.h"
 #include "import/stacks.h"
@@ -291,13 +292,25 @@ static struct gm_error *put_old(struct writing *writing, const struct gm_trace_d
 	return NULL;
 }
 
+/* Segments come first, as each block is in one; then the blocks that are not allocated any more,
+ * which would raise the peak after others. */
+static size_t turn_of(const struct gm_before *before)
+{
+	if (before->action != GM_ALLOC)
+		return 0;
+	return before->free_pending ? 1 : 2;
+}
+
 static struct gm_error *put_before(
         struct writing *writing, const struct gm_trace_device *device, uint64_t time_us)
 {
 	uint64_t count = 0, bytes = 0, segments = 0;
-	for (size_t i = 0; i < device->before.count; i++) {
-		const struct gm_before *before = &device->before.items[i];
+	size_t each = device->before.count;
+	for (size_t i = 0; i < 3 * each; i++) {
+		const struct gm_before *before = &device->before.items[i % each];
 		struct stacks stacks;
+		if (i / each != turn_of(before))
+			continue;
 		gm_try(put_stacks(writing, before->frames, &stacks));
 		gm_try(put_old(writing, device, before, before->action, &stacks, time_us));
 		if (before->free_pending)
@@ -337,11 +350,12 @@ static struct gm_error *put_before(
 		return NULL;
 	snprintf(text, sizeof(text),
 	        writing->snapshot->has_traces && device->count
-	                ? "%s: %" PRIu64 " blocks (%" PRIu64 " bytes) and %" PRIu64
-	                  " segments are older than the trace, which began late or lost its start"
-	                : "%s: no trace: %" PRIu64 " blocks (%" PRIu64 " bytes) and %" PRIu64
-	                  " segments existed when the snapshot was taken, in an unknown order",
-	        gm_snapshot_device_name(device, name), count, bytes, segments);
+	                ? "%s: %" PRIu64 " block%s (%" PRIu64 " bytes) and %" PRIu64
+	                  " segment%s are older than the trace, which began late or lost its start"
+	                : "%s: no trace: %" PRIu64 " block%s (%" PRIu64 " bytes) and %" PRIu64
+	                  " segment%s existed when the snapshot was taken, in an unknown order",
+	        gm_snapshot_device_name(device, name), count, gm_text_s(count), bytes, segments,
+	        gm_text_s(segments));
 	gm_log_writer_gap(writing->log, text);
 	return NULL;
 }
