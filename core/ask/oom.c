@@ -1,5 +1,6 @@
 #include "ask/oom.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -346,29 +347,32 @@ struct gm_error *gm_ask_oom_target(struct gm_context *context, int device, struc
 
 /* --- a recording ------------------------------------------------------------------------------ */
 
-static struct gm_error *find_event(const struct gm_log *log, bool has_event, uint64_t asked,
-        uint64_t *ret_event, size_t *ret_ooms)
+/* `device`: only events of that one count; -1: of any. */
+static struct gm_error *find_event(const struct gm_log *log, int device, bool has_event,
+        uint64_t asked, uint64_t *ret_event, size_t *ret_ooms)
 {
 	uint64_t found = UINT64_MAX, count = gm_log_event_count(log);
 	struct gm_event event;
 	*ret_ooms = 0;
 	for (uint64_t i = 0; i < count; i++) {
 		gm_log_event(log, i, &event);
-		if (event.action != GM_OOM)
+		if (event.action != GM_OOM || (device >= 0 && event.device != device))
 			continue;
 		++*ret_ooms;
 		if (!has_event || i == asked)
 			found = i;
 	}
+	const char *of_device = device >= 0 ? " of this device" : "";
 	if (found == UINT64_MAX && has_event)
 		return gm_error_create(GM_USAGE,
 		        "event %" PRIu64
-		        ": not an oom event: `gpumem events` lists the events (%zu are oom)",
-		        asked, *ret_ooms);
+		        ": not an oom event%s: `gpumem events` lists the events (%zu are oom)",
+		        asked, of_device, *ret_ooms);
 	if (found == UINT64_MAX)
 		return gm_error_create(GM_NEGATIVE,
-		        "no out-of-memory error: the recording has no oom event: "
-		        "`gpumem peak` shows what makes up the peak");
+		        "no out-of-memory error: the recording has no oom event%s: "
+		        "`gpumem peak` shows what makes up the peak",
+		        of_device);
 	*ret_event = found;
 	return NULL;
 }
@@ -393,8 +397,12 @@ static struct gm_error *take_stack(const struct gm_log *log, uint32_t stack, str
 
 static struct gm_error *top_of_event(struct gm_context *context, uint64_t event, struct gm_oom *oom)
 {
-	const struct gm_blocks_options options = {
-	        .by = GM_BY_LINE, .descend = true, .has_event = true, .event = event};
+	const struct gm_blocks_options options = {.by = GM_BY_LINE,
+	        .descend = true,
+	        .has_event = true,
+	        .event = event,
+	        .has_device = true,
+	        .device = (uint64_t)oom->memory.device};
 	struct gm_blocks blocks;
 	struct top top = {0};
 	gm_try(gm_ask_blocks(context, &options, &blocks));
@@ -425,8 +433,18 @@ static void take_counters(const struct gm_log *log, uint64_t event, struct gm_oo
 		facts->free = value;
 }
 
+/* As PyTorch's messages name it: "CUDA", "XPU". */
+static void set_platform(struct gm_oom_facts *facts, uint8_t type)
+{
+	const char *known = gm_device_type_name(type), *name = known ? known : "cuda";
+	size_t i = 0;
+	for (; name[i] && i + 1 < sizeof(facts->platform); i++)
+		facts->platform[i] = (char)toupper((unsigned char)name[i]);
+	facts->platform[i] = '\0';
+}
+
 static struct gm_error *look_at_event(
-        struct gm_context *context, bool has_event, uint64_t asked, struct gm_oom *oom)
+        struct gm_context *context, int device, bool has_event, uint64_t asked, struct gm_oom *oom)
 {
 	struct gm_model *model;
 	uint64_t number;
@@ -434,10 +452,10 @@ static struct gm_error *look_at_event(
 	struct gm_event event;
 	gm_try(gm_context_model(context, &model));
 	const struct gm_log *log = gm_model_log(model);
-	gm_try(find_event(log, has_event, asked, &number, &ooms));
+	gm_try(find_event(log, device, has_event, asked, &number, &ooms));
 	gm_log_event(log, number, &event);
 	gm_oom_facts_init(&oom->facts);
-	strcpy(oom->facts.platform, "CUDA");
+	set_platform(&oom->facts, event.device_type);
 	oom->found = GM_OOM_FOUND_EVENT;
 	oom->ooms = ooms;
 	oom->retries = GM_NOT_KNOWN;
@@ -461,11 +479,11 @@ static struct gm_error *look_at_event(
 	return top_of_event(context, number, oom);
 }
 
-struct gm_error *gm_ask_oom_event(
-        struct gm_context *context, bool has_event, uint64_t event, struct gm_oom *ret_oom)
+struct gm_error *gm_ask_oom_event(struct gm_context *context, int device, bool has_event,
+        uint64_t event, struct gm_oom *ret_oom)
 {
 	*ret_oom = (struct gm_oom){0};
-	struct gm_error *error = look_at_event(context, has_event, event, ret_oom);
+	struct gm_error *error = look_at_event(context, device, has_event, event, ret_oom);
 	if (error)
 		gm_oom_deinit(ret_oom);
 	return error;

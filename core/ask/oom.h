@@ -11,9 +11,10 @@
 
 /* GM_NEGATIVE with a sentence: no error is there, nor was one counted. */
 struct gm_error *gm_ask_oom_target(struct gm_context *context, int device, struct gm_oom *ret_oom);
-/* has_event: the oom event of that number; else the last one. */
-struct gm_error *gm_ask_oom_event(
-        struct gm_context *context, bool has_event, uint64_t event, struct gm_oom *ret_oom);
+/* has_event: the oom event of that number; else the last one. `device`: of the accelerator with
+ * this index; -1: of any. */
+struct gm_error *gm_ask_oom_event(struct gm_context *context, int device, bool has_event,
+        uint64_t event, struct gm_oom *ret_oom);
 void gm_oom_deinit(struct gm_oom *oom);
 
 /* Whether the frame is of the user's own code, for the one line that is told first. */

@@ -5,6 +5,7 @@
 
 #include "ask/recording/memory_after.h"
 #include "ask/target/memory_now.h"
+#include "ask/blocks.h"
 #include "ask/context.h"
 #include "base/cleanup.h"
 #include "model/model.h"
@@ -51,8 +52,14 @@ struct gm_error *gm_ask_segments(struct gm_context *context,
 		struct gm_model *model;
 		gm_try(gm_context_model(context, &model));
 		size_t device = gm_model_main_device(model);
+		if (options->device >= 0)
+			gm_try(gm_blocks_find_device(model, (uint64_t)options->device, &device));
 		if (device != SIZE_MAX)
 			event = gm_model_device(model, device)->peak_event;
+		if (device != SIZE_MAX && event == GM_NO_EVENT)
+			return gm_error_create(GM_TARGET,
+			        "no peak: nothing was allocated on the device: leave --at-peak "
+			        "out");
 	}
 	gm_try(gm_memory_after(context, options->device, event, ret_memory));
 	take_device(ret_memory);

@@ -186,7 +186,8 @@ static struct gm_error *ask(struct gm_context *context, const struct options *op
 			gm_oom_deinit(ret_oom);
 	}
 	return *target ? gm_ask_oom_target(context, options->device, ret_oom)
-	               : gm_ask_oom_event(context, options->has_event, options->event, ret_oom);
+	               : gm_ask_oom_event(context, options->device, options->has_event,
+	                         options->event, ret_oom);
 }
 
 static struct gm_error *run(

@@ -105,7 +105,7 @@ static struct gm_error *set_oom(struct gm_context *context, json_t *head)
 	const struct gm_style style = {0};
 	struct gm_oom oom;
 	struct printed text;
-	gm_try(gm_ask_oom_event(context, false, 0, &oom));
+	gm_try(gm_ask_oom_event(context, -1, false, 0, &oom));
 	struct gm_error *error = print_begin(&text);
 	if (!error)
 		error = print_end(&text, gm_render_oom_text(&oom, NULL, &style, text.out));

@@ -46,7 +46,7 @@ static struct gm_error *read_oom(
         struct gm_context *context, struct gm_strings *strings, void *section, bool *ret_cut)
 {
 	struct gm_oom oom;
-	struct gm_error *error = gm_ask_oom_event(context, false, 0, &oom);
+	struct gm_error *error = gm_ask_oom_event(context, -1, false, 0, &oom);
 	if (error && error->status == GM_NEGATIVE) {
 		gm_error_destroy(error);
 		return NULL;
