@@ -90,8 +90,8 @@ static struct gm_error *run(
 	say_whose(context, arguments.positional[0], block, err);
 	if (count > 1)
 		gm_put(err,
-		        "gpumem: %s matches %zu blocks: the answer is about the one that was "
-		        "released last\n",
+		        "gpumem: %s matches %zu blocks: the answer is about the one that the "
+		        "program released last\n",
 		        arguments.positional[0], count);
 	const struct gm_style style = {context->columns, context->colors};
 	error = arguments.json ? gm_render_why_json(&why, out)
@@ -112,8 +112,8 @@ const struct gm_command gm_command_why = {
                  "In a shell it can also be FILE:LINE, a line that allocated it, the name of a "
                  "tensor in it (`gpumem\n"
                  "run --names`), or the name of the variable that kept it. If several blocks "
-                 "match, the one that was\n"
-                 "released last is explained.\n"
+                 "match, the one that the\n"
+                 "program released last is explained.\n"
                  "\n"
                  " Example: gpumem why run.gpumem '#12'\n"
                  " Example: gpumem why run.gpumem train.py:31\n"

@@ -197,6 +197,16 @@ def test_the_type_of_the_device_is_named_if_the_snapshot_shows_it(kind, write, r
     assert run_gpumem("peak", path).check().out.startswith(f"{name}: ")
     assert run_gpumem("blocks", path, "--device", "0", "--json").check().json()["allocated"] == 3072
     assert blocks_of(run_gpumem, path)[1]["labels"] == ["the logits", "saved for backward"]
+    failed = {"action": "oom", "device_free": 512, "size": 1 << 30, "stream": 0, "time_us": 9, "frames": frames}
+    path = write({**data, "device_traces": [[*trace, failed]]})
+    assert run_gpumem("oom", path).check().out.startswith(f"{name} ran out of memory")
+    platform = device_type.upper() if device_type in ("xpu", "mtia") else "CUDA" if name == "cuda:0" else None
+    oom = run_gpumem("oom", path, "--device", "0", "--json").check().json()
+    assert not platform or oom["platform"] == platform
+    assert sum(row["bytes"] for row in oom["top"]) == 3072
+    run_gpumem("oom", path, "--device", "1").check(1)
+    assert run_gpumem("segments", path, "--device", "0", "--json").check().json()["device"] == 0
+    run_gpumem("segments", path, "--device", "1").check(2)
 
 
 def test_no_mutation_of_todays_form_does_harm(write, gpumem):

@@ -51,6 +51,18 @@ static bool is_kept_by(const struct gm_model *model, const struct gm_block *bloc
 	return cause.name && strcmp(cause.name, name) == 0;
 }
 
+/* Was it released after `other` (GM_NO_BLOCK: ever), and not because the interpreter ended? */
+static bool is_released_after(
+        const struct gm_model *model, const struct gm_block *block, uint32_t other)
+{
+	uint32_t earlier = other == GM_NO_BLOCK ? 0 : gm_block_end(gm_model_block(model, other));
+	struct gm_cause cause;
+	if (!was_released(block) || gm_block_end(block) <= earlier)
+		return false;
+	gm_cause_find(model, block, &cause);
+	return cause.kind != GM_CAUSE_INTERPRETER_EXIT;
+}
+
 struct gm_error *gm_block_by_name(
         const struct gm_model *model, const char *text, uint32_t *ret_block, size_t *ret_count)
 {
@@ -70,7 +82,7 @@ struct gm_error *gm_block_by_name(
 			continue;
 		count++;
 		last = (uint32_t)i;
-		if (was_released(block))
+		if (is_released_after(model, block, last_released))
 			last_released = (uint32_t)i;
 	}
 	if (!count && is_place)
