@@ -156,6 +156,8 @@ static struct gm_error *push_string(struct gm_pickle *pickle, struct text *text)
 	return id ? gm_pickle_push(pickle, gm_value_make(GM_TAG_STRING, id)) : &gm_error_no_memory;
 }
 
+static struct gm_error *push_word(struct gm_pickle *pickle);
+
 /* A number at the end of the file is an error: the last byte must be a bracket. */
 static struct gm_error *push_number(struct gm_pickle *pickle)
 {
@@ -172,6 +174,8 @@ static struct gm_error *push_number(struct gm_pickle *pickle)
 			negative = true;
 		else if (byte == '.' || byte == 'e' || byte == 'E' || byte == '+' || byte == '-')
 			whole = false;
+		else if (byte == 'I' && negative && length == 1)
+			return push_word(pickle); /* -Infinity, which Python writes too */
 		else
 			break;
 		pickle->at++;

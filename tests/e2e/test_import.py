@@ -190,6 +190,12 @@ def test_json_strings_may_be_escaped(run_gpumem, tmp_path):
     assert as_read(run_gpumem, path)[0][6][0][0] == 'a\\b"\n\té😀?.py'
 
 
+def test_numbers_that_only_python_writes_are_read_over(run_gpumem, tmp_path):
+    text = json.dumps({**snapshot(entries(2)), "allocator_settings": {"a": float("nan"), "b": [float("inf"), -float("inf")]}})
+    assert "-Infinity" in text
+    assert run_gpumem("info", write(tmp_path, text.encode()), "--json").check().json()["events"] == 2
+
+
 def test_every_cut_of_json_is_refused_and_no_mutation_does_harm(gpumem, run_gpumem, tmp_path):
     whole = json.dumps(snapshot(entries(8))).encode()
     chance = random.Random(3)
