@@ -362,17 +362,21 @@ static struct gm_error *find_event(const struct gm_log *log, int device, bool ha
 		if (!has_event || i == asked)
 			found = i;
 	}
-	const char *of_device = device >= 0 ? " of this device" : "";
 	if (found == UINT64_MAX && has_event)
 		return gm_error_create(GM_USAGE,
-		        "event %" PRIu64
-		        ": not an oom event%s: `gpumem events` lists the events (%zu are oom)",
-		        asked, of_device, *ret_ooms);
+		        "event %" PRIu64 ": not an oom event, or of another device: `gpumem "
+		        "events` lists the events "
+		        "(%zu are oom)",
+		        asked, *ret_ooms);
+	if (found == UINT64_MAX && device >= 0)
+		return gm_error_create(GM_NEGATIVE,
+		        "no out-of-memory error: the recording has no oom event of device %d: "
+		        "`gpumem peak` shows what makes up the peak",
+		        device);
 	if (found == UINT64_MAX)
 		return gm_error_create(GM_NEGATIVE,
-		        "no out-of-memory error: the recording has no oom event%s: "
-		        "`gpumem peak` shows what makes up the peak",
-		        of_device);
+		        "no out-of-memory error: the recording has no oom event: "
+		        "`gpumem peak` shows what makes up the peak");
 	*ret_event = found;
 	return NULL;
 }

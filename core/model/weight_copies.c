@@ -17,7 +17,6 @@
 #include "base/array.h"
 #include "base/hash.h"
 #include "base/sort.h"
-#include "model/categories.h"
 #include "model/internal.h"
 #include "model/reasons.h"
 #include "model/runs.h"
@@ -97,6 +96,13 @@ static bool is_freed_before(const struct gm_block *block, uint32_t end)
 	return gm_block_end(block) != GM_NO_EVENT && gm_block_end(block) < end;
 }
 
+static bool is_of_parameter(uint8_t reason)
+{
+	return reason == GM_REASON_MOVED_PARAMETER || reason == GM_REASON_MADE_BY_MODULE ||
+	       reason == GM_REASON_LOADED || reason == GM_REASON_SHARDED ||
+	       reason == GM_REASON_TRAINED || reason == GM_REASON_INFERRED_PARAMETER;
+}
+
 /* The sizes of the parameters, and the blocks that are taken for input so far. */
 static bool gather(struct comparing *comparing)
 {
@@ -106,13 +112,12 @@ static bool gather(struct comparing *comparing)
 	for (size_t i = 0; i < comparing->categories->count && good; i++) {
 		const struct gm_block *block = &model->blocks.items[i];
 		uint64_t hash = hash_of(gm_block_requested(block));
-		enum gm_category_reason reason = gm_categories_reason(comparing->categories, i);
-		enum gm_category category = gm_categories_of(comparing->categories, i);
-		bool is_parameter =
-		        category == GM_CATEGORY_PARAMETER && reason != GM_REASON_AUTOCAST_WEIGHT;
+		uint8_t reason = comparing->categories->reasons[i];
+		bool is_parameter = is_of_parameter(reason);
 		if (is_parameter)
 			good = gm_array_push(&comparing->parameters, parameters += hash);
-		if (is_parameter || category == GM_CATEGORY_BUFFER)
+		if (is_parameter || reason == GM_REASON_MOVED_BUFFER ||
+		        reason == GM_REASON_REGISTERED_BUFFER)
 			good = good && gm_array_push(&comparing->all, all += hash);
 		if (reason == GM_REASON_DATA_INPUT || reason == GM_REASON_EVALUATION_INPUT)
 			good = gm_array_push(&comparing->candidates,
