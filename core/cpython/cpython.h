@@ -142,6 +142,12 @@ size_t gm_python_stack(
 size_t gm_python_thread_stack(struct gm_python *python, const struct gm_python_thread *thread,
         struct gm_python_frame *ret_frames, size_t max);
 
+/* At most so many threads, and frames of each, are looked at to find references. */
+enum { GM_PYTHON_THREADS_MAX = 4096, GM_PYTHON_FRAMES_AT_ONCE = 4096 };
+/* Before the references of objects are read: notes what threads execute, whose references
+ * gm_python_frame_references() and gm_python_thread_references() give. */
+struct gm_error *gm_python_note_running(struct gm_python *python);
+
 /*
  * The frame that is being destroyed now, if any: a function has returned and its locals are
  * released. `frame` is the innermost live frame. ret_slot is the index of the local whose object is

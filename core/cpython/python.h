@@ -5,6 +5,7 @@
 #ifndef GM_CPYTHON_PYTHON_H
 #define GM_CPYTHON_PYTHON_H
 
+#include "base/address_set.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/hash.h"
@@ -226,6 +227,7 @@ struct gm_python {
 	size_t window_size;
 	uint64_t current_frame; /* of the last walk: tstate's current frame, trampolines included */
 	uint64_t stack_top;     /* of the last walk: datastack_top */
+	struct gm_address_set running; /* gm_python_note_running() */
 };
 
 static inline void gm_py_use_tables(struct gm_python *python, const struct gm_python_tables *tables)

@@ -83,6 +83,8 @@ static void start_again(struct gm_holders *graph)
 static struct gm_error *read_all(
         struct gm_holders *graph, bool swept, struct gm_scan_result *ret_hits)
 {
+	if (graph->python)
+		gm_try(gm_python_note_running(graph->python));
 	if (!swept || !graph->python || !gm_image_reads_anywhere(graph->image)) {
 		gm_image_read_cache_begin(graph->image);
 		return read_in_parallel(graph, ret_hits);

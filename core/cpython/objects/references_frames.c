@@ -146,7 +146,10 @@ bool gm_py_visit_generator(struct gm_visit *visit, uint64_t object)
 	gm_py_emit_field(visit, object, l->generator_code, GM_EDGE_OTHER, "gi_code");
 	gm_py_emit_field(visit, object, l->generator_name, GM_EDGE_OTHER, "__name__");
 	gm_py_emit_field(visit, object, l->generator_qualname, GM_EDGE_OTHER, "__qualname__");
-	gm_py_emit_field(visit, object, l->generator_exc_value, GM_EDGE_OTHER, "exception");
+	/* as an item of a thread's chain it is given by the thread: running.c */
+	if (!gm_address_set_has(&python->running,
+	            object + (uint64_t)l->generator_exc_value - (uint64_t)l->exc_item_value))
+		gm_py_emit_field(visit, object, l->generator_exc_value, GM_EDGE_OTHER, "exception");
 	if (l->generator_state == GM_NO_FIELD)
 		return gm_py_emit_field(
 		        visit, object, l->generator_frame, GM_EDGE_OTHER, "gi_frame");
@@ -155,7 +158,7 @@ bool gm_py_visit_generator(struct gm_visit *visit, uint64_t object)
 	if (state >= l->generator_finished)
 		return true;
 	frame = object + (uint64_t)l->generator_frame;
-	return visit_frame(visit, frame);
+	return gm_address_set_has(&python->running, frame) || visit_frame(visit, frame);
 }
 
 bool gm_python_frame_references(struct gm_python *python, const struct gm_python_frame *frame,

@@ -339,6 +339,7 @@ void gm_python_close(struct gm_python *python)
 	gm_array_deinit(&python->reads);
 	gm_array_deinit(&python->checked);
 	gm_array_deinit(&python->heads);
+	gm_address_set_deinit(&python->running);
 	free(python);
 }
 

@@ -21,8 +21,6 @@
 
 enum {
 	MAX_FRAMES = 1 << 16, /* of all threads */
-	MAX_THREADS = 4096,
-	FRAMES_AT_ONCE = 4096,
 	MAX_OBJECTS = 1 << 25,
 };
 
@@ -254,15 +252,17 @@ static void add_frame(struct gm_holders *graph, const struct gm_python_frame *fr
  * another one. */
 static struct gm_error *add_frames(struct gm_holders *graph)
 {
-	_cleanup_free_ struct gm_python_thread *threads = calloc(MAX_THREADS, sizeof(*threads));
-	_cleanup_free_ struct gm_python_frame *frames = calloc(FRAMES_AT_ONCE, sizeof(*frames));
+	_cleanup_free_ struct gm_python_thread *threads =
+	        calloc(GM_PYTHON_THREADS_MAX, sizeof(*threads));
+	_cleanup_free_ struct gm_python_frame *frames =
+	        calloc(GM_PYTHON_FRAMES_AT_ONCE, sizeof(*frames));
 	if (!threads || !frames)
 		return &gm_error_no_memory;
 	size_t thread_count;
-	gm_try(gm_python_threads(graph->python, threads, MAX_THREADS, &thread_count));
+	gm_try(gm_python_threads(graph->python, threads, GM_PYTHON_THREADS_MAX, &thread_count));
 	for (size_t i = 0; i < thread_count; i++) {
-		size_t count =
-		        gm_python_thread_stack(graph->python, &threads[i], frames, FRAMES_AT_ONCE);
+		size_t count = gm_python_thread_stack(
+		        graph->python, &threads[i], frames, GM_PYTHON_FRAMES_AT_ONCE);
 		for (size_t j = 0; j < count; j++)
 			add_frame(graph, &frames[j], threads[i].native_id);
 	}
