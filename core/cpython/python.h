@@ -127,6 +127,7 @@ struct gm_type {
 	enum gm_type_kind kind;
 	bool atom;    /* its objects hold nothing that could hold a tensor (str, int, code ...) */
 	bool in_part; /* it has fields beyond those of `kind` that are not known */
+	bool ordered; /* of GM_TYPE_DICT: an OrderedDict, whose nodes refer to the keys once more */
 	bool several_bases; /* it or a base of it: `base` leads to some of its bases only */
 	struct gm_type *base;
 	GM_ARRAY(struct gm_type_member) members;

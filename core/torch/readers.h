@@ -27,8 +27,8 @@ struct gm_node {
 	bool python_holds, holds_python;
 };
 
-/* Many nodes make chains of millions of edges; one node has few. */
-enum { GM_NODE_MAX_EDGES = 1 << 16 };
+/* One node has as many as its operation has inputs: torch.stack() of all losses has thousands. */
+enum { GM_NODE_MAX_EDGES = 1 << 20 };
 
 /* Opens a target with a row that is not proved yet. */
 struct gm_error *gm_torch_open_row(struct gm_image *image, struct gm_symbols *symbols,

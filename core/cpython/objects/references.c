@@ -62,6 +62,25 @@ static bool visit_dict(struct gm_visit *visit, uint64_t object)
 	       gm_py_dict_each(python, object, values ? split_entry : dict_entry, visit);
 }
 
+/* Objects/odictobject.c (3.9 to 3.15): an OrderedDict is a dict, then od_first. Each node
+ * owns its key: key, hash, next. */
+static bool visit_keys(struct gm_visit *visit, uint64_t object)
+{
+	enum { FIRST = 48, KEY = 0, NEXT = 2, WORDS, MAX_KEYS = 1 << 28 };
+	uint64_t node = gm_py_field(visit->python, object, FIRST), words[WORDS], mark = 0;
+
+	for (uint32_t i = 1; node && node != mark && i < MAX_KEYS; i++) {
+		if (!(i & (i - 1)))
+			mark = node;
+		if (!gm_image_try_read(visit->python->image, node, words, sizeof(words)))
+			return false;
+		if (!gm_py_emit(visit, words[KEY], GM_EDGE_DICT_KEY, NULL, -1))
+			return true;
+		node = words[NEXT];
+	}
+	return !node;
+}
+
 static bool visit_list(struct gm_visit *visit, uint64_t object)
 {
 	const struct gm_python_layout *l = &visit->python->layout;
@@ -185,13 +204,16 @@ static bool visit_links(struct gm_visit *visit, uint64_t object)
 {
 	enum { NEXT = 24, MAX_LINKS = 1 << 24 };
 	uint64_t link = gm_py_field(visit->python, object, NEXT);
+	uint64_t mark = 0; /* a damaged ring that never comes back: Brent's algorithm */
 
-	for (int i = 0; link && link != object && i < MAX_LINKS; i++) {
+	for (uint32_t i = 1; link && link != object && link != mark && i < MAX_LINKS; i++) {
+		if (!(i & (i - 1)))
+			mark = link;
 		if (!gm_py_emit(visit, link, GM_EDGE_OTHER, "link", -1))
 			return true;
 		link = gm_py_field(visit->python, link, NEXT);
 	}
-	return true;
+	return link == object;
 }
 
 /* Modules/_queuemodule.c of 3.13: RingBuf. */
@@ -235,9 +257,9 @@ static bool visit_ndarray(struct gm_visit *visit, uint64_t object)
 	if (!(flags & OWNDATA))
 		return true;
 	for (uint32_t i = 0; i < number; i++) {
-		if (dimensions[i] > UINT64_C(1) << 40 || count > UINT64_C(1) << 40)
+		if (__builtin_mul_overflow(count, dimensions[i], &count) || count > UINT64_C(1)
+		                                                                            << 40)
 			return false;
-		count *= dimensions[i];
 	}
 	return gm_py_emit_array(
 	        visit, gm_py_field(visit->python, object, 16), count, GM_EDGE_ITEM, 0);
@@ -254,7 +276,7 @@ static bool visit_layout(struct gm_visit *visit, uint64_t object, const struct g
 	case GM_TYPE_UNKNOWN:
 		return false;
 	case GM_TYPE_DICT:
-		return visit_dict(visit, object);
+		return visit_dict(visit, object) && (!type->ordered || visit_keys(visit, object));
 	case GM_TYPE_LIST:
 		return visit_list(visit, object);
 	case GM_TYPE_TUPLE:

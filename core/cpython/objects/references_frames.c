@@ -136,6 +136,19 @@ bool gm_py_visit_frame_object(struct gm_visit *visit, uint64_t object)
 	       visit_slots(visit, object, entry, stack_top_of_object(python, object, entry));
 }
 
+/*
+ * An item of the chain of handled exceptions, by the address of its exc_value. Before 3.11 it has
+ * exc_type, exc_value and exc_traceback (Include/cpython/pystate.h), each of them counted.
+ */
+static void emit_handled(struct gm_visit *visit, uint64_t value, const char *name)
+{
+	gm_py_emit_field(visit, value, 0, GM_EDGE_OTHER, name);
+	if (visit->python->version >= 0x030b)
+		return;
+	gm_py_emit_field(visit, value, -8, GM_EDGE_OTHER, name);
+	gm_py_emit_field(visit, value, 8, GM_EDGE_OTHER, name);
+}
+
 bool gm_py_visit_generator(struct gm_visit *visit, uint64_t object)
 {
 	struct gm_python *python = visit->python;
@@ -149,7 +162,7 @@ bool gm_py_visit_generator(struct gm_visit *visit, uint64_t object)
 	/* as an item of a thread's chain it is given by the thread: running.c */
 	if (!gm_address_set_has(&python->running,
 	            object + (uint64_t)l->generator_exc_value - (uint64_t)l->exc_item_value))
-		gm_py_emit_field(visit, object, l->generator_exc_value, GM_EDGE_OTHER, "exception");
+		emit_handled(visit, object + (uint64_t)l->generator_exc_value, "exception");
 	if (l->generator_state == GM_NO_FIELD)
 		return gm_py_emit_field(
 		        visit, object, l->generator_frame, GM_EDGE_OTHER, "gi_frame");
@@ -186,11 +199,13 @@ static bool thread_references(
 	uint64_t item = gm_u64_at(bytes, l->thread_exc_info);
 
 	gm_py_emit_field(visit, state, l->thread_raised, GM_EDGE_OTHER, "exception being raised");
+	if (python->version < 0x030c) /* curexc_value; curexc_traceback is next (pystate.h) */
+		gm_py_emit_field(visit, state, l->thread_raised + 8, GM_EDGE_OTHER,
+		        "exception being raised");
 	gm_py_emit_field(visit, state, l->thread_context, GM_EDGE_OTHER, "context");
 	gm_py_emit_field(visit, state, l->thread_dict, GM_EDGE_OTHER, "thread dict");
 	for (int i = 0; item && i < MAX_HANDLED && !visit->stopped; i++) {
-		gm_py_emit_field(
-		        visit, item, l->exc_item_value, GM_EDGE_OTHER, "exception being handled");
+		emit_handled(visit, item + (uint64_t)l->exc_item_value, "exception being handled");
 		item = gm_py_field(python, item, l->exc_item_previous);
 	}
 	if (!visit->stopped)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cpython/objects/shape.h"
 
 /* Layouts by tp_name, of types that CPython defines in C. Subclasses get the layout of their base.
@@ -156,12 +157,33 @@ static bool same(const struct gm_type *type, const struct head *head)
 	       lasting_flags(type->flags) == lasting_flags(head->flags);
 }
 
-static char *read_text(struct gm_python *python, uint64_t address)
+/* Cut at the last whole character, if there are more bytes. */
+static char *cut_text(const char *text, size_t length)
+{
+	static const char rest[] = "...";
+	size_t whole = 0, step;
+	while (whole < length && (step = gm_utf8_length(text + whole, length - whole)))
+		whole += step;
+	char *copy = malloc(whole + sizeof(rest));
+	if (copy) {
+		memcpy(copy, text, whole);
+		memcpy(copy + whole, rest, sizeof(rest));
+	}
+	return copy;
+}
+
+/*
+ * A name. Names in C's static memory are short and printable; other bytes are no name, and what has
+ * them is no type. A program gives its own classes and slots any name: `type("a\nb", (), {})`.
+ */
+static char *read_text(struct gm_python *python, uint64_t address, bool any)
 {
 	char text[256];
 	size_t size = address ? gm_image_read_some(python->image, address, text, sizeof(text)) : 0;
 	size_t length = strnlen(text, size);
 
+	if (any && size)
+		return length == size ? cut_text(text, length) : strndup(text, length);
 	if (!length || length == size)
 		return NULL;
 	for (size_t i = 0; i < length; i++) {
@@ -189,7 +211,9 @@ static bool read_members(struct gm_python *python, struct gm_type *type)
 		        offset >= type->basicsize)
 			continue;
 		struct gm_type_member member = {
-		        read_text(python, gm_u64_at(row, layout->member_name)), offset};
+		        read_text(python, gm_u64_at(row, layout->member_name),
+		                type->flags & GM_TYPE_FLAG_HEAP),
+		        offset};
 		if (!member.name)
 			continue;
 		if (!gm_array_push(&type->members, member)) {
@@ -220,6 +244,7 @@ static void set_kind(struct gm_type *type, int version)
 		        (type->flags & GM_TYPE_FLAG_HEAP && !may_be_heap(known[i].kind)))
 			continue;
 		type->kind = known[i].kind;
+		type->ordered = !strcmp(known[i].name, "collections.OrderedDict");
 		return;
 	}
 	if (gm_py_has_small_layout(type->full_name, version)) {
@@ -229,6 +254,7 @@ static void set_kind(struct gm_type *type, int version)
 	if (!base)
 		return;
 	type->kind = base->kind;
+	type->ordered = base->ordered;
 	/* A class statement adds slots, a dict and a list of weak references to its base's layout,
 	 * and nothing else. Anything else that a C type adds is not known; further fields of
 	 * exceptions are all in tp_members (Objects/exceptions.c). */
@@ -288,7 +314,7 @@ static struct gm_type *copy(
 	        .flags = head->flags,
 	        .base = base,
 	};
-	type->full_name = read_text(python, head->name);
+	type->full_name = read_text(python, head->name, type->flags & GM_TYPE_FLAG_HEAP);
 	if (!type->full_name || !read_members(python, type)) {
 		destroy(type);
 		return NULL;

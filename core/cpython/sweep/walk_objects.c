@@ -56,7 +56,7 @@ static void walk_slowly(struct gm_walker *walker, uint32_t from, uint64_t addres
 
 static bool is_slow(const struct gm_type *type)
 {
-	return type->kind == GM_TYPE_FRAME || type->kind == GM_TYPE_GENERATOR ||
+	return type->ordered || type->kind == GM_TYPE_FRAME || type->kind == GM_TYPE_GENERATOR ||
 	       type->kind == GM_TYPE_DEQUE || type->kind == GM_TYPE_RING ||
 	       type->kind == GM_TYPE_NDARRAY || type->kind == GM_TYPE_LRU || type->items ||
 	       type->basicsize > MAX_BASIC;

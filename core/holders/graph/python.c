@@ -224,7 +224,8 @@ static bool add_frame_reference(
 	return !graph->no_memory;
 }
 
-/* The objects of a frame become vertices: the collector may not track them (numpy arrays). */
+/* The objects of a frame or thread become vertices: the collector may not track them (numpy arrays;
+ * the dict of a thread, where asyncio keeps the running loop). */
 static bool add_frame_object(
         void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {
@@ -269,6 +270,7 @@ static struct gm_error *add_frames(struct gm_holders *graph)
 	for (size_t i = 0; i < graph->frames.count && !graph->no_memory; i++)
 		gm_python_frame_references(
 		        graph->python, &graph->frames.items[i].frame, add_frame_object, graph);
+	gm_python_thread_references(graph->python, add_frame_object, graph);
 	return NULL;
 }
 

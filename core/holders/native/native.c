@@ -23,7 +23,7 @@
 #include "torch/statics.h"
 
 enum {
-	MAX_OBJECTS = 1 << 24,
+	MAX_OBJECTS = 1 << 24, /* of PyTorch's; Python's objects have a bound of their own */
 };
 
 /* --- finding objects -------------------------------------------------------------------------- */
@@ -61,32 +61,29 @@ static bool vtable_range(
 	return found;
 }
 
+/* An array has an item for each vertex of its kind, and no others. */
+#define ADD(graph, array, item, vertex)                                               \
+	do {                                                                          \
+		if (gm_graph_add(graph, address, vertex, (uint32_t)(array)->count) != \
+		                GM_NO_VERTEX &&                                       \
+		        !gm_array_push(array, item))                                  \
+			(graph)->no_memory = true;                                    \
+	} while (0)
+
 static void add_object(struct gm_holders *graph, uint64_t address, const struct gm_class *class)
 {
 	if (class->kind == GM_CLASS_STORAGE) {
 		struct gm_storage storage;
-		if (gm_torch_storage(graph->torch, address, &storage)) {
-			if (!gm_array_push(&graph->storages, storage))
-				graph->no_memory = true;
-			gm_graph_add(graph, address, GM_VERTEX_STORAGE,
-			        (uint32_t)(graph->storages.count - 1));
-		}
+		if (gm_torch_storage(graph->torch, address, &storage))
+			ADD(graph, &graph->storages, storage, GM_VERTEX_STORAGE);
 	} else if (class->kind == GM_CLASS_TENSOR) {
 		struct gm_tensor tensor;
-		if (gm_torch_tensor(graph->torch, address, &tensor)) {
-			if (!gm_array_push(&graph->tensors, tensor))
-				graph->no_memory = true;
-			gm_graph_add(graph, address, GM_VERTEX_TENSOR,
-			        (uint32_t)(graph->tensors.count - 1));
-		}
+		if (gm_torch_tensor(graph->torch, address, &tensor))
+			ADD(graph, &graph->tensors, tensor, GM_VERTEX_TENSOR);
 	} else if (class->kind == GM_CLASS_NODE) {
 		struct gm_node node;
-		if (gm_torch_node(graph->torch, address, &node)) {
-			if (!gm_array_push(&graph->nodes, node))
-				graph->no_memory = true;
-			gm_graph_add(
-			        graph, address, GM_VERTEX_NODE, (uint32_t)(graph->nodes.count - 1));
-		}
+		if (gm_torch_node(graph->torch, address, &node))
+			ADD(graph, &graph->nodes, node, GM_VERTEX_NODE);
 	}
 }
 
@@ -132,9 +129,15 @@ static void add_objects(struct gm_holders *graph, const struct gm_scan_result *h
 			continue;
 		const struct gm_class *class =
 		        gm_classes_at(gm_torch_classes(graph->torch), hits->hits[i].value);
-		if (class && class->kind > GM_CLASS_OTHER && graph->vertices.count < MAX_OBJECTS &&
-		        !is_copy(graph, hits->hits[i].address))
-			add_object(graph, hits->hits[i].address, class);
+		if (!class || class->kind <= GM_CLASS_OTHER ||
+		        is_copy(graph, hits->hits[i].address))
+			continue;
+		if (graph->storages.count + graph->tensors.count + graph->nodes.count >=
+		        MAX_OBJECTS) {
+			graph->hits_truncated = true;
+			break;
+		}
+		add_object(graph, hits->hits[i].address, class);
 	}
 }
 
