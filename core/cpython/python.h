@@ -27,6 +27,7 @@ enum {
 	GM_MRO_MAX = 128,
 	GM_MAX_CODES = 1 << 20,
 	GM_MAX_TYPES = 1 << 18,
+	GM_MAX_TYPE_FIELDS = 1 << 22, /* of all types */
 	GM_CODE_KEY_SIZE = 256,
 	GM_THREAD_HINTS = 16,
 };
@@ -216,6 +217,7 @@ struct gm_python {
 	uint32_t code_count;
 	struct gm_type *types[GM_TYPE_BUCKETS];
 	uint32_t type_count;
+	uint32_t type_fields; /* of all types: members, and fields of the layouts */
 
 	struct gm_thread_hint hints[GM_THREAD_HINTS];
 	uint64_t walk;

@@ -211,6 +211,17 @@ static int compare_mapped(const void *left, const void *right)
 	return a->start < b->start ? -1 : a->start > b->start;
 }
 
+/* Memory at one address is in one segment. Of two that overlap the lower one counts, wherever one
+ * is looked for. */
+static void drop_overlapping(struct gm_core_file *core)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < core->segment_count; i++)
+		if (!kept || core->segments[i].start >= core->segments[kept - 1].end)
+			core->segments[kept++] = core->segments[i];
+	core->segment_count = kept;
+}
+
 /* 0xffff segments or more are counted in the first section header (elf(5), PN_XNUM). */
 static uint64_t segment_count(const struct gm_core_file *core, const Elf64_Ehdr *header)
 {
@@ -224,8 +235,10 @@ static uint64_t segment_count(const struct gm_core_file *core, const Elf64_Ehdr 
 static struct gm_error *read_notes(
         struct gm_core_file *core, const Elf64_Phdr *header, const char *path)
 {
-	if (core->notes || header->p_filesz > NOTES_MAX)
+	if (core->notes)
 		return NULL;
+	if (header->p_filesz > NOTES_MAX)
+		return error_corrupt(path, header->p_offset, "its notes have more than 256 MiB");
 	char *notes = malloc(header->p_filesz + 1);
 	if (!notes)
 		return &gm_error_no_memory;
@@ -306,6 +319,7 @@ struct gm_error *gm_core_file_init(struct gm_core_file *core, int fd, const char
 	if (core->segment_count == 0)
 		return error_corrupt(path, header.e_phoff, "there is no memory in it");
 	qsort(core->segments, core->segment_count, sizeof(*core->segments), compare_segments);
+	drop_overlapping(core);
 	if (core->mapped_count > 0)
 		qsort(core->mapped, core->mapped_count, sizeof(*core->mapped), compare_mapped);
 	return NULL;

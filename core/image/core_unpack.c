@@ -308,6 +308,9 @@ static enum format format_of(const uint8_t *head, size_t size)
 	        {GZIP, "\x1f\x8b", 2},
 	        {XZ, "\xfd\x37zXZ\0", 6},
 	};
+	/* a skippable frame (RFC 8878, 3.1.2), with which pzstd begins */
+	if (size >= 4 && (head[0] & 0xf0) == 0x50 && memcmp(head + 1, "\x2a\x4d\x18", 3) == 0)
+		return ZSTD;
 	for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++)
 		if (size >= formats[i].size && memcmp(head, formats[i].magic, formats[i].size) == 0)
 			return formats[i].format;

@@ -16,6 +16,7 @@
 enum {
 	MAX_BLOCK = 256,
 	MAX_BLOCKS = 1 << 23,
+	MAX_NODES = 4 * MAX_BLOCKS, /* of the trees of all pools; a damaged one may have cycles */
 	MAX_REMEMBERED = 1 << 20,
 	MAX_STREAMS = 1 << 12,
 	STACK_WORDS = 256, /* maximum distance from the report to the frame that holds the Block */
@@ -181,8 +182,9 @@ found:
 
 struct walk {
 	struct gm_torch *torch;
-	struct gm_map seen;
+	struct gm_map seen; /* blocks, and private pools */
 	GM_ARRAY(struct gm_block_record) blocks;
+	uint32_t nodes; /* of trees, read so far */
 	bool no_memory;
 };
 
@@ -215,7 +217,7 @@ static void add_set(struct walk *walk, uint64_t set)
 	GM_ARRAY(uint64_t) stack = {0};
 	if (root && !gm_array_push(&stack, root))
 		walk->no_memory = true;
-	while (stack.count > 0 && count > 0) {
+	while (stack.count > 0 && count > 0 && walk->nodes++ < MAX_NODES) {
 		uint64_t words[5],
 		        node = stack.items[--stack.count]; /* color, parent, left, right, value */
 		if (!gm_is_object_address(node) ||
@@ -240,7 +242,12 @@ static void add_pool(struct walk *walk, uint64_t pool)
 
 static void add_private_pool(struct walk *walk, uint64_t pool)
 {
+	bool is_new;
 	if (!gm_is_object_address(pool))
+		return;
+	if (!gm_map_put(&walk->seen, pool, &is_new))
+		walk->no_memory = true;
+	else if (!is_new)
 		return;
 	add_pool(walk, pool + walk->torch->layout->allocator.private_large);
 	add_pool(walk, pool + walk->torch->layout->allocator.private_small);

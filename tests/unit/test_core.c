@@ -257,6 +257,35 @@ static void unmapped_not_saved_and_cut_short_are_three_answers(void **state)
 	gm_image_close(image);
 }
 
+/* What is listed as memory can be read. */
+static void of_overlapping_segments_the_lower_one_counts(void **state)
+{
+	struct small_core core;
+	make_small(&core);
+	core.segments[0].p_memsz = core.segments[0].p_filesz = 2 * PAGE;
+	core.segments[1].p_vaddr = 0x10000 + PAGE / 2;
+	core.segments[1].p_memsz = PAGE / 4;
+	struct gm_image *image = NULL;
+	char bytes[2 * PAGE];
+	assert_null(gm_image_open_core(write_core(&core, sizeof(core)), &image));
+	assert_null(gm_image_read(image, 0x10000, bytes, sizeof(bytes)));
+	const struct gm_mapping *mapping = gm_image_find_mapping(image, 0x10000);
+	assert_int_equal(mapping->end, 0x10000 + sizeof(bytes));
+	assert_ptr_equal(gm_image_find_mapping(image, 0x10000 + PAGE / 2), mapping);
+	gm_image_close(image);
+}
+
+static void notes_that_are_too_large_are_refused(void **state)
+{
+	struct small_core core;
+	make_small(&core);
+	core.segments[1].p_type = PT_NOTE;
+	core.segments[1].p_filesz = UINT64_C(1) << 40;
+	struct gm_image *image = NULL;
+	assert_message(gm_image_open_core(write_core(&core, sizeof(core)), &image), GM_CORRUPT,
+	        "its notes have more than 256 MiB");
+}
+
 static void a_file_that_is_not_a_core_is_refused_with_the_reason(void **state)
 {
 	struct small_core core;
@@ -536,6 +565,8 @@ int main(void)
 	        cmocka_unit_test(memory_and_threads_of_a_real_core_are_the_process_own),
 	        cmocka_unit_test(a_real_core_unwinds_to_start_with_names),
 	        cmocka_unit_test(unmapped_not_saved_and_cut_short_are_three_answers),
+	        cmocka_unit_test(of_overlapping_segments_the_lower_one_counts),
+	        cmocka_unit_test(notes_that_are_too_large_are_refused),
 	        cmocka_unit_test(a_file_that_is_not_a_core_is_refused_with_the_reason),
 	        cmocka_unit_test(a_core_cut_at_any_byte_of_its_headers_is_refused_as_cut),
 	        cmocka_unit_test(what_the_core_left_out_is_read_from_the_same_build_on_disk),

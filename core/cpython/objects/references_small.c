@@ -89,7 +89,7 @@ static const struct small_type {
                 0x030d},
         {"_thread.lock", {{0}}},
         {"_thread.RLock", {{0}}},
-        {"_thread._localdummy", {{16, "__dict__"}}, 0, 0x030c},
+        {"_thread._localdummy", {{0}}, 0, 0x030c}, /* localdict is borrowed */
         /* Python/context.c, hamt.c (Include/internal/pycore_context.h, pycore_hamt.h). A variable's
          * cached value is borrowed. */
         {"Context", {{16, "previous context"}, {24, "variables"}}},

@@ -327,6 +327,13 @@ static struct gm_type *copy(
 		destroy(type);
 		return NULL;
 	}
+	/* damaged types may all claim the same thousands of members, and pass them on to others */
+	size_t fields = type->members.count + type->fields.count;
+	if (python->type_fields + fields > GM_MAX_TYPE_FIELDS) {
+		destroy(type);
+		return NULL;
+	}
+	python->type_fields += (uint32_t)fields;
 	if (type->flags & GM_TYPE_FLAG_HEAP)
 		type->cached_keys =
 		        gm_py_field(python, address, python->layout.heaptype_cached_keys);

@@ -59,6 +59,15 @@ static struct gm_error *search(
 	        finding, answer->address, answer->size, last, ret_again, ret_rebuild);
 }
 
+static void name_parts(struct gm_finding *finding)
+{
+	struct gm_holders_answer *answer = finding->answer;
+	gm_holders_annotate(finding->graph, &answer->tensor, 1);
+	for (size_t i = 0; i < answer->storage_count && !answer->part; i++)
+		answer->part = gm_storage_part_name(finding->graph, answer->storages[i].address);
+	gm_finding_list_holders(finding);
+}
+
 struct gm_error *gm_holders_find(
         struct gm_holders *graph, uint64_t address, struct gm_holders_answer *ret_answer)
 {
@@ -78,11 +87,8 @@ struct gm_error *gm_holders_find(
 		}
 		answer.tensor =
 		        (struct gm_block_note){.address = answer.address, .size = answer.size};
-		gm_holders_annotate(graph, &answer.tensor, 1);
-		for (size_t i = 0; i < answer.storage_count && !answer.part; i++)
-			answer.part = gm_storage_part_name(graph, answer.storages[i].address);
 		if (!error)
-			gm_finding_list_holders(&finding);
+			name_parts(&finding);
 		if (finding.truncated || graph->hits_truncated)
 			gm_finding_note(
 			        &finding, (struct gm_holders_note){.kind = GM_NOTE_CUT_SHORT});
