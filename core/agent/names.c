@@ -77,11 +77,13 @@ static void wait_for_reader(struct gm_agent_file_header *header)
 void gm_agent_names_step_ended(void)
 {
 	static _Atomic uint32_t steps;
-	struct gm_agent_file_header *header = gm_agent_spool_header();
-	int saved = errno;
-	if (!header || atomic_load(&header->state) != GM_AGENT_RUNS ||
-	        !gm_agent_setting_has("names", "1") || atomic_fetch_add(&steps, 1) + 1 < STEPS)
+	if (!gm_agent_setting_has("names", "1"))
 		return;
+	struct gm_agent_file_header *header = gm_agent_spool_header();
+	if (!header || atomic_load(&header->state) != GM_AGENT_RUNS ||
+	        atomic_fetch_add(&steps, 1) + 1 < STEPS)
+		return;
+	int saved = errno;
 	uint32_t state = atomic_load(&header->names);
 	while (state < GM_AGENT_NAMES_ASKED)
 		if (atomic_compare_exchange_weak(&header->names, &state, GM_AGENT_NAMES_ASKED)) {

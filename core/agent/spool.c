@@ -122,7 +122,7 @@ static void release_file(void)
 /* When a thread ends, its buffer is free for the next one. */
 static void on_thread_end(void *unused)
 {
-	if (!buffer.extent || !spool.header || spool.header->pid != gm_agent_pid())
+	if (!buffer.extent || !gm_agent_has_begun())
 		return;
 	lock();
 	if (buffer.generation != atomic_load(&spool.generation)) {
@@ -303,7 +303,7 @@ void gm_agent_spool_close(enum gm_agent_end end)
 
 struct gm_agent_file_header *gm_agent_spool_header(void)
 {
-	return spool.header;
+	return gm_agent_has_begun() ? spool.header : NULL;
 }
 
 void gm_agent_spool_forget(void)

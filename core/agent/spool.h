@@ -39,7 +39,7 @@ const char *gm_agent_spool_open(const char *path);
 void gm_agent_spool_renamed(const char *path);
 /* Marks the file as ended: no thread takes a further extent. */
 void gm_agent_spool_close(enum gm_agent_end end);
-/* The header of the file that is open, mapped; NULL: none. */
+/* The header of the file that is open, mapped; NULL: none, or it is a parent's. */
 struct gm_agent_file_header *gm_agent_spool_header(void);
 /* A fork's child: forgets the parent's file without a trace in it. */
 void gm_agent_spool_forget(void);

@@ -129,17 +129,18 @@ static void begin_late(void)
 /* This process's file. False: it cannot record, and has reported why. */
 static bool begin(void)
 {
-	const struct gm_agent_file_header *before = gm_agent_spool_header();
 	uint32_t parent = 0;
 	uint64_t parent_id = 0;
-	uint32_t pid = (uint32_t)getpid();
-	if (before && gm_agent_process.pid && gm_agent_process.pid != pid) {
-		/* forked: the parent's header is not mapped here, so its id was stored */
-		parent = gm_agent_process.pid;
+	/* The parent may have been forked while another of its threads was in this function. */
+	if (gm_agent_process.pid && !gm_agent_has_begun()) {
+		/* the parent's header is not mapped here, so its id was stored */
 		parent_id = gm_agent_kept_id();
+		parent = parent_id ? gm_agent_process.pid : 0;
 		gm_agent_spool_forget();
 	}
-	gm_agent_process.pid = pid;
+	gm_agent_keep_id(0);
+	gm_agent_process.pid = (uint32_t)getpid();
+	atomic_store(&gm_agent_live->begun, 1);
 	gm_agent_thread_changed();
 	gm_agent_gaps_begin();
 	gm_agent_blocks_begin();

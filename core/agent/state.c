@@ -21,8 +21,6 @@ static _Thread_local struct {
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-/* ---- settings -------------------------------------------------------------------------------- */
-
 void gm_agent_setting(const char *name, char *ret_value, size_t size)
 {
 	size_t length = strlen(name);
@@ -85,6 +83,11 @@ void gm_agent_thread_changed(void)
 bool gm_agent_preloaded(void)
 {
 	return gm_agent_process.preloaded;
+}
+
+bool gm_agent_has_begun(void)
+{
+	return atomic_load_explicit(&gm_agent_live->begun, memory_order_acquire) != 0;
 }
 
 bool gm_agent_waits(void)

@@ -32,6 +32,7 @@ enum gm_agent_live {
 };
 struct gm_agent_live_page {
 	_Atomic uint32_t state;
+	_Atomic uint32_t begun; /* gm_agent_has_begun() */
 };
 extern struct gm_agent_live_page *gm_agent_live;
 /* Gets that page. False: no memory, or a kernel before 4.14. Again: nothing new. */
@@ -65,6 +66,11 @@ bool gm_agent_enter(void);
 void gm_agent_leave(void);
 /* Is this thread between the two? */
 bool gm_agent_is_inside(void);
+/*
+ * Has this process itself begun a recording? Not a forked child before its first event: until then
+ * the agent's variables are those of its parent, whose file is not mapped in the child.
+ */
+bool gm_agent_has_begun(void);
 /* Another state than RECORDS: begins where that is due. True: it records now. */
 bool gm_agent_wake(void);
 /* By the settings; gm_agent_records() is quicker, of a process that records. */

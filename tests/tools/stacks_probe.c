@@ -75,6 +75,11 @@ uint32_t gm_agent_thread(void)
 	return (uint32_t)syscall(SYS_gettid);
 }
 
+bool gm_agent_has_begun(void)
+{
+	return true;
+}
+
 /* --- reading what was written --- */
 
 static uint64_t number(const uint8_t **at)

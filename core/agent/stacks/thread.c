@@ -35,7 +35,8 @@ static void end_thread(void *value)
 
 	gm_stacks_current = NULL;
 	atomic_store(&thread->state, 0);
-	while (atomic_load(&thread->visitors))
+	/* in a forked child, those that the parent's other threads left */
+	while (atomic_load(&thread->visitors) && gm_agent_has_begun())
 		sched_yield();
 	forget_thread(thread);
 	atomic_store(&thread->alive, false); /* another thread may take it from here on */

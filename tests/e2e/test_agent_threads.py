@@ -1,0 +1,72 @@
+"""Threads that end, are cancelled or fork while the agent is at work: the program runs as without it, and is recorded."""
+
+import subprocess
+
+import pytest
+
+from conftest import PYTHON, ROOT, events_of
+
+# In place of the CUDA runtime: addresses, without memory.
+RUNTIME = """
+static _Atomic unsigned long next = 1ul << 40;
+int cudaMalloc(void **pointer, unsigned long size) { *pointer = (void *)(next += size); return 0; }
+int cudaFree(void *pointer) { return 0; }
+int cudaGetDevice(int *device) { return *device = 0; }
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("threads")
+    (folder / "runtime.c").write_text(RUNTIME)
+    compiled = ["cc", "-std=gnu17", "-O1", "-fno-optimize-sibling-calls"]
+    subprocess.run([*compiled, "-shared", "-fPIC", "-o", folder / "libruntime.so", folder / "runtime.c"], check=True)
+    source = ROOT / "tests" / "e2e" / "programs" / "agent_threads.c"
+    linked = ["-rdynamic", f"-L{folder}", "-lruntime", f"-Wl,-rpath,{folder}", "-ldl", "-lpthread"]
+    subprocess.run([*compiled, "-D_GNU_SOURCE", "-o", folder / "program", source, *linked], check=True)
+    return folder / "program"
+
+
+@pytest.fixture
+def logs_of(run_gpumem, program, tmp_path):
+    """logs_of(what it does, *options) -> the recordings of its processes, the first one's first."""
+
+    def call(what, *options):
+        finished = run_gpumem("run", "-o", tmp_path / "run.gpumem", *options, "--", program, what).check()
+        assert finished.out == "right\n"
+        return sorted(tmp_path.glob("run.gpumem*"))
+
+    return call
+
+
+def allocations(run_gpumem, log):
+    return [e for e in events_of(run_gpumem, log) if e["action"] == "alloc"]
+
+
+def test_a_thread_ends_in_a_forked_child_that_has_not_allocated(logs_of):
+    assert len(logs_of("thread ends in child")) == 1
+
+
+def test_a_child_forked_while_another_thread_opens_the_file_has_its_own(logs_of, run_gpumem):
+    logs = logs_of("fork while opening")
+    assert [len(allocations(run_gpumem, log)) for log in logs] == [1, 1]
+
+
+FORKS_AND_STEPS = """
+import os
+import torch
+weight = torch.ones(10, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.1, foreach=False)
+weight.sum().backward()
+torch.ones(10, device="cuda")
+child = os.fork()
+if not child:
+    optimizer.step()
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_forked_child_that_only_steps_an_optimizer_ends_as_usual(run_gpumem, tmp_path):
+    finished = run_gpumem("run", "--sim", "-o", tmp_path / "run.gpumem", "--", PYTHON, "-c", FORKS_AND_STEPS).check()
+    assert finished.out == "0\n"
