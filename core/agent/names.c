@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +84,9 @@ void gm_agent_names_step_ended(void)
 	if (!header || atomic_load(&header->state) != GM_AGENT_RUNS ||
 	        atomic_fetch_add(&steps, 1) + 1 < STEPS)
 		return;
-	int saved = errno;
+	int saved = errno, cancel;
+	pthread_setcancelstate(
+	        PTHREAD_CANCEL_DISABLE, &cancel); /* the reader waits for this thread */
 	uint32_t state = atomic_load(&header->names);
 	while (state < GM_AGENT_NAMES_ASKED)
 		if (atomic_compare_exchange_weak(&header->names, &state, GM_AGENT_NAMES_ASKED)) {
@@ -91,5 +94,6 @@ void gm_agent_names_step_ended(void)
 			wait_for_reader(header);
 			break;
 		}
+	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
@@ -234,7 +235,10 @@ void gm_agent_out_of_memory(const struct gm_agent_event *event)
 	if (!*what || strcmp(what, "none") == 0 || before == pid ||
 	        !atomic_compare_exchange_strong(&done, &before, pid))
 		return;
+	int cancel;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	show_failure(event);
 	act(what);
 	__atomic_store_n(&gpumem_agent_failure.stands, 0, __ATOMIC_RELEASE);
+	pthread_setcancelstate(cancel, NULL);
 }

@@ -2,6 +2,7 @@
 #include "agent/gap.h"
 #include "agent/stacks/libraries.h"
 #include "agent/stacks/symbols.h"
+#include "agent/state.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -293,21 +294,24 @@ static int patch_library(struct dl_phdr_info *info, size_t size, void *context)
  * One thread at a time. In a forked child, a thread that does not exist there may have taken it. A
  * signal's handler that interrupts the thread that has it goes on after a while.
  */
-static void lock(void)
+static struct gm_agent_alone lock(void)
 {
+	const struct gm_agent_alone before = gm_agent_alone_begin();
 	int pid = (int)getpid(), holder = 0;
 	for (int waited = 0; !atomic_compare_exchange_strong(&scanning, &holder, pid); waited++) {
 		bool gone = holder && (holder != pid || waited >= GM_LIBRARIES_PATIENCE);
 		if (gone && atomic_compare_exchange_strong(&scanning, &holder, pid))
-			return;
+			break;
 		gm_libraries_wait(waited);
 		holder = 0;
 	}
+	return before;
 }
 
-static void unlock(void)
+static void unlock(struct gm_agent_alone before)
 {
 	atomic_store(&scanning, 0);
+	gm_agent_alone_end(before);
 }
 
 static void scan(void)
@@ -329,13 +333,13 @@ static void look_again(void)
 	if (!atomic_load_explicit(&pending, memory_order_relaxed) || !atomic_load(&on))
 		return;
 	int error = errno;
-	lock();
+	const struct gm_agent_alone before = lock();
 	unsigned long long adds = 0;
 	gm_libraries_each(count_libraries, &adds);
 	bool more = atomic_load(&on) && adds != patched.adds;
 	if (more)
 		scan();
-	unlock();
+	unlock(before);
 	if (more && on_libraries)
 		on_libraries();
 	errno = error;
@@ -350,7 +354,7 @@ void gm_agent_patch_on_load(void (*libraries)(void), void (*torch)(void))
 void gm_agent_patch(const struct gm_agent_hook *hooks)
 {
 	gm_libraries_guard_forks();
-	lock();
+	const struct gm_agent_alone before = lock();
 	if (patched.table_count == 0) {
 		*(void **)&before_dlopen = (void *)dlopen;
 		*(void **)&before_dlmopen = (void *)dlmopen;
@@ -366,7 +370,7 @@ void gm_agent_patch(const struct gm_agent_hook *hooks)
 	scan();
 	atomic_store(&on, true);
 	bool full = patched.full;
-	unlock();
+	unlock(before);
 	if (full)
 		gm_agent_gap("too many libraries: calls from some of them are not recorded");
 }
@@ -389,12 +393,12 @@ static int undo_library(struct dl_phdr_info *info, size_t size, void *context)
 
 void gm_agent_patch_undo(void)
 {
-	lock();
+	const struct gm_agent_alone before = lock();
 	atomic_store(&on, false);
 	gm_libraries_each(undo_library, NULL);
 	patched.slot_count = 0;
 	patched.library_count = 0;
-	unlock();
+	unlock(before);
 }
 
 /* ---- the loader's functions ------------------------------------------------------------------ */

@@ -49,15 +49,18 @@ static _Thread_local struct gm_agent_buffer buffer;
 static pthread_key_t thread_end;
 static bool has_thread_end;
 
-static void lock(void)
+static struct gm_agent_alone lock(void)
 {
+	const struct gm_agent_alone before = gm_agent_alone_begin();
 	while (atomic_flag_test_and_set_explicit(&spool.lock, memory_order_acquire))
 		sched_yield();
+	return before;
 }
 
-static void unlock(void)
+static void unlock(struct gm_agent_alone before)
 {
 	atomic_flag_clear_explicit(&spool.lock, memory_order_release);
+	gm_agent_alone_end(before);
 }
 
 /* Is it the file, and does it still have a name? A removed file cannot be read by anyone, and would
@@ -124,7 +127,7 @@ static void on_thread_end(void *unused)
 {
 	if (!buffer.extent || !gm_agent_has_begun())
 		return;
-	lock();
+	const struct gm_agent_alone before = lock();
 	if (buffer.generation != atomic_load(&spool.generation)) {
 		drop_old_buffer();
 	} else if (spool.spare_count < SPARE_BUFFERS && buffer.used < GM_AGENT_EXTENT_SIZE / 2) {
@@ -134,7 +137,7 @@ static void on_thread_end(void *unused)
 		gm_agent_ring_finish(buffer.number, buffer.coding.sequence);
 	}
 	buffer.extent = NULL;
-	unlock();
+	unlock(before);
 }
 
 /* Allocates space in the file for [0, size): NULL, or the reason why not. Nothing is written over
@@ -257,7 +260,7 @@ const char *gm_agent_spool_open(const char *path)
 		return written ? "it cannot be mapped"
 		               : "the disk or its user's quota is full, or its files may not grow";
 	}
-	lock();
+	const struct gm_agent_alone before = lock();
 	release_file();
 	strcpy(spool.path, path);
 	if (spool.file != fd && is_ours(spool.file)) /* that of a previous recording */
@@ -274,22 +277,22 @@ const char *gm_agent_spool_open(const char *path)
 		extents = (spool.size_limit - GM_AGENT_HEADER_SIZE) / GM_AGENT_EXTENT_SIZE;
 	header->ring = gm_agent_ring_begin(extents) ? (uint32_t)extents : 0;
 	atomic_fetch_add(&spool.generation, 1);
-	unlock();
+	unlock(before);
 	return NULL;
 }
 
 void gm_agent_spool_renamed(const char *path)
 {
-	lock();
+	const struct gm_agent_alone before = lock();
 	if (strlen(path) < sizeof(spool.path))
 		strcpy(spool.path, path);
-	unlock();
+	unlock(before);
 }
 
 void gm_agent_spool_close(enum gm_agent_end end)
 {
 	uint32_t state = GM_AGENT_RUNS;
-	lock();
+	const struct gm_agent_alone before = lock();
 	/* the reason that ended it before stays recorded */
 	if (spool.header && !atomic_compare_exchange_strong(&spool.header->state, &state, end) &&
 	        state == GM_AGENT_EXITED)
@@ -298,7 +301,7 @@ void gm_agent_spool_close(enum gm_agent_end end)
 		close(spool.file);
 		spool.file = -1;
 	}
-	unlock();
+	unlock(before);
 }
 
 struct gm_agent_file_header *gm_agent_spool_header(void)
@@ -393,7 +396,7 @@ static struct gm_agent_buffer *take_buffer(void)
 {
 	struct gm_agent_file_header *header = spool.header;
 	bool full = false;
-	lock();
+	const struct gm_agent_alone before = lock();
 	if (buffer.extent && buffer.generation == atomic_load(&spool.generation)) {
 		finish_extent(buffer.extent);
 		buffer.extent = NULL;
@@ -404,7 +407,7 @@ static struct gm_agent_buffer *take_buffer(void)
 	if (full)
 		gm_agent_ring_finish(buffer.number, buffer.coding.sequence);
 	if (!header || atomic_load(&header->state) > GM_AGENT_EXITED) {
-		unlock();
+		unlock(before);
 		return NULL;
 	}
 	if (spool.spare_count > 0) {
@@ -416,7 +419,7 @@ static struct gm_agent_buffer *take_buffer(void)
 		struct gm_agent_extent_header *extent = next_extent(&number, &why);
 		if (!extent) {
 			atomic_store(&header->state, why);
-			unlock();
+			unlock(before);
 			return NULL;
 		}
 		if (spool.mapped_count < MAPPED_MAX)
@@ -425,7 +428,7 @@ static struct gm_agent_buffer *take_buffer(void)
 		        .generation = atomic_load(&spool.generation),
 		        .number = number};
 	}
-	unlock();
+	unlock(before);
 	if (has_thread_end)
 		pthread_setspecific(thread_end, &buffer);
 	if (!fresh) {

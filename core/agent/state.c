@@ -1,6 +1,7 @@
 #include "agent/state.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -128,6 +129,9 @@ bool gm_agent_wake(void)
 	uint32_t state = GM_AGENT_LIVE_WAITING;
 	if (atomic_load(&gm_agent_live->state) == GM_AGENT_LIVE_OFF)
 		return false;
+	int cancel;
+	/* a cancelled thread would leave the state as it is then, for which all others wait */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	if (atomic_compare_exchange_strong(&gm_agent_live->state, &state, GM_AGENT_LIVE_BEGINS)) {
 		int error = errno;
 		self.inside = true;
@@ -139,6 +143,7 @@ bool gm_agent_wake(void)
 		if (good)
 			gm_agent_process.begun();
 	}
+	pthread_setcancelstate(cancel, NULL);
 	while (atomic_load(&gm_agent_live->state) == GM_AGENT_LIVE_BEGINS)
 		sched_yield();
 	return atomic_load(&gm_agent_live->state) == GM_AGENT_LIVE_RECORDS;
@@ -170,10 +175,25 @@ bool gm_agent_is_inside(void)
 	return self.inside;
 }
 
+struct gm_agent_alone gm_agent_alone_begin(void)
+{
+	struct gm_agent_alone before = {.inside = self.inside};
+	self.inside = true;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancel);
+	return before;
+}
+
+void gm_agent_alone_end(struct gm_agent_alone before)
+{
+	pthread_setcancelstate(before.cancel, NULL);
+	self.inside = before.inside;
+}
+
 /* --- mutual exclusion ------------------------------------------------------------------------- */
 
 static _Atomic int32_t changes; /* the process in which a thread begins or ends a recording; after a
                                    fork it is the parent's */
+static int changing_cancel;     /* whether the thread in it could be cancelled */
 
 bool gm_agent_change_begin(void)
 {
@@ -181,8 +201,13 @@ bool gm_agent_change_begin(void)
 	const int32_t process = getpid();
 	for (int waited = 0; waited < WAIT_MS; waited++) {
 		int32_t other = atomic_load(&changes);
-		if (other != process && atomic_compare_exchange_strong(&changes, &other, process))
+		int cancel;
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+		if (other != process && atomic_compare_exchange_strong(&changes, &other, process)) {
+			changing_cancel = cancel;
 			return true;
+		}
+		pthread_setcancelstate(cancel, NULL);
 		const struct timespec pause = {.tv_nsec = 1000000};
 		nanosleep(&pause, NULL);
 	}
@@ -191,5 +216,7 @@ bool gm_agent_change_begin(void)
 
 void gm_agent_change_end(void)
 {
+	int cancel = changing_cancel;
 	atomic_store(&changes, 0);
+	pthread_setcancelstate(cancel, NULL);
 }

@@ -67,6 +67,17 @@ void gm_agent_leave(void);
 /* Is this thread between the two? */
 bool gm_agent_is_inside(void);
 /*
+ * While a lock of the agent is held, between enter and leave or not: this thread records nothing (a
+ * signal's handler may allocate), and is not cancelled (pthread_cancel() would leave the lock
+ * taken; open(), pwrite() and others are cancellation points). Returns what it was before.
+ */
+struct gm_agent_alone {
+	bool inside;
+	int cancel;
+};
+struct gm_agent_alone gm_agent_alone_begin(void);
+void gm_agent_alone_end(struct gm_agent_alone before);
+/*
  * Has this process itself begun a recording? Not a forked child before its first event: until then
  * the agent's variables are those of its parent, whose file is not mapped in the child.
  */

@@ -47,9 +47,19 @@ def test_a_thread_ends_in_a_forked_child_that_has_not_allocated(logs_of):
     assert len(logs_of("thread ends in child")) == 1
 
 
+@pytest.mark.parametrize("when, count", [("cancelled at the first event", 60_001), ("cancelled later", 120_001)])
+def test_a_cancelled_thread_ends_at_its_own_cancellation_point_and_all_is_recorded(logs_of, run_gpumem, when, count):
+    (log,) = logs_of(when, "--stacks", "none")
+    assert len(allocations(run_gpumem, log)) == count
+
+
 def test_a_child_forked_while_another_thread_opens_the_file_has_its_own(logs_of, run_gpumem):
     logs = logs_of("fork while opening")
     assert [len(allocations(run_gpumem, log)) for log in logs] == [1, 1]
+
+
+def test_a_signals_handler_may_allocate_while_its_thread_ends(logs_of):
+    logs_of("interrupted at its end", "--stacks", "none")
 
 
 FORKS_AND_STEPS = """

@@ -18,6 +18,7 @@
  * of this stack, and only that place is read.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -79,16 +80,17 @@ static uint64_t stack_pointer(uint32_t thread)
 {
 	char path[64], text[256];
 	ssize_t size;
-	int fd;
+	int fd, cancel;
 
 	/* proc(5): number, six arguments, stack pointer, program counter; "running"; or "-1",
 	 * pointer, counter */
 	snprintf(path, sizeof(path), "/proc/self/task/%u/syscall", thread);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	size = read(fd, text, sizeof(text) - 1);
-	close(fd);
+	size = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
+	if (fd >= 0)
+		close(fd);
+	pthread_setcancelstate(cancel, NULL);
 	if (size <= 0)
 		return 0;
 	text[size] = 0;
