@@ -115,15 +115,17 @@ static void patch_all(void)
 /* In a program that already runs. Threads that allocate meanwhile wait until this is done. */
 static void begin_late(void)
 {
-	char existing[8];
-	gm_agent_setting("existing", existing, sizeof(existing));
+	char existing[8] = "";
+	/* they are those of the process that was attached to */
+	if (gm_agent_process.attached == gm_agent_process.pid)
+		gm_agent_setting("existing", existing, sizeof(existing));
 	if (!gm_agent_process.preloaded)
 		patch_all();
 	if (strcmp(existing, "1") == 0)
 		gm_agent_existing();
 	else if (*existing)
 		gm_agent_gap("recording began late: earlier allocations are not in the recording");
-	gm_agent_process.attached = false;
+	gm_agent_process.attached = 0;
 }
 
 /* This process's file. False: it cannot record, and has reported why. */
@@ -173,7 +175,7 @@ static bool begin(void)
 		gm_agent_gap_put("no stacks: no memory for them");
 	gm_agent_tensors_begin();
 	gm_agent_gaps_put_early();
-	if (gm_agent_process.attached && !parent)
+	if (gm_agent_process.attached)
 		begin_late();
 	return true;
 }
@@ -212,13 +214,14 @@ static bool configure(const char *settings)
 /* Everything but the actual beginning: two threads may call this, and one of them waits. */
 static int prepare(const char *settings)
 {
-	if (atomic_load(&gm_agent_live->state) !=
-	        GM_AGENT_LIVE_OFF) /* or it will begin at its first event, if `gpumem run` wants
-	                              that */
+	if (atomic_load(&gm_agent_live->state) != GM_AGENT_LIVE_OFF &&
+	        !gm_agent_process.stopped) /* or it will begin at its first event, if `gpumem run`
+	                                      wants that */
 		return 1;
 	if (!configure(settings))
 		return 2;
-	gm_agent_process.attached = true;
+	gm_agent_process.attached = (uint32_t)getpid();
+	gm_agent_process.stopped = false;
 	atomic_store(&gm_agent_live->state, GM_AGENT_LIVE_WAITING);
 	return 0;
 }
@@ -271,12 +274,16 @@ int InitializeInjection(void)
 static int end(void)
 {
 	uint32_t state = GM_AGENT_LIVE_RECORDS, waiting = GM_AGENT_LIVE_WAITING;
-	if (!atomic_compare_exchange_strong(&gm_agent_live->state, &state, GM_AGENT_LIVE_OFF))
+	bool was_stopped = gm_agent_process.stopped;
+	gm_agent_process.stopped = true; /* first: a fork wipes the state */
+	if (!atomic_compare_exchange_strong(&gm_agent_live->state, &state, GM_AGENT_LIVE_OFF)) {
 		/* preloaded, and nothing was allocated yet: then it must not begin later either */
-		return atomic_compare_exchange_strong(
-		               &gm_agent_live->state, &waiting, GM_AGENT_LIVE_OFF)
-		               ? 0
-		               : 1;
+		if (!was_stopped && atomic_compare_exchange_strong(
+		                            &gm_agent_live->state, &waiting, GM_AGENT_LIVE_OFF))
+			return 0;
+		gm_agent_process.stopped = was_stopped;
+		return 1;
+	}
 	gm_agent_cupti_end();
 	gm_agent_torch_marks_end();
 	gm_agent_driver_api_undo();

@@ -127,7 +127,7 @@ bool gm_agent_live_map(void)
 bool gm_agent_wake(void)
 {
 	uint32_t state = GM_AGENT_LIVE_WAITING;
-	if (atomic_load(&gm_agent_live->state) == GM_AGENT_LIVE_OFF)
+	if (atomic_load(&gm_agent_live->state) == GM_AGENT_LIVE_OFF || gm_agent_process.stopped)
 		return false;
 	int cancel;
 	/* a cancelled thread would leave the state as it is then, for which all others wait */

@@ -48,7 +48,10 @@ struct gm_agent_process {
 	char out[PATH_MAX]; /* where the recording is moved at the end; "": it stays at `path` */
 	uint32_t pid;
 	bool preloaded, report;
-	bool attached;     /* begins in a program that runs already */
+	/* The process that was attached to while it ran, until it has begun; 0: none. A child that
+	 * was forked meanwhile has its parent's number there. */
+	uint32_t attached;
+	bool stopped;      /* and so are the children that are forked from now on */
 	unsigned features; /* enum gm_agent_feature */
 	/* At the first event, by the thread that it is of: begins a file, false: it cannot and has
 	 * said so; and what is done once it has begun. */

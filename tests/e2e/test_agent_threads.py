@@ -62,6 +62,15 @@ def test_a_signals_handler_may_allocate_while_its_thread_ends(logs_of):
     logs_of("interrupted at its end", "--stacks", "none")
 
 
+def test_children_forked_after_the_recording_was_stopped_are_not_recorded(logs_of):
+    assert len(logs_of("fork after stop")) == 1
+
+
+def test_such_a_child_is_recorded_from_when_it_is_attached_to(logs_of, run_gpumem):
+    logs = logs_of("start after stop")
+    assert [len(allocations(run_gpumem, log)) for log in logs] == [1, 2]
+
+
 FORKS_AND_STEPS = """
 import os
 import torch

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,16 +168,20 @@ static void *interrupted_end(void *unused)
 
 /* --- other ends of a recording ---------------------------------------------------------------- */
 
-static void fork_after_stop(void)
+static void fork_after_stop(bool starts_again)
 {
 	int (*stop)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "gpumem_agent_stop");
+	int (*start)(const char *) =
+	        (int (*)(const char *))dlsym(RTLD_DEFAULT, "gpumem_agent_start");
 	allocate(1);
 	if (!stop || stop() != 0)
 		abort();
 	pid_t child = fork();
 	if (child == 0) {
 		allocate(1);
-		_exit(0);
+		int result = starts_again ? start(getenv("GPUMEM_AGENT")) : 0;
+		allocate(2);
+		_exit(result);
 	}
 	expect_end(child);
 }
@@ -216,7 +221,9 @@ int main(int argc, char **argv)
 	else if (!strcmp(what, "interrupted at its end"))
 		in_thread(interrupted_end, NULL, NULL);
 	else if (!strcmp(what, "fork after stop"))
-		fork_after_stop();
+		fork_after_stop(false);
+	else if (!strcmp(what, "start after stop"))
+		fork_after_stop(true);
 	else if (!strcmp(what, "no addresses"))
 		run_out_of_addresses();
 	else
