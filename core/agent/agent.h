@@ -22,6 +22,8 @@
  *   tensors.c   dtype, sizes and strides of the tensor that a block is allocated for
  *   resized.c   the same for a resized storage
  *   amp.c       GradScaler and autocast
+ *   oom.c       what is done when a device runs out of memory
+ *   aside.c     runs gpumem next to the program
  *   names.c     the moment at which names of tensors can be read from outside
  *   block.c     the allocator's Block of a report: requested size, stream, deferred free
  *   runtime.c   the CUDA runtime's functions         (see runtime.h)

@@ -11,20 +11,18 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "agent/aside.h"
 #include "agent/failure.h"
 #include "agent/state.h"
 
-enum { VARIABLES_MAX = 4096, LOOK_MS = 20 };
+enum { VARIABLES_MAX = 4096 };
 /* a report that takes longer is abandoned: the program must get its error */
 enum { REPORT_MS = 20000, REPORT_SHOWN_MAX = 1 << 16 };
 
@@ -64,51 +62,13 @@ static char **own_environment(void)
 	return variables;
 }
 
-/* Waits for at most this long; a child that takes longer is killed. True: it ended by itself, with
- * status 0. */
-static bool wait_for(pid_t child, unsigned milliseconds)
-{
-	const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
-	struct timespec begin, now;
-	int status;
-	clock_gettime(CLOCK_MONOTONIC, &begin);
-	for (;;) {
-		pid_t ended = waitpid(child, &status, WNOHANG);
-		if (ended == child)
-			return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-		if (ended < 0 && errno != EINTR)
-			return false;
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		int64_t passed = (now.tv_sec - begin.tv_sec) * INT64_C(1000) +
-		                 (now.tv_nsec - begin.tv_nsec) / 1000000;
-		if (passed > milliseconds)
-			break;
-		nanosleep(&pause, NULL);
-	}
-	kill(child, SIGKILL);
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
-	return false;
-}
-
 /* gpumem's output goes to `out`; -1: nowhere. */
 static bool run_gpumem(char *const *arguments, int out, unsigned milliseconds)
 {
-	posix_spawn_file_actions_t actions;
-	if (posix_spawn_file_actions_init(&actions) != 0)
-		return false;
-	if (out >= 0)
-		posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-	else
-		posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-	/* If only a parent may trace (kernel.yama.ptrace_scope 1), allows our child for now. */
+	/* If only a parent may trace (kernel.yama.ptrace_scope 1), allows any process for now. */
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-	pid_t child;
-	bool done = posix_spawn(&child, arguments[0], &actions, NULL, arguments,
-	                    own_environment()) == 0 &&
-	            wait_for(child, milliseconds);
+	bool done = gm_agent_run_aside(arguments, own_environment(), out, milliseconds);
 	prctl(PR_SET_PTRACER, 0, 0, 0, 0);
-	posix_spawn_file_actions_destroy(&actions);
 	return done;
 }
 

@@ -177,6 +177,22 @@ def test_a_report_never_suppresses_the_exception(run, gpumem, python, tmp_path):
     program.write_text("import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n" + FULL)  # the file cannot be written either
 
 
+IGNORES = "import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+HANDLES = "import signal\nsignal.signal(signal.SIGCHLD, lambda *_: print('a child has ended'))\n"
+
+
+@pytest.mark.parametrize("before", [IGNORES, HANDLES], ids=["ignored", "handled"])
+@pytest.mark.parametrize("what", ["report", "core"])
+def test_the_programs_way_with_sigchld_does_not_matter_and_it_gets_none(run, gpumem, python, tmp_path, what, before):
+    program = tmp_path / "full.py"
+    program.write_text(before + FULL)
+    line = [gpumem, "run", "--sim=1GiB", "-o", tmp_path / "run.gpumem", "--on-oom", what, "--", python, program]
+    finished = run(line, cwd=tmp_path).check()
+    assert "caught after 8" in finished.out and "a child has ended" not in finished.out
+    made = {"report": "this report is in", "core": "a core of it is in"}
+    assert made[what] in finished.err and len(list(tmp_path.glob({"report": "*.oom.txt", "core": "core.*"}[what]))) == 1
+
+
 def test_each_process_has_its_own_report(run, gpumem, python, tmp_path):
     program = tmp_path / "two.py"
     program.write_text(f"import os\nif os.fork() == 0:\n    exec({FULL!r})\n    os._exit(0)\nos.wait()\n{FULL}")
