@@ -147,9 +147,8 @@ static void report(const struct call *call)
 void *gm_agent_see_report(const struct call *call)
 {
 	if (device_type(call->argument[4]) == DEVICE_CUDA && call->argument[1] != 0 &&
-	        gm_agent_enter()) {
-		if (gm_agent_records(GM_AGENT_CUDA))
-			report(call);
+	        gm_agent_may_record(GM_AGENT_CUDA) && gm_agent_enter()) {
+		report(call);
 		gm_agent_leave();
 	}
 	return gm_agent_go_on(&before_report, "libc10.so", GM_TORCH_REPORT);
@@ -180,7 +179,7 @@ void *gm_agent_see_oom(const struct call *call)
 	unsigned feature = type == DEVICE_CUDA  ? GM_AGENT_CUDA
 	                   : type == DEVICE_CPU ? GM_AGENT_CPU
 	                                        : 0;
-	if (gm_agent_enter()) {
+	if ((type == DEVICE_CUDA || gm_agent_may_record(feature)) && gm_agent_enter()) {
 		uint64_t total = 0;
 		int16_t device = device_index(call->argument[3]);
 		const struct gm_agent_event event = {

@@ -96,9 +96,10 @@ static void note_resize(const struct call *call)
 		        .sp = call->at.rsp, .return_address = call->at.rip, .tensor = filled.found};
 }
 
-static void see(const struct call *call)
+static void see(const struct call *call, enum gm_agent_feature device)
 {
-	if (gm_agent_enter()) {
+	/* memory that is not recorded begins no file */
+	if ((!gm_agent_waits() || gm_agent_records(device)) && gm_agent_enter()) {
 		note_resize(call);
 		gm_agent_leave();
 	}
@@ -107,13 +108,13 @@ static void see(const struct call *call)
 /* void resize_bytes_cuda(StorageImpl *, size_t) (ATen/native/cuda/Resize.h) */
 void *gm_agent_see_resize_cuda(const struct call *call)
 {
-	see(call);
+	see(call, GM_AGENT_CUDA);
 	return gm_agent_go_on(&before_resize_cuda, "libtorch_cuda.so", GM_TORCH_RESIZE_CUDA);
 }
 
 /* void resize_bytes_cpu(StorageImpl *, size_t) (ATen/native/Resize.h) */
 void *gm_agent_see_resize_cpu(const struct call *call)
 {
-	see(call);
+	see(call, GM_AGENT_CPU);
 	return gm_agent_go_on(&before_resize_cpu, "libtorch_cpu.so", GM_TORCH_RESIZE_CPU);
 }

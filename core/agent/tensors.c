@@ -81,13 +81,27 @@ static void note_call(const struct call *call, uint64_t sizes, uint64_t count, u
 		gm_new_tensor_put_format(tensor, format);
 }
 
+/*
+ * A program that allocates nothing that is recorded creates no file: as long as there is none, the
+ * tensor must be on a device that is recorded. `keys`: c10::DispatchKeySet, whose lowest bits are
+ * the backends (c10/core/DispatchKeySet.h, 1.12+). If they are others, only the first tensor stays
+ * unknown.
+ */
+static bool enter(uint64_t keys)
+{
+	enum { CPU_BIT = 1 << 0, CUDA_BIT = 1 << 1 };
+	unsigned features =
+	        (keys & CPU_BIT ? GM_AGENT_CPU : 0u) | (keys & CUDA_BIT ? GM_AGENT_CUDA : 0u);
+	return (!gm_agent_waits() || gm_agent_records(features)) && gm_agent_enter();
+}
+
 /* TensorBase empty_generic(IntArrayRef size, Allocator *, DispatchKeySet, ScalarType,
  * optional<MemoryFormat>) (ATen/EmptyTensor.h). The result is returned in memory, so its address is
  * the first argument; an ArrayRef is two words. The last argument, a byte and a flag, is on the
  * stack. */
 void *gm_agent_see_empty(const struct call *call)
 {
-	if (gm_agent_enter()) {
+	if (enter(call->argument[4])) {
 		const uint8_t *format = (const uint8_t *)(uintptr_t)call->at.rsp;
 		note_call(call, call->argument[1], call->argument[2], 0, (uint8_t)call->argument[5],
 		        format[1] ? format[0] : -1);
@@ -100,8 +114,8 @@ void *gm_agent_see_empty(const struct call *call)
  * DispatchKeySet, ScalarType): the last two are on the stack. */
 void *gm_agent_see_empty_strided(const struct call *call)
 {
-	if (gm_agent_enter()) {
-		const uint64_t *more = (const uint64_t *)(uintptr_t)call->at.rsp;
+	const uint64_t *more = (const uint64_t *)(uintptr_t)call->at.rsp;
+	if (enter(more[0])) {
 		if (call->argument[2] == call->argument[4])
 			note_call(call, call->argument[1], call->argument[2], call->argument[3],
 			        (uint8_t)more[1], -1);

@@ -51,6 +51,28 @@ def test_the_new_recording_replaces_the_old_one(run_gpumem, old):
     assert allocations(run_gpumem, old) == 9 and os.listdir(old.parent) == [old.name]
 
 
+LAUNCHER = """
+import subprocess, sys, torch
+on_the_cpu = torch.zeros(10)
+on_the_cpu.resize_(1000)
+torch.arange(10)
+try:
+    torch.empty(1 << 60)
+except RuntimeError:
+    pass
+subprocess.run([sys.executable, "-c", "import torch; kept = torch.zeros(7, 5, device='cuda')"], check=True)
+"""
+
+
+def test_a_launcher_that_makes_only_cpu_tensors_does_not_take_the_name(run_gpumem, old, tmp_path):
+    program = tmp_path / "launcher.py"
+    program.write_text(LAUNCHER)
+    run_gpumem("run", "--sim", "-o", old, "--", PYTHON, program).check()
+    assert [path.name for path in tmp_path.glob("run.gpumem*")] == [old.name]
+    (block,) = [e for e in run_gpumem("events", old, "--json").check().json_lines() if e["action"] == "alloc"]
+    assert block["shape"] == [7, 5], block  # also of a process's very first block
+
+
 def test_of_several_processes_one_replaces_the_old_recording_and_none_anothers(run_gpumem, old, tmp_path):
     program = tmp_path / "two.py"
     program.write_text(TWO)
