@@ -163,6 +163,7 @@ enum gm_agent_end {
 	GM_AGENT_LOST_FILE,  /* the file was removed, or is no more where it was and its descriptor
 	                        was closed */
 	GM_AGENT_NOT_OPENED, /* its descriptor was closed, and it could not be opened again */
+	GM_AGENT_NOT_MAPPED, /* a part of it could not be mapped: no memory or address space */
 	GM_AGENT_END_COUNT,
 };
 

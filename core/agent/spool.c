@@ -323,19 +323,23 @@ void gm_agent_spool_forget(void)
 	atomic_flag_clear(&spool.lock);
 }
 
-/* Maps an extent; for a new one, reserves its space first. */
+/* Maps an extent; for a new one, reserves its space first. *ret_why only if that fails. */
 static struct gm_agent_extent_header *map_extent(
         uint64_t number, bool fresh, enum gm_agent_end *ret_why)
 {
 	uint64_t offset = GM_AGENT_HEADER_SIZE + number * GM_AGENT_EXTENT_SIZE;
-	int fd = file(ret_why);
-	if (fd < 0)
-		return NULL;
-	*ret_why = fresh ? reserve(fd, offset, offset + GM_AGENT_EXTENT_SIZE) : GM_AGENT_RUNS;
-	if (*ret_why != GM_AGENT_RUNS)
-		return NULL;
-	*ret_why = GM_AGENT_DISK_FULL;
-	return map(fd, offset, GM_AGENT_EXTENT_SIZE);
+	enum gm_agent_end why;
+	struct gm_agent_extent_header *extent = NULL;
+	int fd = file(&why);
+	if (fd >= 0)
+		why = fresh ? reserve(fd, offset, offset + GM_AGENT_EXTENT_SIZE) : GM_AGENT_RUNS;
+	if (fd >= 0 && why == GM_AGENT_RUNS) {
+		extent = map(fd, offset, GM_AGENT_EXTENT_SIZE);
+		why = GM_AGENT_NOT_MAPPED;
+	}
+	if (!extent)
+		*ret_why = why;
+	return extent;
 }
 
 static struct gm_agent_extent_header *map_for_ring(void *why, uint32_t number)
@@ -352,7 +356,7 @@ static uint32_t next_number(uint64_t first, enum gm_agent_end *ret_why)
 		enum gm_agent_end why = GM_AGENT_RUNS;
 		const struct gm_agent_ring_file file = {spool.header, &why, map_for_ring};
 		number = gm_agent_ring_take(&file, first);
-		if (why != GM_AGENT_RUNS && why != GM_AGENT_DISK_FULL)
+		if (why != GM_AGENT_RUNS)
 			*ret_why = why;
 		return number;
 	}

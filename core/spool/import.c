@@ -56,6 +56,11 @@ static void note_end(const struct gm_spool_file *file, const struct gm_spool_opt
 		        "(too many open files, or no right to it): the program continued "
 		        "unrecorded");
 		break;
+	case GM_AGENT_NOT_MAPPED:
+		snprintf(text, sizeof(text),
+		        "the recording's file could not be mapped (no memory or address space "
+		        "left, as with ulimit -v): the program continued unrecorded");
+		break;
 	case GM_AGENT_EXITED:
 	case GM_AGENT_STOPPED:
 	case GM_AGENT_END_COUNT:

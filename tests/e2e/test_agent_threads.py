@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from conftest import PYTHON, ROOT, events_of
+from conftest import PYTHON, ROOT, events_of, info_of
 
 # In place of the CUDA runtime: addresses, without memory.
 RUNTIME = """
@@ -69,6 +69,12 @@ def test_children_forked_after_the_recording_was_stopped_are_not_recorded(logs_o
 def test_such_a_child_is_recorded_from_when_it_is_attached_to(logs_of, run_gpumem):
     logs = logs_of("start after stop")
     assert [len(allocations(run_gpumem, log)) for log in logs] == [1, 2]
+
+
+def test_a_process_without_address_space_is_not_said_to_have_a_full_disk(logs_of, run_gpumem):
+    (log,) = logs_of("no addresses", "--stacks", "none")
+    (gap,) = [gap for gap in info_of(run_gpumem, log)["gaps"] if "unrecorded" in gap]
+    assert "disk" not in gap and "could not be mapped" in gap
 
 
 FORKS_AND_STEPS = """
