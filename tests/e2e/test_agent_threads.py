@@ -77,6 +77,12 @@ def test_a_process_without_address_space_is_not_said_to_have_a_full_disk(logs_of
     assert "disk" not in gap and "could not be mapped" in gap
 
 
+def test_a_child_forked_by_a_thread_has_native_stacks(logs_of, run_gpumem):
+    (log,) = logs_of("thread forks first")
+    (event,) = allocations(run_gpumem, log)
+    assert [frame["function"] for frame in event["native"][:2]] == ["allocate", "fork_and_allocate"], event["native"]
+
+
 FORKS_AND_STEPS = """
 import os
 import torch

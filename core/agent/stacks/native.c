@@ -11,6 +11,7 @@
  */
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/stacks/inside.h"
@@ -22,17 +23,59 @@ enum { POLL_EVERY = 64 }; /* captures of a thread between two checks for unloade
 /* ld.so: where the main thread's stack ended when the program began */
 extern void *__libc_stack_end;
 
+/* The stack that the kernel gave to the process. */
+static void find_first_stack(uint64_t *ret_start, uint64_t *ret_end)
+{
+	struct rlimit limit;
+	uint64_t most = UINT64_C(64) << 20;
+	if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+	        limit.rlim_cur > most)
+		most = limit.rlim_cur;
+	*ret_end = (uint64_t)(uintptr_t)__libc_stack_end;
+	*ret_start = *ret_end - most;
+}
+
+/*
+ * Whether this thread is the one that the kernel made. That its number is the process's does not
+ * say it: so is that of the only thread of a forked child, which keeps the stack of the thread that
+ * forked. pthread_getattr_np() would know, but for the first thread it calls malloc(): as long as
+ * the first thread is not known, such a thread is taken for it.
+ */
+static pthread_t first_thread;
+static _Atomic bool knows_first_thread;
+
+static bool is_first_thread(uint64_t start, uint64_t end)
+{
+	uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+	if (atomic_load(&knows_first_thread))
+		return pthread_equal(first_thread, pthread_self()) != 0;
+	if (here >= start && here < end) {
+		first_thread = pthread_self();
+		atomic_store(&knows_first_thread, true);
+	}
+	return true;
+}
+
+/* A preloaded library is loaded by the first thread; otherwise its first event on that stack shows
+ * which it is. */
+__attribute__((constructor)) static void look_at_first_thread(void)
+{
+	uint64_t start, end;
+	find_first_stack(&start, &end);
+	if (syscall(SYS_gettid) == getpid())
+		is_first_thread(start, end);
+}
+
 bool gm_native_find_stack(struct gm_stacks_thread *thread)
 {
 	if (gm_agent_thread() == gm_agent_pid()) {
-		struct rlimit limit;
-		uint64_t most = UINT64_C(64) << 20;
-		if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-		        limit.rlim_cur > most)
-			most = limit.rlim_cur;
-		thread->stack_end = (uint64_t)(uintptr_t)__libc_stack_end;
-		thread->stack_start = thread->stack_end - most;
-		return true;
+		uint64_t first_start, first_end;
+		find_first_stack(&first_start, &first_end);
+		if (is_first_thread(first_start, first_end)) {
+			thread->stack_start = first_start;
+			thread->stack_end = first_end;
+			return true;
+		}
 	}
 	pthread_attr_t attributes;
 	void *start;
