@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/aside.h"
@@ -95,17 +96,28 @@ static void report_path(uint32_t pid, char *ret_path, size_t size)
 		snprintf(ret_path, size, "%.*s.oom.txt", (int)length, path);
 }
 
-/* Two ranks may have been given one name: only a recording's own name is certain to be its own. */
+enum { NEW_REPORT = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC };
+
+/*
+ * Two ranks may have been given one name: only a recording's own name is certain to be its own, and
+ * an old report of that name is replaced. In a folder that several users share, the name may be a
+ * file of another user's, who would read the report: that one is left alone.
+ */
 static int open_report(uint32_t pid, char *ret_path, size_t size)
 {
-	const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 	bool own = !*gm_agent_process.out;
+	struct stat old;
 	report_path(0, ret_path, size);
-	int fd = open(ret_path, flags | (own ? O_TRUNC : O_EXCL), 0600);
-	if (fd >= 0 || own || errno != EEXIST)
+	int fd = open(ret_path, NEW_REPORT, 0600);
+	if (fd >= 0 || errno != EEXIST)
 		return fd;
+	if (own && lstat(ret_path, &old) == 0 && old.st_uid == geteuid()) {
+		if (S_ISREG(old.st_mode))
+			unlink(ret_path);
+		return open(ret_path, NEW_REPORT, 0600);
+	}
 	report_path(pid, ret_path, size);
-	return open(ret_path, flags | O_EXCL, 0600);
+	return open(ret_path, NEW_REPORT, 0600);
 }
 
 static void show_report(int fd)

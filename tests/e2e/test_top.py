@@ -177,6 +177,24 @@ def test_a_report_never_suppresses_the_exception(run, gpumem, python, tmp_path):
     program.write_text("import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n" + FULL)  # the file cannot be written either
 
 
+@pytest.mark.parametrize("owner", ["another user", "the same user"])
+def test_a_report_is_not_written_into_another_users_file(run, gpumem, python, tmp_path, owner):
+    """Whoever may create files in the folder could read it there."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a file another user's")
+    program, there, other = tmp_path / "full.py", tmp_path / "run.oom.txt", tmp_path / "other"
+    program.write_text(FULL)
+    there.write_text("old\n")
+    if owner == "another user":
+        os.chown(there, 65534, 65534)
+    os.link(there, other)
+    line = [gpumem, "run", "--sim=1GiB", "-o", tmp_path / "run.gpumem", "--on-oom", "report", "--", python, program]
+    finished = run(line, cwd=tmp_path).check()
+    (path,) = [path for path in reports(tmp_path) if path != there or owner == "the same user"]
+    assert "verdict: capacity" in path.read_text() and f"this report is in {path}" in finished.err
+    assert other.read_text() == "old\n"
+
+
 IGNORES = "import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
 HANDLES = "import signal\nsignal.signal(signal.SIGCHLD, lambda *_: print('a child has ended'))\n"
 
