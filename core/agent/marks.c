@@ -24,20 +24,27 @@
 
 enum { NAME_BYTES = 1024 };
 
+/* How much of a UTF-8 text is recorded: no incomplete character at its end. */
+static size_t kept_of(const char *text, size_t length)
+{
+	if (length <= NAME_BYTES)
+		return length;
+	length = NAME_BYTES;
+	while (length > 0 && ((uint8_t)text[length] & 0xc0) == 0x80)
+		length--;
+	return length;
+}
+
 static void mark_text(enum gm_agent_mark kind, const char *name, size_t length)
 {
 	uint8_t bytes[NAME_BYTES + 32], *at = bytes;
 
-	if (length > NAME_BYTES)
-		length = NAME_BYTES;
+	length = kept_of(name, length);
 	if (!gm_agent_enter())
 		return;
 	if (kind == GM_AGENT_MARK_PUSH)
 		gm_stacks_see_task(); /* the step of an optimizer is a mark, and often there is no
 		                         other */
-	/* no incomplete character at its end */
-	while (length == NAME_BYTES && length > 0 && ((uint8_t)name[length] & 0xc0) == 0x80)
-		length--;
 	at = gm_put_varint(at, kind);
 	at = gm_put_varint(at, length);
 	memcpy(at, name, length);
@@ -47,7 +54,7 @@ static void mark_text(enum gm_agent_mark kind, const char *name, size_t length)
 
 static void mark(enum gm_agent_mark kind, const char *name)
 {
-	mark_text(kind, name, strnlen(name, NAME_BYTES));
+	mark_text(kind, name, strnlen(name, NAME_BYTES + 1));
 }
 
 void gm_agent_metadata(const char *text, size_t size)

@@ -67,6 +67,17 @@ def check_selection_by_range(gpumem, log, events):
     assert found >= 3
 
 
+def test_a_long_name_is_cut_between_two_characters(build_dir, tmp_path):
+    source = """
+import torch, gpumem
+with gpumem.range("a" * 1022 + "\U0001f600" * 2):
+    torch.ones(1, device="cuda")
+"""
+    gpumem = build_dir / "bin/gpumem"
+    run(gpumem, tmp_path, source, "-o", tmp_path / "run.gpumem").check()
+    assert events_of(gpumem, tmp_path / "run.gpumem")[0]["marks"] == ["a" * 1022]
+
+
 def test_steps_and_ranges_are_those_that_the_program_marks(build_dir, tmp_path):
     gpumem, log = build_dir / "bin" / "gpumem", tmp_path / "run.gpumem"
     done = run(gpumem, tmp_path, PROGRAM, "-o", log)
