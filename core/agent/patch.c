@@ -187,6 +187,19 @@ static bool write_slot(const struct library *library, void **slot, void *value)
 	return written;
 }
 
+/* Where an entry is noted: that of a library which was at its address before is of no use any more.
+ * NULL: no space. */
+static struct slot *slot_for(void **at)
+{
+	for (unsigned i = 0; i < patched.slot_count; i++)
+		if (patched.slots[i].at == at)
+			return &patched.slots[i];
+	if (patched.slot_count == SLOTS_MAX)
+		return NULL;
+	patched.slots[patched.slot_count] = (struct slot){.at = at};
+	return &patched.slots[patched.slot_count++];
+}
+
 static void patch_slot(const struct library *library, void **slot, const struct gm_agent_hook *hook)
 {
 	void *value = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
@@ -202,14 +215,14 @@ static void patch_slot(const struct library *library, void **slot, const struct 
 	} else if (before != value && !inside(library, value)) {
 		return; /* another function of that name, or another tool's hook: left unchanged */
 	}
-	if (patched.slot_count == SLOTS_MAX) {
+	struct slot *kept = slot_for(slot);
+	if (!kept) {
 		patched.full = true;
 		return;
 	}
-	struct slot *kept = &patched.slots[patched.slot_count];
 	*kept = (struct slot){slot, value, hook->hook};
-	if (write_slot(library, slot, hook->hook))
-		patched.slot_count++;
+	if (!write_slot(library, slot, hook->hook))
+		kept->at = NULL; /* nothing to undo */
 }
 
 void *gm_agent_find(const char *symbol)
