@@ -83,6 +83,14 @@ def test_a_child_forked_by_a_thread_has_native_stacks(logs_of, run_gpumem):
     assert [frame["function"] for frame in event["native"][:2]] == ["allocate", "fork_and_allocate"], event["native"]
 
 
+def test_the_thread_that_forked_keeps_its_own_cache_when_another_begins(logs_of, run_gpumem):
+    _, log = logs_of("thread of the child")
+    events = allocations(run_gpumem, log)
+    assert [event["native"][1]["function"] for event in events] == ["allocate_once", "allocate_in_childs_thread"]
+    process = int(log.name.removeprefix("run.gpumem."))
+    assert [event["thread"] == process for event in events] == [False, True]
+
+
 FORKS_AND_STEPS = """
 import os
 import torch

@@ -75,6 +75,10 @@ uint32_t gm_agent_thread(void)
 	return (uint32_t)syscall(SYS_gettid);
 }
 
+void gm_agent_thread_changed(void)
+{
+}
+
 bool gm_agent_has_begun(void)
 {
 	return true;

@@ -296,6 +296,8 @@ struct gm_stacks_thread *gm_stacks_thread(void); /* of this one; NULL: no memory
 /* thread.c: threads that ended may be taken by others from here on; forgets those that a fork left
  * behind. */
 void gm_stacks_threads_begin(void);
+/* In a forked child, by its only thread, before the program continues in it. */
+void gm_stacks_in_child(void);
 extern __thread struct gm_stacks_thread *gm_stacks_current; /* NULL: it has taken no stack yet */
 
 /* Looks for Python among what is loaded. Cheap where it has been found or is refused. */

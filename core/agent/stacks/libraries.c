@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/stacks/inside.h"
+
 enum { YIELDS = 100, PAUSE_NS = 50000 };
 _Static_assert(GM_LIBRARIES_PATIENCE == YIELDS + 2000000000 / PAUSE_NS, "two seconds");
 
@@ -69,6 +71,7 @@ static void in_child(void)
 {
 	atomic_store(&forking, 0);
 	atomic_store(&listing, depth > 0);
+	gm_stacks_in_child();
 }
 
 void gm_libraries_guard_forks(void)

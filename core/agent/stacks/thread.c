@@ -92,6 +92,17 @@ struct gm_stacks_thread *gm_stacks_thread(void)
 	return thread;
 }
 
+/* The cache of the thread that forked, which another thread of the child must not take. */
+static struct gm_stacks_thread *forked_from;
+
+void gm_stacks_in_child(void)
+{
+	forked_from = gm_stacks_current;
+	gm_agent_thread_changed();
+	if (forked_from)
+		forked_from->kernel_id = gm_agent_thread();
+}
+
 /* A forked child has only the thread that forked: the other threads' caches are free. */
 static void drop_other_threads(void)
 {
@@ -104,7 +115,7 @@ static void drop_other_threads(void)
 		if (!thread)
 			break;
 		atomic_store(&thread->visitors, 0);
-		if (thread == gm_stacks_current)
+		if (thread == gm_stacks_current || thread == forked_from)
 			continue;
 		atomic_store(&thread->state, 0);
 		forget_thread(thread);

@@ -80,6 +80,36 @@ static void *fork_and_allocate(void *unused)
 	return NULL;
 }
 
+static sem_t has_allocated, may_end;
+
+static void *allocate_once(void *unused)
+{
+	allocate(1);
+	sem_post(&has_allocated);
+	sem_wait(&may_end);
+	return NULL;
+}
+
+/* Another thread than the one that forked begins the child's recording. */
+__attribute__((noinline)) static void allocate_in_childs_thread(void)
+{
+	allocate(1);
+	pid_t child = fork();
+	if (child == 0) {
+		alarm(HANG_S);
+		pthread_t thread;
+		sem_init(&has_allocated, 0, 0);
+		sem_init(&may_end, 0, 0);
+		pthread_create(&thread, NULL, allocate_once, NULL);
+		sem_wait(&has_allocated);
+		allocate(1);
+		sem_post(&may_end);
+		pthread_join(thread, NULL);
+		_exit(0);
+	}
+	expect_end(child);
+}
+
 /* --- a thread that is cancelled at the agent's first cancellation point, if it has one -------- */
 
 static void *cancelled(void *count)
@@ -212,6 +242,8 @@ int main(int argc, char **argv)
 		in_thread(fork_and_end, NULL, NULL);
 	else if (!strcmp(what, "thread forks first"))
 		in_thread(fork_and_allocate, NULL, NULL);
+	else if (!strcmp(what, "thread of the child"))
+		allocate_in_childs_thread();
 	else if (!strcmp(what, "cancelled at the first event"))
 		cancel(0, 1);
 	else if (!strcmp(what, "cancelled later"))
