@@ -243,6 +243,28 @@ struct gm_error *gm_spool_ring_replay(
         const struct gm_spool_file *file, struct gm_spool_replay *replay);
 
 /* ---- order.c ---- */
+/* What comes next of an extent: its next event; or what a thread recorded that continues in it,
+ * which is somewhere before this event. */
+struct gm_spool_step {
+	struct gm_spool_cursor cursor; /* behind it */
+	uint64_t sequence;             /* that event's */
+	bool is_event;                 /* cursor.event is that event */
+};
+/* Moves on to the next step from `beginning` on, and replays the records before it that are no
+ * events. False: the end of the extent. */
+bool gm_spool_advance(
+        struct gm_spool_step *step, uint64_t beginning, struct gm_spool_replay *replay);
+/* Where an extent begins in the order of all threads' events. */
+struct gm_spool_place {
+	uint64_t sequence; /* all events with smaller numbers come before it */
+	uint32_t extent;   /* its number */
+	bool has_event;
+};
+/* Of an extent at whose beginning the cursor is. False: it has nothing to replay. */
+bool gm_spool_place_of(const struct gm_spool_file *file, uint32_t number,
+        struct gm_spool_cursor cursor, struct gm_spool_place *ret_place);
+/* For qsort(). */
+int gm_spool_by_place(const void *a, const void *b);
 struct gm_error *gm_spool_each(const struct gm_spool_file *file, struct gm_spool_replay *replay);
 /* What is interned in an extent, from where the cursor stands to its end. */
 struct gm_error *gm_spool_read_extent_tables(const struct gm_spool_file *file, uint32_t number,

@@ -23,12 +23,14 @@
 enum { GROWTH_SHIFT = 36 };
 
 struct live_extent {
-	struct gm_spool_cursor tables, events;
+	struct gm_spool_cursor tables;
+	struct gm_spool_step next; /* of its events */
 	uint32_t number;
 	uint8_t *memory; /* its records; owned */
 	uint32_t size;   /* the number of bytes read */
 	bool finished;   /* no thread will write it any more */
-	bool decoded;    /* events.event is to be replayed */
+	bool begun;      /* the sequence has reached it */
+	bool waits;      /* `next` is to be replayed */
 };
 
 struct gm_spool_live {
@@ -115,10 +117,10 @@ static struct gm_error *see_extent(struct gm_spool_live *live, struct live_exten
 		extent->finished = header->kind == GM_AGENT_PACKED;
 		return size ? &gm_error_no_memory : NULL;
 	}
-	if (!extent->events.base) {
+	if (!extent->next.cursor.base) {
 		const struct gm_bytes none = {extent->memory, 0};
 		gm_spool_cursor_init(&extent->tables, none, header->thread);
-		gm_spool_cursor_init(&extent->events, none, header->thread);
+		gm_spool_cursor_init(&extent->next.cursor, none, header->thread);
 	}
 	return gm_spool_extent_read_on(
 	        &live->file, extent->number, extent->memory, &extent->size, &extent->finished);
@@ -132,7 +134,7 @@ static struct gm_error *see_events(struct gm_spool_live *live)
 		struct live_extent *extent = &live->extents.items[i];
 		gm_try(see_extent(live, extent));
 		if (extent->memory)
-			extent->events.in.end = extent->memory + extent->size;
+			extent->next.cursor.in.end = extent->memory + extent->size;
 	}
 	return NULL;
 }
@@ -159,9 +161,9 @@ static void forget_extents(struct gm_spool_live *live)
 	size_t kept = 0;
 	for (size_t i = 0; i < live->extents.count; i++) {
 		struct live_extent *extent = &live->extents.items[i];
-		bool done =
-		        extent->finished && !extent->decoded &&
-		        (!extent->memory || extent->events.in.at == extent->memory + extent->size);
+		bool done = extent->finished && !extent->waits &&
+		            (!extent->memory ||
+		                    extent->next.cursor.in.at == extent->memory + extent->size);
 		if (done)
 			free(extent->memory);
 		else
@@ -170,67 +172,112 @@ static void forget_extents(struct gm_spool_live *live)
 	live->extents.count = kept;
 }
 
-/* The extent's next event, decoded; false: there is none yet. */
-static bool next_event(struct gm_spool_live *live, struct live_extent *extent)
+/* Moves to the extent's next step; false: there is none yet. */
+static bool move_on(struct gm_spool_live *live, struct live_extent *extent)
 {
-	struct gm_spool_record record;
-	while (!extent->decoded && gm_spool_next(&extent->events, &record)) {
-		uint32_t thread = extent->events.event.thread;
-		if (record.kind == 0)
-			extent->decoded = true;
-		else if (record.kind == GM_AGENT_ITERATION)
-			gm_spool_replay_iteration(live->replay, thread, record.payload);
-		else if (record.kind == GM_AGENT_MARK)
-			gm_spool_replay_mark(live->replay, thread, record.payload);
-		else if (record.kind == GM_AGENT_AMP)
-			gm_spool_replay_amp(live->replay, thread, record.payload);
-		else if (record.kind == GM_AGENT_COLLECTIVE)
-			gm_spool_replay_collective(live->replay, thread, record.payload);
-	}
-	return extent->decoded;
+	extent->waits = gm_spool_advance(&extent->next, 0, live->replay);
+	return extent->waits;
 }
 
-static struct gm_error *replay_events(struct gm_spool_live *live)
+/* Extents whose next step is known, and those that the sequence has not reached yet, in order. */
+struct merge {
+	GM_ARRAY(struct live_extent *) open;
+	GM_ARRAY(struct gm_spool_place) places; /* `extent` is an index */
+	size_t begun;                           /* of the places */
+};
+
+static void merge_deinit(struct merge *merge)
 {
-	GM_ARRAY(struct live_extent *) open = {0};
-	for (size_t i = 0; i < live->extents.count; i++) {
-		struct live_extent *extent = &live->extents.items[i];
-		if (extent->events.base && next_event(live, extent) &&
-		        !gm_array_push(&open, extent)) {
-			gm_array_deinit(&open);
-			return &gm_error_no_memory;
-		}
+	gm_array_deinit(&merge->open);
+	gm_array_deinit(&merge->places);
+}
+
+static bool add_extent(struct gm_spool_live *live, struct merge *merge, size_t index)
+{
+	struct live_extent *extent = &live->extents.items[index];
+	struct gm_spool_place place;
+	if (!extent->next.cursor.base)
+		return true;
+	if (extent->begun)
+		return (!extent->waits && !move_on(live, extent)) ||
+		       gm_array_push(&merge->open, extent);
+	if (!gm_spool_place_of(&live->file, extent->number, extent->next.cursor, &place)) {
+		if (extent->finished) /* it has only what is interned */
+			move_on(live, extent);
+		return true;
 	}
+	place.extent = (uint32_t)index;
+	return gm_array_push(&merge->places, place);
+}
+
+/* The open extent with the least event; begins those that come before it. NULL: there is none. */
+static struct gm_error *find_least(
+        struct gm_spool_live *live, struct merge *merge, struct live_extent ***ret_least)
+{
+	for (;;) {
+		struct live_extent **least = NULL;
+		for (size_t i = 0; i < merge->open.count; i++)
+			if (!least || merge->open.items[i]->next.sequence < (*least)->next.sequence)
+				least = &merge->open.items[i];
+		*ret_least = least;
+		if (merge->begun == merge->places.count ||
+		        (least && merge->places.items[merge->begun].sequence >
+		                          (*least)->next.sequence))
+			return NULL;
+		uint32_t index = merge->places.items[merge->begun++].extent;
+		struct live_extent *extent = &live->extents.items[index];
+		extent->begun = true;
+		if (move_on(live, extent) && !gm_array_push(&merge->open, extent))
+			return &gm_error_no_memory;
+	}
+}
+
+static void replay_event(struct gm_spool_live *live, const struct gm_spool_event *event)
+{
+	uint64_t before = live->replay->written;
+	gm_spool_replay_event(live->replay, event);
+	if (live->sought && event->sequence == live->sought) {
+		live->found = true;
+		live->from = before;
+		live->to = live->replay->written;
+	}
+}
+
+static struct gm_error *merge_events(struct gm_spool_live *live, struct merge *merge)
+{
+	struct live_extent **least;
 	bool waits = false;
-	while (open.count > 0 && !waits) {
-		size_t least = 0;
-		for (size_t i = 1; i < open.count; i++)
-			if (open.items[i]->events.event.sequence <
-			        open.items[least]->events.event.sequence)
-				least = i;
-		struct live_extent *extent = open.items[least];
+	for (size_t i = 0; i < live->extents.count; i++)
+		if (!add_extent(live, merge, i))
+			return &gm_error_no_memory;
+	qsort(merge->places.items, merge->places.count, sizeof(*merge->places.items),
+	        gm_spool_by_place);
+	gm_try(find_least(live, merge, &least));
+	while (least && !waits) {
+		struct live_extent *extent = *least;
 		uint64_t next = live->replay->next_sequence;
-		if (extent->events.event.sequence > next && live->waited_for != next) {
+		if (extent->next.sequence > next && live->waited_for != next) {
 			live->waited_for = next;
 			waits = true;
 			break;
 		}
-		uint64_t sequence = extent->events.event.sequence;
-		uint64_t before = live->replay->written;
-		gm_spool_replay_event(live->replay, &extent->events.event);
-		if (live->sought && sequence == live->sought) {
-			live->found = true;
-			live->from = before;
-			live->to = live->replay->written;
-		}
-		extent->decoded = false;
-		if (!next_event(live, extent))
-			open.items[least] = open.items[--open.count];
+		if (extent->next.is_event)
+			replay_event(live, &extent->next.cursor.event);
+		if (!move_on(live, extent))
+			*least = merge->open.items[--merge->open.count];
+		gm_try(find_least(live, merge, &least));
 	}
 	if (!waits)
 		live->waited_for = 0;
-	gm_array_deinit(&open);
 	return NULL;
+}
+
+static struct gm_error *replay_events(struct gm_spool_live *live)
+{
+	struct merge merge = {0};
+	struct gm_error *error = merge_events(live, &merge);
+	merge_deinit(&merge);
+	return error;
 }
 
 struct gm_error *gm_spool_live_update(struct gm_spool_live *live, bool *ret_ended)

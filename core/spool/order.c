@@ -1,7 +1,8 @@
 /*
  * Merges the events of all threads into one sequence. Within an extent numbers ascend. So the
- * extents are merged, and each is opened when the sequence reaches its first event: only extents of
- * threads that ran at the same time are open.
+ * extents are merged, and each is opened when the sequence reaches the number that was the next one
+ * when its thread began it: only extents of threads that ran at the same time are open. An extent
+ * may have no event at all, if its thread filled it with marks or collectives.
  */
 #include <string.h>
 
@@ -9,12 +10,7 @@
 
 struct open_extent {
 	struct gm_spool_extent extent;
-	struct gm_spool_cursor cursor; /* positioned after its next event, which is cursor.event */
-};
-
-struct first_event {
-	uint64_t sequence;
-	uint32_t extent;
+	struct gm_spool_step next;
 };
 
 static struct gm_error *damaged(
@@ -101,54 +97,100 @@ struct gm_error *gm_spool_read_tables(
 	return NULL;
 }
 
-/* Moves to the next event from `beginning` on, and passes on the iterations and marks before it.
- * False: the end of the extent. */
-static bool advance(struct open_extent *extent, uint64_t beginning, struct gm_spool_replay *replay)
+static bool is_replayed(uint32_t kind)
+{
+	return kind == GM_AGENT_ITERATION || kind == GM_AGENT_MARK || kind == GM_AGENT_AMP ||
+	       kind == GM_AGENT_COLLECTIVE;
+}
+
+/* What a thread recorded besides events, in its place among them. */
+static void replay_record(
+        struct gm_spool_replay *replay, uint32_t thread, const struct gm_spool_record *record)
+{
+	if (record->kind == GM_AGENT_ITERATION)
+		gm_spool_replay_iteration(replay, thread, record->payload);
+	else if (record->kind == GM_AGENT_MARK)
+		gm_spool_replay_mark(replay, thread, record->payload);
+	else if (record->kind == GM_AGENT_AMP)
+		gm_spool_replay_amp(replay, thread, record->payload);
+	else if (record->kind == GM_AGENT_COLLECTIVE)
+		gm_spool_replay_collective(replay, thread, record->payload);
+}
+
+/* The number of the next event; 0: there is none. */
+static uint64_t next_event(struct gm_spool_cursor cursor)
 {
 	struct gm_spool_record record;
-	while (gm_spool_next(&extent->cursor, &record)) {
-		if (record.kind == 0 && extent->cursor.event.sequence >= beginning)
-			return true;
+	while (gm_spool_next(&cursor, &record))
 		if (record.kind == 0)
-			gm_spool_replay_skip(replay, extent->cursor.event.thread);
-		if (record.kind == GM_AGENT_ITERATION)
-			gm_spool_replay_iteration(
-			        replay, extent->cursor.event.thread, record.payload);
-		else if (record.kind == GM_AGENT_MARK)
-			gm_spool_replay_mark(replay, extent->cursor.event.thread, record.payload);
-		else if (record.kind == GM_AGENT_AMP)
-			gm_spool_replay_amp(replay, extent->cursor.event.thread, record.payload);
-		else if (record.kind == GM_AGENT_COLLECTIVE)
-			gm_spool_replay_collective(
-			        replay, extent->cursor.event.thread, record.payload);
+			return cursor.event.sequence;
+	return 0;
+}
+
+bool gm_spool_advance(
+        struct gm_spool_step *step, uint64_t beginning, struct gm_spool_replay *replay)
+{
+	struct gm_spool_cursor *cursor = &step->cursor;
+	struct gm_spool_record record;
+	while (gm_spool_next(cursor, &record)) {
+		uint32_t thread = cursor->event.thread;
+		step->is_event = record.kind == 0;
+		step->sequence = cursor->event.sequence;
+		if (step->is_event && step->sequence >= beginning)
+			return true;
+		if (step->is_event)
+			gm_spool_replay_skip(replay, thread);
+		else
+			replay_record(replay, thread, &record);
+		if (record.kind == GM_AGENT_THREAD && (step->sequence = next_event(*cursor)))
+			return true;
 	}
 	return false;
 }
 
-static int by_sequence(const void *a, const void *b)
+bool gm_spool_place_of(const struct gm_spool_file *file, uint32_t number,
+        struct gm_spool_cursor cursor, struct gm_spool_place *ret_place)
 {
-	const struct first_event *x = a, *y = b;
-	return (x->sequence > y->sequence) - (x->sequence < y->sequence);
+	/* 0 in a file of before 1.1 */
+	struct gm_spool_place place = {
+	        .sequence = gm_spool_extent_header(file, number)->first_sequence, .extent = number};
+	struct gm_spool_record record;
+	bool some = false;
+	while (!place.has_event && gm_spool_next(&cursor, &record)) {
+		place.has_event = record.kind == 0;
+		some |= place.has_event || is_replayed(record.kind);
+	}
+	uint64_t first = cursor.event.sequence;
+	if (place.has_event && (!place.sequence || place.sequence > first))
+		place.sequence = first;
+	*ret_place = place;
+	return some;
 }
 
-/* The first event of each extent, in order. */
-static struct gm_error *find_first(
-        const struct gm_spool_file *file, struct first_event *ret_first, size_t *ret_count)
+int gm_spool_by_place(const void *a, const void *b)
+{
+	const struct gm_spool_place *x = a, *y = b;
+	if (x->sequence != y->sequence)
+		return x->sequence > y->sequence ? 1 : -1;
+	/* Of one thread, only the last one of the moment can have an event. */
+	if (x->has_event != y->has_event)
+		return x->has_event ? 1 : -1;
+	return (x->extent > y->extent) - (x->extent < y->extent);
+}
+
+/* The extents that have something to replay, in order. */
+static struct gm_error *find_places(
+        const struct gm_spool_file *file, struct gm_spool_place *ret_places, size_t *ret_count)
 {
 	size_t count = 0;
 	for (uint32_t i = 0; i < file->extents; i++) {
 		_cleanup_extent_ struct gm_spool_extent extent = {0};
 		gm_try(gm_spool_extent_events(file, i, &extent));
 		struct gm_spool_cursor cursor;
-		struct gm_spool_record record;
 		gm_spool_cursor_init(&cursor, extent.records, extent.thread);
-		while (gm_spool_next(&cursor, &record))
-			if (record.kind == 0 && cursor.event.sequence >= file->beginning) {
-				ret_first[count++] = (struct first_event){cursor.event.sequence, i};
-				break;
-			}
+		count += gm_spool_place_of(file, i, cursor, &ret_places[count]);
 	}
-	qsort(ret_first, count, sizeof(*ret_first), by_sequence);
+	qsort(ret_places, count, sizeof(*ret_places), gm_spool_by_place);
 	*ret_count = count;
 	return NULL;
 }
@@ -158,21 +200,21 @@ struct open_extents {
 	size_t count, capacity;
 };
 
-/* The sequence has reached an extent's first event. */
+/* The sequence has reached an extent. */
 static struct gm_error *begin(const struct gm_spool_file *file, uint32_t number,
         struct gm_spool_replay *replay, struct open_extents *open)
 {
 	struct open_extent one = {0};
 	gm_try(gm_spool_extent_events(file, number, &one.extent));
-	gm_spool_cursor_init(&one.cursor, one.extent.records, one.extent.thread);
-	bool some = advance(&one, file->beginning, replay);
+	gm_spool_cursor_init(&one.next.cursor, one.extent.records, one.extent.thread);
+	bool some = gm_spool_advance(&one.next, file->beginning, replay);
 	if (some && gm_array_push(open, one))
 		return NULL;
 	gm_spool_extent_close(&one.extent);
 	return some ? &gm_error_no_memory : NULL;
 }
 
-static struct gm_error *merge(const struct gm_spool_file *file, const struct first_event *first,
+static struct gm_error *merge(const struct gm_spool_file *file, const struct gm_spool_place *places,
         size_t count, struct gm_spool_replay *replay)
 {
 	struct open_extents open = {0};
@@ -180,18 +222,18 @@ static struct gm_error *merge(const struct gm_spool_file *file, const struct fir
 	for (size_t next = 0; (next < count || open.count > 0) && !error;) {
 		size_t least = 0;
 		for (size_t i = 1; i < open.count; i++)
-			if (open.items[i].cursor.event.sequence <
-			        open.items[least].cursor.event.sequence)
+			if (open.items[i].next.sequence < open.items[least].next.sequence)
 				least = i;
-		if (next < count &&
-		        (open.count == 0 ||
-		                first[next].sequence < open.items[least].cursor.event.sequence)) {
-			error = begin(file, first[next].extent, replay, &open);
+		if (next < count && (open.count == 0 || places[next].sequence <=
+		                                                open.items[least].next.sequence)) {
+			error = begin(file, places[next].extent, replay, &open);
 			next++;
 			continue;
 		}
-		gm_spool_replay_event(replay, &open.items[least].cursor.event);
-		if (!advance(&open.items[least], file->beginning, replay)) {
+		struct gm_spool_step *step = &open.items[least].next;
+		if (step->is_event)
+			gm_spool_replay_event(replay, &step->cursor.event);
+		if (!gm_spool_advance(step, file->beginning, replay)) {
 			gm_spool_extent_close(&open.items[least].extent);
 			open.items[least] = open.items[--open.count];
 		}
@@ -204,11 +246,11 @@ static struct gm_error *merge(const struct gm_spool_file *file, const struct fir
 
 struct gm_error *gm_spool_each(const struct gm_spool_file *file, struct gm_spool_replay *replay)
 {
-	_cleanup_free_ struct first_event *first = calloc(file->extents + 1u, sizeof(*first));
+	_cleanup_free_ struct gm_spool_place *places = calloc(file->extents + 1u, sizeof(*places));
 	size_t count;
-	if (!first)
+	if (!places)
 		return &gm_error_no_memory;
 	gm_try(gm_spool_ring_replay(file, replay));
-	gm_try(find_first(file, first, &count));
-	return merge(file, first, count, replay);
+	gm_try(find_places(file, places, &count));
+	return merge(file, places, count, replay);
 }

@@ -1,0 +1,213 @@
+/* The order of what threads recorded in the agent's file: at once, and while the file grows. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "log/log.h"
+#include "spool/spool.h"
+#include "spool_file.h"
+
+static struct spool_extent extent;
+
+static void put_call(struct spool_extent *to, uint64_t time_ns)
+{
+	uint8_t payload[128], *at = gm_put_varint(payload, GM_COLLECTIVE_ALL_REDUCE);
+	at = gm_put_varint(at, time_ns);
+	for (int i = 0; i < 11; i++)
+		at = gm_put_varint(at, i < 2 ? 0 : 1);
+	spool_put(to, GM_AGENT_COLLECTIVE, payload, (size_t)(at - payload));
+}
+
+static struct gm_log *read_at_once(const struct spool_file *file)
+{
+	struct gm_log *log;
+	struct gm_error *error = gm_spool_import(file->path, &log);
+	if (error)
+		fail_msg("%s", error->message);
+	return log;
+}
+
+static struct gm_log *read_live(const struct spool_file *file, struct gm_spool_live **ret_live)
+{
+	struct gm_log *log;
+	struct gm_error *error = gm_spool_live_open(file->path, ret_live, &log);
+	if (error)
+		fail_msg("%s", error->message);
+	assert_non_null(*ret_live);
+	return log;
+}
+
+/* The sizes of a log's allocations, which are the numbers that the agent gave them. */
+static const char *numbers_of(const struct gm_log *log)
+{
+	static char text[1024];
+	size_t used = 0;
+	text[0] = 0;
+	for (uint64_t i = 0; i < gm_log_event_count(log); i++) {
+		struct gm_event event;
+		gm_log_event(log, i, &event);
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%u", used ? " " : "",
+		        (unsigned)event.size);
+	}
+	return text;
+}
+
+/* "+name before 3" of a range that begins before the log's event 3, "- before 4" of one that ends.
+ */
+static const char *ranges_of(const struct gm_log *log)
+{
+	static char text[1024];
+	size_t used = 0;
+	text[0] = 0;
+	for (size_t i = 0; i < gm_log_mark_count(log); i++) {
+		struct gm_log_mark mark;
+		gm_log_mark(log, i, &mark);
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s%s before %u",
+		        used ? ", " : "", mark.kind == GM_MARK_PUSH ? "+" : "-",
+		        mark.kind == GM_MARK_PUSH ? gm_log_string(log, mark.name) : "",
+		        (unsigned)mark.event);
+	}
+	return text;
+}
+
+/* Both readings say the same. */
+static void expect(
+        const struct spool_file *file, size_t calls, const char *numbers, const char *ranges)
+{
+	struct gm_spool_live *live;
+	for (int reading = 0; reading < 2; reading++) {
+		struct gm_log *log = reading ? read_live(file, &live) : read_at_once(file);
+		assert_int_equal(gm_log_collective_count(log), calls);
+		assert_string_equal(numbers_of(log), numbers);
+		assert_string_equal(ranges_of(log), ranges);
+		gm_log_close(log);
+		if (reading)
+			gm_spool_live_close(live);
+	}
+}
+
+static void an_extent_without_events_is_read(void **state)
+{
+	enum { CALLS = 500 };
+	struct spool_file file;
+	spool_begin(&file, GM_AGENT_RUNS);
+	for (uint32_t i = 0; i < 4; i++) {
+		spool_extent_begin(&file, &extent, 1, i ? 2 : 1);
+		if (i == 0)
+			spool_put_event(&extent, 1);
+		for (int call = 0; call < CALLS; call++)
+			put_call(&extent, 1000 + i * CALLS + (uint64_t)call);
+		if (i == 3)
+			spool_put_event(&extent, 2);
+		spool_extent_commit(&file, &extent);
+	}
+	expect(&file, 4 * CALLS, "1 2", "");
+	spool_end(&file);
+}
+
+static void a_range_of_an_extent_without_events_begins_in_its_place(void **state)
+{
+	struct spool_file file;
+	spool_begin(&file, GM_AGENT_RUNS);
+	spool_extent_begin(&file, &extent, 1, 1);
+	spool_put_mark(&extent, GM_AGENT_MARK_PUSH, "outer");
+	spool_put_event(&extent, 1);
+	spool_extent_commit(&file, &extent);
+	spool_extent_begin(&file, &extent, 1, 2);
+	spool_put_mark(&extent, GM_AGENT_MARK_PUSH, "inner");
+	spool_extent_commit(&file, &extent);
+	spool_extent_begin(&file, &extent, 2, 2);
+	spool_put_event(&extent, 2);
+	spool_extent_commit(&file, &extent);
+	spool_extent_begin(&file, &extent, 1, 3);
+	spool_put_event(&extent, 3);
+	spool_put_mark(&extent, GM_AGENT_MARK_POP, "");
+	spool_put_event(&extent, 4);
+	spool_put_mark(&extent, GM_AGENT_MARK_POP, "");
+	spool_extent_commit(&file, &extent);
+	expect(&file, 0, "1 2 3 4", "+outer before 0, +inner before 2, - before 3, - before 4");
+	spool_end(&file);
+}
+
+/* Extents of one moment: the thread filled the first ones without an event. */
+static void extents_of_one_moment_are_read_in_their_order(void **state)
+{
+	struct spool_file file;
+	spool_begin(&file, GM_AGENT_RUNS);
+	spool_extent_begin(&file, &extent, 1, 1);
+	spool_put_mark(&extent, GM_AGENT_MARK_PUSH, "a");
+	spool_extent_commit(&file, &extent);
+	spool_extent_begin(&file, &extent, 1, 1);
+	spool_put_mark(&extent, GM_AGENT_MARK_PUSH, "b");
+	spool_extent_commit(&file, &extent);
+	spool_extent_begin(&file, &extent, 1, 1);
+	spool_put_mark(&extent, GM_AGENT_MARK_POP, "");
+	spool_put_mark(&extent, GM_AGENT_MARK_PUSH, "c");
+	spool_put_event(&extent, 1);
+	spool_extent_commit(&file, &extent);
+	expect(&file, 0, "1", "+a before 0, +c before 0");
+	spool_end(&file);
+}
+
+static void a_range_ends_right_after_its_last_event_though_another_extent_says_so(void **state)
+{
+	struct spool_file file;
+	spool_begin(&file, GM_AGENT_RUNS);
+	spool_extent_begin(&file, &extent, 1, 1);
+	spool_put_mark(&extent, GM_AGENT_MARK_PUSH, "a");
+	spool_put_event(&extent, 1);
+	spool_extent_commit(&file, &extent);
+	spool_extent_begin(&file, &extent, 2, 1);
+	spool_put_event(&extent, 2);
+	spool_put_event(&extent, 3);
+	spool_extent_commit(&file, &extent);
+	spool_extent_begin(&file, &extent, 1, 2);
+	spool_put_mark(&extent, GM_AGENT_MARK_POP, "");
+	spool_put_event(&extent, 4);
+	spool_extent_commit(&file, &extent);
+	expect(&file, 0, "1 2 3 4", "+a before 0, - before 1");
+	spool_end(&file);
+}
+
+/* The second thread continues in the first one's extent, after it filled its own. */
+static void a_thread_that_continues_in_an_extent_does_so_after_what_it_recorded_before(void **state)
+{
+	for (int with_event = 0; with_event < 2; with_event++) {
+		struct spool_file file;
+		uint8_t thread[] = {2};
+		spool_begin(&file, GM_AGENT_RUNS);
+		spool_extent_begin(&file, &extent, 1, 1);
+		if (with_event)
+			spool_put_event(&extent, 1);
+		else
+			put_call(&extent, 1000);
+		spool_put(&extent, GM_AGENT_THREAD, thread, sizeof(thread));
+		spool_put_mark(&extent, GM_AGENT_MARK_PUSH, "later");
+		spool_put_event(&extent, 4);
+		spool_extent_commit(&file, &extent);
+		spool_extent_begin(&file, &extent, 2, 1);
+		for (uint64_t sequence = with_event ? 2 : 1; sequence < 4; sequence++)
+			spool_put_event(&extent, sequence);
+		spool_extent_commit(&file, &extent);
+		expect(&file, !with_event, "1 2 3 4", "+later before 3");
+		spool_end(&file);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(an_extent_without_events_is_read),
+	        cmocka_unit_test(a_range_of_an_extent_without_events_begins_in_its_place),
+	        cmocka_unit_test(extents_of_one_moment_are_read_in_their_order),
+	        cmocka_unit_test(
+	                a_range_ends_right_after_its_last_event_though_another_extent_says_so),
+	        cmocka_unit_test(
+	                a_thread_that_continues_in_an_extent_does_so_after_what_it_recorded_before),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
