@@ -6,6 +6,7 @@
  *
  * Threads write at the same time, so an event may exist before one with a smaller number does. The
  * smaller one is waited for until the next read, and is taken as lost only if it is not there then.
+ * If it comes even later, the file must be read again from its beginning.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -243,7 +244,8 @@ static void replay_event(struct gm_spool_live *live, const struct gm_spool_event
 	}
 }
 
-static struct gm_error *merge_events(struct gm_spool_live *live, struct merge *merge)
+static struct gm_error *merge_events(
+        struct gm_spool_live *live, struct merge *merge, bool *ret_late)
 {
 	struct live_extent **least;
 	bool waits = false;
@@ -253,7 +255,9 @@ static struct gm_error *merge_events(struct gm_spool_live *live, struct merge *m
 	qsort(merge->places.items, merge->places.count, sizeof(*merge->places.items),
 	        gm_spool_by_place);
 	gm_try(find_least(live, merge, &least));
-	while (least && !waits) {
+	uint64_t known = live->replay->next_sequence - 1;
+	*ret_late = least && known && (*least)->next.sequence <= known;
+	while (least && !*ret_late && !waits) {
 		struct live_extent *extent = *least;
 		uint64_t next = live->replay->next_sequence;
 		if (extent->next.sequence > next && live->waited_for != next) {
@@ -272,10 +276,11 @@ static struct gm_error *merge_events(struct gm_spool_live *live, struct merge *m
 	return NULL;
 }
 
-static struct gm_error *replay_events(struct gm_spool_live *live)
+/* *ret_late: there is an event that was taken as lost. */
+static struct gm_error *replay_events(struct gm_spool_live *live, bool *ret_late)
 {
 	struct merge merge = {0};
-	struct gm_error *error = merge_events(live, &merge);
+	struct gm_error *error = merge_events(live, &merge, ret_late);
 	merge_deinit(&merge);
 	return error;
 }
@@ -294,7 +299,9 @@ struct gm_error *gm_spool_live_update(struct gm_spool_live *live, bool *ret_ende
 		*ret_ended = true; /* names of a moment that was replayed already */
 		return NULL;
 	}
-	gm_try(replay_events(live));
+	gm_try(replay_events(live, ret_ended));
+	if (*ret_ended)
+		return NULL;
 	forget_extents(live);
 	if (!live->nameless)
 		gm_try(gm_spool_names(&live->tables));

@@ -343,9 +343,10 @@ static void put_free(struct gm_spool_replay *replay, uint64_t bytes)
 
 void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool_event *from)
 {
-	if (from->sequence > replay->next_sequence)
+	if (from->sequence >= replay->next_sequence) { /* else the file is damaged */
 		replay->missing += from->sequence - replay->next_sequence;
-	replay->next_sequence = from->sequence + 1;
+		replay->next_sequence = from->sequence + 1;
+	}
 	gm_spool_named_write(&replay->tables->named, replay->log, from->sequence, replay->written);
 	if (from->device_type > CUDA || from->device >= GM_TORCH_DEVICES_MAX) {
 		replay->outside++;

@@ -198,6 +198,71 @@ static void a_thread_that_continues_in_an_extent_does_so_after_what_it_recorded_
 	}
 }
 
+/* ---- a file that grows ---- */
+
+static bool reads_on(struct gm_spool_live *live, struct gm_log *log)
+{
+	bool ended;
+	struct gm_error *error = gm_spool_live_update(live, &ended);
+	if (error)
+		fail_msg("%s", error->message);
+	if (!ended)
+		assert_null(gm_log_refresh(log));
+	return !ended;
+}
+
+static void a_late_event_makes_the_reader_begin_again(void **state)
+{
+	static struct spool_extent late;
+	struct spool_file file;
+	struct gm_spool_live *live;
+	spool_begin(&file, GM_AGENT_RUNS);
+	spool_extent_begin(&file, &extent, 1, 1);
+	for (uint64_t sequence = 1; sequence <= 5; sequence++)
+		if (sequence != 3)
+			spool_put_event(&extent, sequence);
+	spool_extent_commit(&file, &extent);
+	spool_extent_begin(&file, &late, 2, 1);
+	spool_extent_commit(&file, &late);
+	struct gm_log *log = read_live(&file, &live);
+	assert_string_equal(numbers_of(log), "1 2"); /* number 3 is waited for, once */
+	assert_true(reads_on(live, log));
+	assert_string_equal(numbers_of(log), "1 2 4 5");
+	spool_put_event(&extent, 6);
+	spool_extent_commit(&file, &extent);
+	spool_put_event(&late, 3);
+	spool_extent_commit(&file, &late);
+	assert_false(reads_on(live, log));
+	gm_log_close(log);
+	gm_spool_live_close(live);
+	expect(&file, 0, "1 2 3 4 5 6", "");
+	spool_end(&file);
+}
+
+static size_t missing_in(const struct gm_log *log)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < gm_log_gap_count(log); i++)
+		count += strstr(gm_log_gap(log, i), "are missing in between") != NULL;
+	return count;
+}
+
+/* Of a damaged file: numbers ascend within an extent. */
+static void an_event_out_of_order_leaves_no_number_missing(void **state)
+{
+	static const uint64_t numbers[] = {1, 2, 3, 4, 5, 2, 6};
+	struct spool_file file;
+	spool_begin(&file, GM_AGENT_STOPPED);
+	spool_extent_begin(&file, &extent, 1, 1);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		spool_put_event(&extent, numbers[i]);
+	spool_extent_commit(&file, &extent);
+	struct gm_log *log = read_at_once(&file);
+	assert_int_equal(missing_in(log), 0);
+	gm_log_close(log);
+	spool_end(&file);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +273,8 @@ int main(void)
 	                a_range_ends_right_after_its_last_event_though_another_extent_says_so),
 	        cmocka_unit_test(
 	                a_thread_that_continues_in_an_extent_does_so_after_what_it_recorded_before),
+	        cmocka_unit_test(a_late_event_makes_the_reader_begin_again),
+	        cmocka_unit_test(an_event_out_of_order_leaves_no_number_missing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
