@@ -82,8 +82,8 @@ enum gm_agent_record {
 	GM_AGENT_COUNTER,      /* no id; string, value; the last of a name counts */
 	GM_AGENT_MARK,   /* no id; kind (enum gm_agent_mark), string: a mark of the program at this
 	                    place */
-	GM_AGENT_THREAD, /* no id; thread id, string: its name */
-	GM_AGENT_FORKED, /* no id; process id of a child */
+	GM_AGENT_THREAD, /* no id; kernel's id of the thread that continues in this extent */
+	GM_AGENT_FORKED, /* neither written nor read */
 	GM_AGENT_TENSOR, /* since 3.0; id; the description below it (id, 0: none), value. A
 	                    description is a chain, read  from its end: c10::ScalarType (plus 256
 	                    where strides follow), each size, each stride */
@@ -167,8 +167,7 @@ enum gm_agent_end {
 	GM_AGENT_END_COUNT,
 };
 
-/* At the file's beginning; little-endian, as the machine writes it. Up to `crc` it never
- * changes. */
+/* At the file's beginning; little-endian, as the machine writes it. */
 struct gm_agent_file_header {
 	uint8_t magic[8];
 	uint16_t major, minor;
@@ -177,19 +176,19 @@ struct gm_agent_file_header {
 	        parent; /* parent: the process id of whoever forked it, where that one recorded */
 	uint32_t rank;  /* UINT32_MAX: none */
 	uint64_t id, parent_id;
-	uint64_t start_ns;  /* since the Unix epoch */
-	uint64_t features;  /* bits: 1 CUDA, 2 CPU tensors, 4 Python stacks, 8 native stacks;
-	                       since 2.1, written before the first event of which it is true: 16
-	                       events tell whether autograd records */
-	char command[4096]; /* NUL at its end */
-	uint32_t reserved, end;
-	/* from here on it changes */
+	uint64_t start_ns;      /* since the Unix epoch */
+	uint64_t features;      /* bits: 1 CUDA, 2 CPU tensors, 4 Python stacks, 8 native stacks;
+	                           since 2.1, written before the first event of which it is true: 16
+	                           events tell whether autograd records */
+	char command[4096];     /* NUL at its end */
+	uint32_t reserved, end; /* neither written nor read: 0 */
+	/* From here on it changes; before, only `features` does. */
 	_Atomic uint32_t state;   /* enum gm_agent_end */
 	_Atomic uint32_t extents; /* handed out; the file has that many behind its header. Since 2.0
 	                             who packs takes some too: each by compare-and-exchange, when
 	                             its space is reserved */
 	_Atomic uint64_t lost;    /* events that found no space */
-	_Atomic uint64_t last_sequence;
+	_Atomic uint64_t last_sequence; /* neither written nor read: 0 */
 	/* Since 1.1. Number of the extent, plus 1, at which what is carried over begins; 0: nothing
 	 * was dropped. */
 	_Atomic uint32_t carried;
@@ -251,9 +250,9 @@ struct gm_agent_extent_header {
 	uint32_t magic;
 	_Atomic uint32_t committed;  /* bytes of whole records after this header */
 	uint32_t thread;             /* kernel's id of the thread that writes it */
-	_Atomic uint32_t owner_gone; /* 1: the thread ended; another continues in it with a
-	                                GM_AGENT_THREAD record */
-	uint64_t first_sequence;     /* no event in it has a smaller number */
+	_Atomic uint32_t owner_gone; /* neither written nor read: 0 */
+	uint64_t first_sequence;     /* since 1.1: number of the next event of the process when the
+	                                thread began it: no event in it has a smaller one */
 	/* Since 1.1 */
 	_Atomic uint32_t turn; /* changes before the extent is used again: what is read while it
 	                          does is not whole */
