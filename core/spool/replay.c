@@ -450,6 +450,30 @@ void gm_spool_replay_skip(struct gm_spool_replay *replay, uint32_t id)
 	gm_spool_forget_marks(thread);
 }
 
+/* In an extent that is not finished a thread may have been writing one event. */
+static uint64_t count_written_to(const struct gm_spool_file *file)
+{
+	uint64_t count = 0;
+	for (uint32_t i = 0; i < file->extents; i++) {
+		const struct gm_agent_extent_header *extent = gm_spool_extent_header(file, i);
+		count += extent->magic && extent->kind == GM_AGENT_EVENTS && !extent->finished;
+	}
+	return count;
+}
+
+static void note_missing(struct gm_spool_replay *replay)
+{
+	char text[256];
+	const char *why = "the file lacks the records";
+	if (replay->missing <= count_written_to(replay->file))
+		why = gm_spool_runs(&replay->file->header)
+		              ? "threads had not finished writing when the file was read"
+		              : "threads had not finished writing when the recording ended";
+	snprintf(text, sizeof(text), "%ju event%s missing in between: %s",
+	        (uintmax_t)replay->missing, replay->missing == 1 ? " is" : "s are", why);
+	gm_log_writer_gap(replay->log, text);
+}
+
 void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary *summary)
 {
 	struct thread_state *thread, *next;
@@ -460,14 +484,8 @@ void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary
 		write_amps(replay, thread);
 	}
 	gm_spool_named_write(&replay->tables->named, replay->log, UINT64_MAX, replay->written);
-	char text[256];
-	if (replay->missing) {
-		snprintf(text, sizeof(text),
-		        "%ju events are missing in between: they were being written when the "
-		        "process ended",
-		        (uintmax_t)replay->missing);
-		gm_log_writer_gap(replay->log, text);
-	}
+	if (replay->missing)
+		note_missing(replay);
 	if (replay->no_memory)
 		gm_log_writer_gap(replay->log, "there was too little memory for reading: the "
 		                               "lifetimes of blocks are incomplete");

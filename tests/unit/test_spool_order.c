@@ -239,12 +239,40 @@ static void a_late_event_makes_the_reader_begin_again(void **state)
 	spool_end(&file);
 }
 
-static size_t missing_in(const struct gm_log *log)
+/* What is said of missing events; "": nothing. */
+static const char *missing_in(const struct gm_log *log)
 {
-	size_t count = 0;
 	for (size_t i = 0; i < gm_log_gap_count(log); i++)
-		count += strstr(gm_log_gap(log, i), "are missing in between") != NULL;
-	return count;
+		if (strstr(gm_log_gap(log, i), "missing in between"))
+			return gm_log_gap(log, i);
+	return "";
+}
+
+static void expect_missing(enum gm_agent_end state, uint64_t count, const char *text)
+{
+	struct spool_file file;
+	spool_begin(&file, state);
+	spool_extent_begin(&file, &extent, 1, 1);
+	spool_put_event(&extent, 1);
+	spool_put_event(&extent, 2 + count);
+	spool_extent_commit(&file, &extent);
+	struct gm_log *log = read_at_once(&file);
+	assert_string_equal(missing_in(log), text);
+	gm_log_close(log);
+	spool_end(&file);
+}
+
+static void missing_events_were_being_written_only_if_there_were_threads_that_could(void **state)
+{
+	expect_missing(GM_AGENT_STOPPED, 0, "");
+	expect_missing(GM_AGENT_STOPPED, 1,
+	        "1 event is missing in between: threads had not finished writing when the "
+	        "recording ended");
+	expect_missing(GM_AGENT_RUNS, 1,
+	        "1 event is missing in between: threads had not finished writing when the file was "
+	        "read");
+	expect_missing(
+	        GM_AGENT_STOPPED, 2, "2 events are missing in between: the file lacks the records");
 }
 
 /* Of a damaged file: numbers ascend within an extent. */
@@ -258,7 +286,7 @@ static void an_event_out_of_order_leaves_no_number_missing(void **state)
 		spool_put_event(&extent, numbers[i]);
 	spool_extent_commit(&file, &extent);
 	struct gm_log *log = read_at_once(&file);
-	assert_int_equal(missing_in(log), 0);
+	assert_string_equal(missing_in(log), "");
 	gm_log_close(log);
 	spool_end(&file);
 }
@@ -274,6 +302,8 @@ int main(void)
 	        cmocka_unit_test(
 	                a_thread_that_continues_in_an_extent_does_so_after_what_it_recorded_before),
 	        cmocka_unit_test(a_late_event_makes_the_reader_begin_again),
+	        cmocka_unit_test(
+	                missing_events_were_being_written_only_if_there_were_threads_that_could),
 	        cmocka_unit_test(an_event_out_of_order_leaves_no_number_missing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
