@@ -64,7 +64,8 @@ struct gm_error *gm_spool_open(const char *path, struct gm_spool_file *ret_file)
 void gm_spool_close(struct gm_spool_file *file);
 /* Looks at the mapped header again, and at how many extents there are. */
 struct gm_error *gm_spool_check(struct gm_spool_file *file);
-/* Whether its process may write on. */
+/* Whether its process may write on. Another process may have its id since: one that began after the
+ * recording. Of a recording from another PID namespace this cannot be known. */
 bool gm_spool_runs(const struct gm_agent_file_header *header);
 /* The program's command line, and whose child it is. */
 void gm_spool_source(const struct gm_spool_file *file, char *ret_text, size_t size);

@@ -122,7 +122,7 @@ static void put_file(int fd, uint8_t choice, struct input *input)
 	        .pid = choice & RUNS ? (uint32_t)getpid() : 0,
 	        .rank = shape.rank,
 	        .id = 7,
-	        .start_ns = 1,
+	        .start_ns = UINT64_MAX / 2, /* its process began before */
 	        .features = shape.features,
 	        .state = choice & RUNS ? GM_AGENT_RUNS : shape.state % 16,
 	        .extents = shape.limit ? count : UINT32_MAX,

@@ -13,6 +13,7 @@
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/format.h"
@@ -65,6 +66,8 @@ static uint8_t *put_filler(uint8_t *at, struct file *file)
 
 static void write_header(struct file *file)
 {
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
 	struct gm_agent_file_header header = {.major = GM_AGENT_MAJOR,
 	        .minor = GM_AGENT_MINOR,
 	        .header_size = GM_AGENT_HEADER_SIZE,
@@ -72,7 +75,7 @@ static void write_header(struct file *file)
 	        .pid = (uint32_t)getpid(),
 	        .rank = UINT32_MAX,
 	        .id = 7,
-	        .start_ns = 1,
+	        .start_ns = (uint64_t)now.tv_sec * 1000000000,
 	        .extents = file->extents};
 	memcpy(header.magic, GM_AGENT_MAGIC, sizeof(header.magic));
 	assert_int_equal(pwrite(file->fd, &header, sizeof(header), 0), sizeof(header));
