@@ -2,6 +2,7 @@
  * refers to. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "log/pack.h"
@@ -151,6 +152,42 @@ struct gm_error *gm_spool_extent_events(
 	if (ret_extent->records.size > limit)
 		ret_extent->records.size = limit;
 	return NULL;
+}
+
+/* Bytes of an extent up to its first hole; *data_end: there is none before. */
+static uint64_t data_of(const struct gm_spool_file *file, uint32_t number, uint64_t *data_end)
+{
+	uint64_t begin = offset_of(number), end = begin + GM_AGENT_EXTENT_SIZE;
+	if (*data_end < end) {
+		off_t hole = lseek(file->fd, (off_t)begin, SEEK_HOLE);
+		*data_end = hole < 0 ? UINT64_MAX : (uint64_t)hole; /* it cannot tell */
+	}
+	return *data_end < end ? *data_end - begin : GM_AGENT_EXTENT_SIZE;
+}
+
+uint64_t gm_spool_records_size(const struct gm_spool_file *file)
+{
+	uint64_t plain = 0, packed = 0, chunks = 0, data_end = 0;
+	struct stat status;
+	for (uint32_t i = 0; i < file->extents; i++) {
+		const struct gm_agent_extent_header *extent = gm_spool_extent_header(file, i);
+		/* first: packing stores `packed_in`, and then makes the hole */
+		uint64_t data = data_of(file, i, &data_end);
+		atomic_thread_fence(memory_order_acquire);
+		uint64_t committed = extent->committed;
+		if (extent->kind == GM_AGENT_PACKED)
+			chunks += data;
+		else if (extent->packed_in && gm_spool_may_be_packed(file))
+			packed += committed < GM_AGENT_RECORD_MAX ? committed : GM_AGENT_RECORD_MAX;
+		else
+			plain += committed < data ? committed : data;
+	}
+	/* packing may have added some since, for at most as many extents as there are */
+	uint64_t size = fstat(file->fd, &status) == 0 ? (uint64_t)status.st_size : 0;
+	for (uint64_t i = file->extents;
+	        i < 2 * (uint64_t)file->extents && offset_of((uint32_t)i + 1) <= size; i++)
+		chunks += data_of(file, (uint32_t)i, &data_end);
+	return plain + (packed < chunks * GM_PACK_MOST ? packed : chunks * GM_PACK_MOST);
 }
 
 void gm_spool_extent_close(struct gm_spool_extent *extent)

@@ -96,6 +96,9 @@ struct gm_error *gm_spool_extent_read_on(const struct gm_spool_file *file, uint3
 /* Checks its header; bytes of its records, 0: see gm_spool_extent.records. */
 struct gm_error *gm_spool_extent_size(
         const struct gm_spool_file *file, uint32_t number, uint32_t *ret_size);
+/* The most bytes that the records of all extents can have, unpacked. The size of the file does not
+ * tell: it may be sparse. */
+uint64_t gm_spool_records_size(const struct gm_spool_file *file);
 /* It was read in the form of 2.0. */
 bool gm_spool_may_be_packed(const struct gm_spool_file *file);
 const struct gm_agent_extent_header *gm_spool_extent_header(
@@ -167,12 +170,13 @@ struct gm_spool_tables {
 	struct gm_python *python;          /* decodes code without a process; NULL: none yet */
 	struct gm_spool_native *natives;   /* addresses that need names */
 	struct gm_spool_named_list named;
+	uint64_t most; /* no id is greater, as far as is known */
 	uint32_t unreadable;
 	bool has_c10; /* PyTorch's CUDA allocator has reported */
 };
 
-bool gm_spool_tables_add(
-        struct gm_spool_tables *tables, const struct gm_spool_record *record, size_t file_size);
+bool gm_spool_tables_add(struct gm_spool_tables *tables, const struct gm_spool_record *record,
+        const struct gm_spool_file *file);
 void gm_spool_tables_deinit(struct gm_spool_tables *tables);
 struct gm_error *gm_spool_tables_modules(struct gm_spool_tables *tables);
 /* Ids in the log; 0: none, or not readable. */

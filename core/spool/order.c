@@ -71,7 +71,7 @@ struct gm_error *gm_spool_read_extent_tables(const struct gm_spool_file *file, u
 			                   cursor->event.device_type == 1 &&
 			                   cursor->event.action <= GM_AGENT_FREE_COMPLETED;
 		else if (gm_agent_has_id(record.kind))
-			good = gm_spool_tables_add(tables, &record, file->size);
+			good = gm_spool_tables_add(tables, &record, file);
 		else if (record.kind == GM_AGENT_GAP || record.kind == GM_AGENT_COUNTER)
 			good = put_text(tables->log, record.payload, record.kind);
 		else if (record.kind == GM_AGENT_SETTING)

@@ -23,6 +23,19 @@ struct moment {
 	uint32_t turn, committed;
 };
 
+/* Copies bytes from the beginning of a page on; from NULL: zeros. A page of zeros takes no memory:
+ * the file may be sparse. */
+static void copy_pages(void *to, const void *from, size_t size)
+{
+	static const uint8_t zeros[GM_AGENT_PAGE];
+	for (size_t at = 0; at < size; at += GM_AGENT_PAGE) {
+		size_t some = size - at < GM_AGENT_PAGE ? size - at : GM_AGENT_PAGE;
+		const uint8_t *page = from ? (const uint8_t *)from + at : zeros;
+		if (memcmp(page, zeros, some) != 0 || memcmp((uint8_t *)to + at, zeros, some) != 0)
+			memcpy((uint8_t *)to + at, page, some);
+	}
+}
+
 /* Copies one extent up to `most`; nothing if it was reused meanwhile. */
 static void copy_extent(
         const struct gm_spool_file *file, uint8_t *to, uint32_t number, const struct moment *moment)
@@ -33,10 +46,10 @@ static void copy_extent(
 	                            : atomic_load_explicit(&from->committed, memory_order_acquire);
 	if (committed > GM_AGENT_RECORD_MAX)
 		committed = GM_AGENT_RECORD_MAX;
-	memcpy(copy, from, GM_AGENT_EXTENT_HEADER + committed);
+	copy_pages(copy, from, GM_AGENT_EXTENT_HEADER + committed);
 	atomic_thread_fence(memory_order_acquire);
 	if (moment && atomic_load_explicit(&from->turn, memory_order_relaxed) != moment->turn)
-		memset(copy, 0, GM_AGENT_EXTENT_HEADER + committed);
+		copy_pages(copy, NULL, GM_AGENT_EXTENT_HEADER + committed);
 	else
 		atomic_store(&copy->committed, committed);
 }

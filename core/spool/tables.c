@@ -57,11 +57,20 @@ static const uint8_t *keep(struct gm_spool_tables *tables, struct gm_bytes bytes
 	return at;
 }
 
-bool gm_spool_tables_add(
-        struct gm_spool_tables *tables, const struct gm_spool_record *record, size_t file_size)
+/* An id cannot be greater than the possible number of records. */
+static bool is_possible(
+        struct gm_spool_tables *tables, const struct gm_spool_file *file, uint32_t id)
 {
-	/* An id cannot be greater than the possible number of records. */
-	if (record->id == 0 || record->id > file_size / 3 || record->id > UINT32_MAX / 4 ||
+	enum { RECORD_LEAST = 3 };
+	if (id > tables->most) /* the file may have grown */
+		tables->most = gm_spool_records_size(file) / RECORD_LEAST;
+	return id > 0 && id <= tables->most && id <= UINT32_MAX / 4;
+}
+
+bool gm_spool_tables_add(struct gm_spool_tables *tables, const struct gm_spool_record *record,
+        const struct gm_spool_file *file)
+{
+	if (!is_possible(tables, file, record->id) ||
 	        !reserve(tables, KIND(record->kind), record->id))
 		return false;
 	struct gm_bytes *slot = &tables->payloads[KIND(record->kind)][record->id];
