@@ -18,6 +18,7 @@ enum {
 struct entry {
 	_Atomic(uintptr_t) start;
 	atomic_size_t size;
+	atomic_int protection;
 };
 static struct entry entries[MOST];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -44,8 +45,9 @@ static void handle(int number, siginfo_t *info, void *context)
 		if (at < start || at - start >= atomic_load(&entries[i].size))
 			continue;
 		void *page = (void *)(at & ~(uintptr_t)(PAGE - 1));
+		int protection = atomic_load(&entries[i].protection);
 		/* only one system call, which is allowed in a handler */
-		if (mmap(page, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+		if (mmap(page, PAGE, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
 		        page)
 			return;
 	}
@@ -66,20 +68,21 @@ static size_t reserved_size(size_t size)
 	return (size + PAGE - 1) / PAGE * PAGE + PAGE;
 }
 
-static void *map(int fd, size_t size)
+static void *map(int fd, off_t offset, size_t size, int protection)
 {
 	if (size > SIZE_MAX / 2)
 		return MAP_FAILED;
 	uint8_t *bytes = mmap(NULL, reserved_size(size), PROT_READ,
 	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (bytes == MAP_FAILED || mmap(bytes, size, PROT_READ,
-	                                   MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0) == bytes)
+	if (bytes == MAP_FAILED ||
+	        mmap(bytes, size, protection, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, offset) ==
+	                bytes)
 		return bytes;
 	munmap(bytes, reserved_size(size));
 	return MAP_FAILED;
 }
 
-const uint8_t *gm_mapped_file_open(int fd, size_t size)
+static uint8_t *open_entry(int fd, off_t offset, size_t size, int protection)
 {
 	struct sigaction ours = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 	void *bytes = MAP_FAILED;
@@ -87,8 +90,9 @@ const uint8_t *gm_mapped_file_open(int fd, size_t size)
 	pthread_mutex_lock(&lock);
 	struct entry *entry = take_entry();
 	if (entry && size > 0 && (entry_count > 0 || sigaction(SIGBUS, &ours, &before) == 0)) {
-		bytes = map(fd, size);
+		bytes = map(fd, offset, size, protection);
 		if (bytes != MAP_FAILED) {
+			atomic_store(&entry->protection, protection);
 			atomic_store(&entry->start, (uintptr_t)bytes);
 			atomic_store(&entry->size, size);
 			entry_count++;
@@ -98,6 +102,16 @@ const uint8_t *gm_mapped_file_open(int fd, size_t size)
 	}
 	pthread_mutex_unlock(&lock);
 	return bytes == MAP_FAILED ? NULL : bytes;
+}
+
+const uint8_t *gm_mapped_file_open(int fd, size_t size)
+{
+	return open_entry(fd, 0, size, PROT_READ);
+}
+
+uint8_t *gm_mapped_file_open_shared(int fd, off_t offset, size_t size)
+{
+	return open_entry(fd, offset, size, PROT_READ | PROT_WRITE);
 }
 
 bool gm_mapped_file_make_writable(

@@ -13,9 +13,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* NULL: it cannot be mapped, or too many are. */
 const uint8_t *gm_mapped_file_open(int fd, size_t size);
+/* The same of [offset, offset + size) of the file, writable: it is shared with whoever else maps
+ * the file. What is written where the file has become shorter is lost. `offset` is that of a page.
+ */
+uint8_t *gm_mapped_file_open_shared(int fd, off_t offset, size_t size);
 /* Makes [offset, offset + size) writable: its pages become a copy, and the file does not change.
  * False: no memory, or beyond the end of the mapping. */
 bool gm_mapped_file_make_writable(

@@ -8,12 +8,12 @@
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/mapped_file.h"
 #include "spool/internal.h"
 
 struct gm_spool_asked {
@@ -28,7 +28,7 @@ void gm_spool_asked_close(struct gm_spool_asked *asked)
 		return;
 	if (asked->header) {
 		gm_spool_asked_go_on(asked);
-		munmap(asked->header, GM_AGENT_HEADER_SIZE);
+		gm_mapped_file_close((const uint8_t *)asked->header, GM_AGENT_HEADER_SIZE);
 	}
 	if (asked->fd >= 0)
 		close(asked->fd);
@@ -60,15 +60,14 @@ struct gm_error *gm_spool_asked_open(const char *path, struct gm_spool_asked **r
 	struct gm_error *error = asked->path ? NULL : &gm_error_no_memory;
 	if (!error && asked->fd < 0)
 		error = gm_error_os(GM_TARGET, errno, "%s: cannot be written", path);
-	void *header = MAP_FAILED;
+	uint8_t *header = NULL;
 	if (!error && fits(asked->fd))
-		header = mmap(NULL, GM_AGENT_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
-		        asked->fd, 0);
-	if (header == MAP_FAILED) {
+		header = gm_mapped_file_open_shared(asked->fd, 0, GM_AGENT_HEADER_SIZE);
+	if (!header) {
 		gm_spool_asked_close(asked);
 		return error;
 	}
-	asked->header = header;
+	asked->header = (void *)header;
 	uint32_t none = GM_AGENT_NAMES_NONE;
 	atomic_store(&asked->header->names_reader, (uint32_t)getpid());
 	atomic_compare_exchange_strong(&asked->header->names, &none, GM_AGENT_NAMES_WANTED);

@@ -182,10 +182,10 @@ uint64_t gm_spool_records_size(const struct gm_spool_file *file)
 		else
 			plain += committed < data ? committed : data;
 	}
-	/* packing may have added some since, for at most as many extents as there are */
+	/* packing may have added some since, fewer than it packs */
 	uint64_t size = fstat(file->fd, &status) == 0 ? (uint64_t)status.st_size : 0;
 	for (uint64_t i = file->extents;
-	        i < 2 * (uint64_t)file->extents && offset_of((uint32_t)i + 1) <= size; i++)
+	        i < 2 * (uint64_t)file->extents + 64 && offset_of((uint32_t)i + 1) <= size; i++)
 		chunks += data_of(file, (uint32_t)i, &data_end);
 	return plain + (packed < chunks * GM_PACK_MOST ? packed : chunks * GM_PACK_MOST);
 }

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/mapped_file.h"
 #include "base/regular_file.h"
 #include "spool/internal.h"
 
@@ -134,6 +135,16 @@ static void fill_holes(uint8_t *bytes, off_t size, int fd)
 	}
 }
 
+static void unmap(struct gm_spool_file *file)
+{
+	if (file->mapped)
+		gm_mapped_file_close(file->bytes, file->mapped);
+	else if (file->bytes)
+		munmap((void *)(uintptr_t)file->bytes, file->size);
+	file->bytes = NULL;
+	file->mapped = 0;
+}
+
 static struct gm_error *map(struct gm_spool_file *file, int fd)
 {
 	struct stat status;
@@ -144,15 +155,20 @@ static struct gm_error *map(struct gm_spool_file *file, int fd)
 		        "%s: %jd bytes are less than the header of a recording: the file is "
 		        "truncated",
 		        file->path, (intmax_t)status.st_size);
-	void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	if (bytes == MAP_FAILED)
+	const uint8_t *bytes = gm_mapped_file_open(fd, (size_t)status.st_size);
+	if (!bytes)
 		return gm_error_os(GM_CORRUPT, errno, "%s: cannot be mapped", file->path);
-	fill_holes(bytes, status.st_size, fd);
-	if (file->bytes)
-		munmap((void *)(uintptr_t)file->bytes, file->size);
+	fill_holes((uint8_t *)(uintptr_t)bytes, status.st_size, fd);
+	unmap(file);
 	file->bytes = bytes;
-	file->size = (size_t)status.st_size;
+	file->size = file->mapped = (size_t)status.st_size;
 	return gm_spool_check(file);
+}
+
+bool gm_spool_was_cut(const struct gm_spool_file *file)
+{
+	struct stat status;
+	return fstat(file->fd, &status) == 0 && (uint64_t)status.st_size < file->size;
 }
 
 static struct gm_error *open_file(struct gm_spool_file *file)
@@ -164,8 +180,13 @@ static struct gm_error *open_file(struct gm_spool_file *file)
 	if (file->fd < 0)
 		return gm_error_os(GM_CORRUPT, errno, "%s: cannot be read", file->path);
 	gm_try(map(file, file->fd));
-	if (file->header.ring)
-		return gm_spool_ring_copy(file);
+	if (file->header.ring) {
+		const uint8_t *copy;
+		gm_try(gm_spool_ring_copy(file, &copy));
+		unmap(file);
+		file->bytes = copy;
+		return NULL;
+	}
 	file->limits = calloc(file->extents + 1u, sizeof(*file->limits));
 	if (!file->limits)
 		return &gm_error_no_memory;
@@ -186,12 +207,10 @@ struct gm_error *gm_spool_open(const char *path, struct gm_spool_file *ret_file)
 
 void gm_spool_close(struct gm_spool_file *file)
 {
-	if (file->bytes)
-		munmap((void *)(uintptr_t)file->bytes, file->size);
+	unmap(file);
 	if (file->fd >= 0)
 		close(file->fd);
 	free(file->limits);
 	file->fd = -1;
-	file->bytes = NULL;
 	file->limits = NULL;
 }

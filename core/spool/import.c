@@ -131,6 +131,11 @@ struct gm_error *gm_spool_convert(const char *path, const char *to,
 	struct gm_error *error = gm_log_writer_create(to, &log, &writer);
 	if (!error) {
 		error = write_log(&file, writer, options, ret_summary);
+		if (gm_spool_was_cut(&file)) {
+			gm_error_destroy(error);
+			error = gm_error_create(
+			        GM_CORRUPT, "%s: the file became shorter while it was read", path);
+		}
 		struct gm_error *closing = gm_log_writer_close(writer);
 		if (error)
 			gm_error_destroy(closing);

@@ -43,7 +43,9 @@ struct gm_spool_file {
 	int fd; /* packed records are read by it, which may have been written since the file was
 	           mapped */
 	const uint8_t *bytes;
-	size_t size;
+	size_t size;   /* of the file, when it was looked at last */
+	size_t mapped; /* bytes that are mapped (base/mapped_file.h), maybe more than the file has;
+	                  0: `bytes` is a copy (ring.c) */
 	struct gm_agent_file_header header; /* a copy */
 	uint32_t extents;                   /* whole ones that the file has */
 	uint32_t *limits;                   /* bytes of each extent in which events count; owned */
@@ -62,6 +64,8 @@ struct gm_spool_file {
 
 struct gm_error *gm_spool_open(const char *path, struct gm_spool_file *ret_file);
 void gm_spool_close(struct gm_spool_file *file);
+/* Has it become shorter since? Then zeros were read in place of what is missing. */
+bool gm_spool_was_cut(const struct gm_spool_file *file);
 /* Looks at the mapped header again, and at how many extents there are. */
 struct gm_error *gm_spool_check(struct gm_spool_file *file);
 /* Whether its process may write on. Another process may have its id since: one that began after the
@@ -241,8 +245,9 @@ void gm_spool_replay_from(struct gm_spool_replay *replay, uint64_t beginning);
 void gm_spool_replay_skip(struct gm_spool_replay *replay, uint32_t thread);
 
 /* ---- ring.c ---- */
-/* Copies the mapped file, so that it stays what it is at one moment. */
-struct gm_error *gm_spool_ring_copy(struct gm_spool_file *file);
+/* Copies the mapped file, so that it stays what it is at one moment: file->size bytes, to be
+ * released with munmap(). */
+struct gm_error *gm_spool_ring_copy(struct gm_spool_file *file, const uint8_t **ret_bytes);
 /* What was alive at the beginning. */
 struct gm_error *gm_spool_ring_replay(
         const struct gm_spool_file *file, struct gm_spool_replay *replay);

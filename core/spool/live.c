@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/mapped_file.h"
 #include "base/regular_file.h"
 #include "spool/replay_state.h"
 
@@ -37,7 +38,6 @@ struct live_extent {
 struct gm_spool_live {
 	char *path;
 	struct gm_spool_file file;
-	size_t mapped;
 	int memory; /* the log */
 	struct gm_log_writer *writer;
 	struct gm_spool_tables tables;
@@ -58,8 +58,7 @@ void gm_spool_live_close(struct gm_spool_live *live)
 	gm_spool_tables_deinit(&live->tables);
 	if (live->writer)
 		gm_error_destroy(gm_log_writer_close(live->writer));
-	if (live->file.bytes)
-		munmap((void *)(uintptr_t)live->file.bytes, live->mapped);
+	gm_mapped_file_close(live->file.bytes, live->file.mapped);
 	if (live->file.fd >= 0)
 		close(live->file.fd);
 	if (live->memory >= 0)
@@ -96,10 +95,11 @@ bool gm_spool_live_found(const struct gm_spool_live *live, uint64_t *ret_from, u
 static struct gm_error *see_extents(struct gm_spool_live *live)
 {
 	struct stat status;
-	if (fstat(live->file.fd, &status) != 0 || status.st_size < GM_AGENT_HEADER_SIZE)
-		return gm_error_create(GM_CORRUPT, "%s: it was cut", live->path);
-	live->file.size =
-	        (size_t)status.st_size < live->mapped ? (size_t)status.st_size : live->mapped;
+	if (fstat(live->file.fd, &status) != 0 || (size_t)status.st_size < live->file.size)
+		return gm_error_create(
+		        GM_CORRUPT, "%s: the file became shorter while it was read", live->path);
+	live->file.size = (size_t)status.st_size < live->file.mapped ? (size_t)status.st_size
+	                                                             : live->file.mapped;
 	gm_try(gm_spool_check(&live->file));
 	for (; live->seen < live->file.extents; live->seen++)
 		if (!gm_array_push(&live->extents, ((struct live_extent){.number = live->seen})))
@@ -352,15 +352,13 @@ struct gm_error *gm_spool_live_open_at(const char *path, uint64_t sequence,
 	live->file.path = live->path;
 	live->memory = -1;
 	live->file.fd = gm_regular_file_open(path);
-	live->mapped = (size_t)1 << GROWTH_SHIFT;
+	const size_t most = (size_t)1 << GROWTH_SHIFT;
 	struct stat status;
-	void *bytes = MAP_FAILED;
 	if (live->file.fd >= 0 && fstat(live->file.fd, &status) == 0 &&
-	        status.st_size >= GM_AGENT_HEADER_SIZE && (size_t)status.st_size < live->mapped / 2)
-		bytes = mmap(NULL, live->mapped, PROT_READ, MAP_SHARED | MAP_NORESERVE,
-		        live->file.fd, 0);
-	if (bytes != MAP_FAILED) {
-		live->file.bytes = bytes;
+	        status.st_size >= GM_AGENT_HEADER_SIZE && (size_t)status.st_size < most / 2)
+		live->file.bytes = gm_mapped_file_open(live->file.fd, most);
+	if (live->file.bytes) {
+		live->file.mapped = most;
 		live->file.size = (size_t)status.st_size;
 	}
 	struct gm_error *error = NULL;

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/mapped_file.h"
 #include "log/pack.h"
 #include "spool/internal.h"
 
@@ -49,8 +49,7 @@ void gm_spool_packer_close(struct gm_spool_packer *packer)
 {
 	if (!packer)
 		return;
-	if (packer->header)
-		munmap(packer->header, GM_AGENT_HEADER_SIZE);
+	gm_mapped_file_close((const uint8_t *)packer->header, GM_AGENT_HEADER_SIZE);
 	if (packer->fd >= 0)
 		close(packer->fd);
 	gm_packer_destroy(packer->zstd);
@@ -90,9 +89,8 @@ struct gm_error *gm_spool_packer_open(const char *path, struct gm_spool_packer *
 	if (packer->fd < 0)
 		error = gm_error_os(GM_TARGET, errno, "%s: cannot be packed", path);
 	else if (fits(packer)) {
-		void *header = mmap(NULL, GM_AGENT_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
-		        packer->fd, 0);
-		packer->header = header == MAP_FAILED ? NULL : header;
+		packer->header =
+		        (void *)gm_mapped_file_open_shared(packer->fd, 0, GM_AGENT_HEADER_SIZE);
 		packer->path = strdup(path);
 		packer->zstd = gm_packer_create();
 		packer->records = malloc(GM_AGENT_RECORD_MAX);
@@ -189,9 +187,9 @@ static bool look_at(struct gm_spool_packer *packer, uint32_t number, bool *ret_d
 	if (fstat(packer->fd, &status) != 0 ||
 	        status.st_size < offset_of(number) + GM_AGENT_EXTENT_SIZE)
 		return true;
-	struct gm_agent_extent_header *extent = mmap(NULL, GM_AGENT_PAGE, PROT_READ | PROT_WRITE,
-	        MAP_SHARED, packer->fd, offset_of(number));
-	if (extent == MAP_FAILED)
+	uint8_t *page = gm_mapped_file_open_shared(packer->fd, offset_of(number), GM_AGENT_PAGE);
+	struct gm_agent_extent_header *extent = (void *)page;
+	if (!page)
 		return false;
 	bool good = true;
 	if (extent->magic == GM_AGENT_EXTENT_MAGIC) {
@@ -200,7 +198,7 @@ static bool look_at(struct gm_spool_packer *packer, uint32_t number, bool *ret_d
 		else if (atomic_load_explicit(&extent->finished, memory_order_acquire))
 			good = pack(packer, number, extent, ret_done);
 	}
-	munmap(extent, GM_AGENT_PAGE);
+	gm_mapped_file_close(page, GM_AGENT_PAGE);
 	return good;
 }
 

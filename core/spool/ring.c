@@ -101,7 +101,7 @@ static bool copy_all(struct gm_spool_file *file, uint8_t *to, struct moment *mom
 	return carried_now(file) == carried;
 }
 
-struct gm_error *gm_spool_ring_copy(struct gm_spool_file *file)
+struct gm_error *gm_spool_ring_copy(struct gm_spool_file *file, const uint8_t **ret_bytes)
 {
 	_cleanup_free_ struct moment *moments = calloc(file->extents + 1u, sizeof(*moments));
 	file->limits = calloc(file->extents + 1u, sizeof(*file->limits));
@@ -113,14 +113,13 @@ struct gm_error *gm_spool_ring_copy(struct gm_spool_file *file)
 		return &gm_error_no_memory;
 	for (int i = 0; i < TRIES && !copy_all(file, copy, moments); i++)
 		file->torn = i == TRIES - 1;
-	munmap((void *)(uintptr_t)file->bytes, file->size);
-	file->bytes = copy;
 	file->limited = file->extents;
 	if (file->carried && file->carried <= file->extents) {
 		const struct gm_agent_extent_header *extent = extent_of(copy, file->carried - 1);
 		file->beginning = extent->beginning;
 		file->dropped = extent->dropped;
 	}
+	*ret_bytes = copy;
 	return NULL;
 }
 

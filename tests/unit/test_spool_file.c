@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
@@ -139,6 +140,138 @@ static void the_copy_of_a_ring_is_as_sparse_as_its_file(void **state)
 	spool_end(&file);
 }
 
+/* ---- a file that becomes shorter ---- */
+
+enum { EVENTS_EXTENTS = 3 };
+
+static void begin_with_events(struct spool_file *file, uint32_t ring)
+{
+	spool_begin(file, GM_AGENT_RUNS);
+	struct gm_agent_file_header header = spool_header();
+	header.ring = ring;
+	spool_write(file, &header, sizeof(header), 0);
+	uint64_t sequence = 1;
+	for (int i = 0; i < EVENTS_EXTENTS; i++) {
+		spool_extent_begin(file, &extent, 1, sequence);
+		while (extent.at < extent.bytes + GM_AGENT_EXTENT_SIZE / 2)
+			spool_put_event(&extent, sequence++);
+		((struct gm_agent_extent_header *)extent.bytes)->finished = 1;
+		spool_extent_commit(file, &extent);
+	}
+}
+
+static void import(const char *path)
+{
+	struct gm_log *log = NULL;
+	struct gm_error *error = gm_spool_import(path, &log);
+	if (!error)
+		gm_log_close(log);
+	gm_error_destroy(error);
+}
+
+static void read_live(const char *path)
+{
+	struct gm_spool_live *live = NULL;
+	struct gm_log *log = NULL;
+	bool ended;
+	struct gm_error *error = gm_spool_live_open(path, &live, &log);
+	if (!error && live) {
+		error = gm_spool_live_update(live, &ended);
+		gm_log_close(log);
+		gm_spool_live_close(live);
+	}
+	gm_error_destroy(error);
+}
+
+static void pack(const char *path)
+{
+	struct gm_spool_packer *packer = NULL;
+	struct gm_error *error = gm_spool_packer_open(path, &packer);
+	for (int i = 0; i < 2 && packer; i++)
+		gm_spool_packer_step(packer);
+	gm_spool_packer_close(packer);
+	gm_error_destroy(error);
+}
+
+static void ask(const char *path)
+{
+	struct gm_spool_asked *asked = NULL;
+	struct gm_error *error = gm_spool_asked_open(path, &asked);
+	if (asked)
+		gm_spool_asked_wait(asked, 0);
+	gm_spool_asked_close(asked);
+	gm_error_destroy(error);
+}
+
+/* Does so in a process that is stopped at its `calls`-th system call while the file is cut. False:
+ * it had finished before. */
+static bool survives_cut(
+        const struct spool_file *file, void (*work)(const char *), unsigned calls, off_t size)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		signal(SIGBUS, SIG_DFL); /* not cmocka's */
+		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+			_exit(2);
+		raise(SIGSTOP);
+		work(file->path);
+		_exit(0);
+	}
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	for (unsigned stops = 0; WIFSTOPPED(status) && stops < calls; stops++) {
+		assert_int_equal(ptrace(PTRACE_SYSCALL, child, NULL, NULL), 0);
+		assert_int_equal(waitpid(child, &status, 0), child);
+	}
+	bool stands = WIFSTOPPED(status);
+	if (stands) {
+		assert_int_equal(ftruncate(file->fd, size), 0);
+		assert_int_equal(ptrace(PTRACE_DETACH, child, NULL, NULL), 0);
+		assert_int_equal(waitpid(child, &status, 0), child);
+	}
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	return stands;
+}
+
+static void a_file_may_become_shorter_at_any_moment(void **state)
+{
+	static const struct {
+		void (*work)(const char *);
+		uint32_t ring;
+	} cases[] = {{import, 0}, {import, EVENTS_EXTENTS}, {read_live, 0}, {pack, 0}, {ask, 0}};
+	static const off_t sizes[] = {0, GM_AGENT_HEADER_SIZE};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]) * 2; i++) {
+		bool stands = true;
+		/* a process makes many calls that are alike */
+		for (unsigned calls = 1; stands; calls += 1 + calls / 16) {
+			struct spool_file file;
+			begin_with_events(&file, cases[i / 2].ring);
+			stands = survives_cut(&file, cases[i / 2].work, calls, sizes[i % 2]);
+			spool_end(&file);
+		}
+	}
+}
+
+static void a_file_that_became_shorter_is_not_read_on(void **state)
+{
+	struct spool_file file;
+	struct gm_spool_live *live;
+	struct gm_log *log;
+	bool ended;
+	begin_with_events(&file, 0);
+	assert_null(gm_spool_live_open(file.path, &live, &log));
+	assert_non_null(live);
+	assert_int_equal(ftruncate(file.fd, GM_AGENT_HEADER_SIZE), 0);
+	struct gm_error *error = gm_spool_live_update(live, &ended);
+	assert_non_null(error);
+	assert_non_null(strstr(error->message, ": the file became shorter while it was read"));
+	gm_error_destroy(error);
+	gm_log_close(log);
+	gm_spool_live_close(live);
+	spool_end(&file);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -147,6 +280,8 @@ int main(void)
 	        cmocka_unit_test(
 	                an_id_is_not_greater_than_the_number_of_records_that_the_file_can_have),
 	        cmocka_unit_test(the_copy_of_a_ring_is_as_sparse_as_its_file),
+	        cmocka_unit_test(a_file_may_become_shorter_at_any_moment),
+	        cmocka_unit_test(a_file_that_became_shorter_is_not_read_on),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
