@@ -2,6 +2,7 @@
  * Internals of the spool room.
  *
  *   file.c    the file: its header, checked
+ *   runs.c    whether its process still runs
  *   extent.c  an extent's records, as they are or unpacked
  *   pack.c    packs extents in the file
  *   ring.c    a file of limited size, whose beginning was dropped
