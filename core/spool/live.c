@@ -252,8 +252,9 @@ static struct gm_error *merge_events(
 	for (size_t i = 0; i < live->extents.count; i++)
 		if (!add_extent(live, merge, i))
 			return &gm_error_no_memory;
-	qsort(merge->places.items, merge->places.count, sizeof(*merge->places.items),
-	        gm_spool_by_place);
+	if (merge->places.count)
+		qsort(merge->places.items, merge->places.count, sizeof(*merge->places.items),
+		        gm_spool_by_place);
 	gm_try(find_least(live, merge, &least));
 	uint64_t known = live->replay->next_sequence - 1;
 	*ret_late = least && known && (*least)->next.sequence <= known;
