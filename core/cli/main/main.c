@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "cli/command.h"
 #include "cli/general_options.h"
 #include "cli/pager.h"
@@ -76,10 +77,11 @@ static int run(gpumem_session *session, int argc, char **argv, FILE *out)
 	return gm_session_run(session, argc - 1, (const char *const *)argv + 1, out, stderr);
 }
 
-/* A full disk behind a redirection must not look like a complete answer. */
+/* A full disk behind a redirection must not look like a complete answer, nor like a negative one
+ * (status 1). From 2 on the status is of an error that has its own message. */
 static int written(bool good, int status)
 {
-	if (good || status != 0)
+	if (good || status > GM_NEGATIVE)
 		return status;
 	perror("gpumem: cannot write the answer");
 	return 5;

@@ -9,8 +9,9 @@
 static int run(struct gm_world *world, int argc, char **argv)
 {
 	int status = gm_ranks_run(world, argc - 1, argv + 1, stdout, stderr);
-	/* A full disk behind a redirection must not look like a complete answer. */
-	if (fflush(stdout) != 0 && status == GM_OK) {
+	/* A full disk behind a redirection must not look like a complete answer, nor like a
+	 * negative one. */
+	if (fflush(stdout) != 0 && status <= GM_NEGATIVE) {
 		perror("gpumem-ranks: cannot write the answer");
 		status = GM_INTERNAL;
 	}
