@@ -254,6 +254,14 @@ def test_of_very_many_steps_the_number_the_highest_and_the_last_are_exact(run, r
     assert re.search(r" 5001$", text, re.M) and "4096" in text
 
 
+def test_too_few_steps_for_leaks_are_told_as_gpumem_tells_them(run, run_ranks, run_gpumem, tmp_path):
+    run([RECORDINGS, tmp_path, "2", str(96 + 4 * 270 - 10), "1", "--leak", "1"]).check()
+    sentence = "ach step from 3 on ends with 1.00 MiB more than the one before: for `gpumem leaks` these are too few steps.\n"
+    assert "E" + sentence in run_gpumem("steps", tmp_path / "run.1.gpumem").check().out
+    done = run_ranks("one", 1, "steps", tmp_path / "run.*.gpumem", "--no-keep").check()
+    assert "\nrank 1: e" + sentence in done.out
+
+
 def test_info_names_the_ranks_that_ran_out_of_memory(run, run_ranks, tmp_path):
     run([RECORDINGS, tmp_path, "4", "1500", "1", "--oom", "2", "--world", "4", "--small", "1"]).check()
     text = run_ranks("one", 1, "info", tmp_path / "run.*.gpumem").check().out

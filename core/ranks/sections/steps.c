@@ -119,6 +119,7 @@ static void code_steps(struct gm_codec *codec, void *section)
 	gm_code_u32(codec, &steps->steps);
 	gm_code_u64(codec, &steps->growth);
 	gm_code_bool(codec, &steps->leaks);
+	gm_code_bool(codec, &steps->few);
 	gm_code_bool(codec, &steps->even);
 	CODE_STRETCHES(codec, steps, GM_STEPS_MOST);
 }
