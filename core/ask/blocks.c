@@ -485,6 +485,19 @@ struct gm_error *gm_blocks_find_device(
 	        index);
 }
 
+/* The model's number of an event's device; SIZE_MAX: it is of none. */
+static size_t device_of(const struct gm_model *model, uint64_t number)
+{
+	struct gm_event event;
+	gm_log_event(gm_model_log(model), number, &event);
+	for (size_t i = 0; i < gm_model_device_count(model); i++) {
+		const struct gm_model_device *device = gm_model_device(model, i);
+		if (device->type == event.device_type && device->index == event.device)
+			return i;
+	}
+	return SIZE_MAX;
+}
+
 struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_blocks_options *options,
         struct gm_blocks *ret_blocks)
 {
@@ -506,6 +519,8 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
 	size_t device = gm_model_main_device(model);
 	if (options->has_device)
 		gm_try(gm_blocks_find_device(model, options->device, &device));
+	else if (options->of_event)
+		device = device_of(model, options->event);
 	const struct gm_categories *categories;
 	gm_try(gm_model_categories(model, &categories));
 	struct gm_blocks blocks = {

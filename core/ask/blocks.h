@@ -41,6 +41,7 @@ struct gm_blocks_options {
 	bool tree;                        /* the call tree too (tree.h) */
 	bool has_device;                  /* else the main one */
 	uint64_t device;                  /* the CUDA device's index */
+	bool of_event;                    /* else that of `event`, of whatever type */
 	const struct gm_condition *where; /* NULL: all blocks */
 	enum gm_blocks_order order;
 	uint64_t top; /* how many blocks or groups are shown, 0: all; sums are of all */

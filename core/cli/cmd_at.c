@@ -27,7 +27,7 @@ static struct gm_error *run(
 {
 	struct gm_arguments arguments;
 	struct gm_blocks_options asked = {
-	        .by = GM_BY_LINE, .descend = true, .has_event = true, .top = SHOWN};
+	        .by = GM_BY_LINE, .descend = true, .has_event = true, .of_event = true, .top = SHOWN};
 	gm_try(gm_arguments_parse(&gm_command_at, argc, argv, options, take_option, &asked, 1,
 	        false, out, &arguments));
 	if (arguments.help)
@@ -39,19 +39,13 @@ static struct gm_error *run(
 	gm_try(gm_error_prefix(
 	        gm_parse_number(text + (text[0] == '#'), 0, UINT32_MAX - 1, &asked.event), "at"));
 	struct gm_events events;
-	struct gm_event event;
 	gm_try(gm_ask_events(context, 0, UINT32_MAX, &events));
-	const struct gm_log *log = gm_model_log(events.model);
-	uint64_t count = gm_log_event_count(log);
+	uint64_t count = gm_log_event_count(gm_model_log(events.model));
 	if (asked.event >= count)
 		return gm_error_create(GM_USAGE,
 		        "at %" PRIu64 ": the recording has %" PRIu64
 		        " events so far, and they count from 0: give a smaller number",
 		        asked.event, count);
-	gm_log_event(log, asked.event, &event);
-	asked.has_device =
-	        event.device_type == 1; /* CUDA; the others are known by their own type */
-	asked.device = (uint64_t)event.device;
 	struct gm_blocks blocks;
 	gm_try(gm_ask_blocks(context, &asked, &blocks));
 	const struct gm_style style = {context->columns, context->colors};
