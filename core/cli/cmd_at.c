@@ -26,8 +26,11 @@ static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct gm_blocks_options asked = {
-	        .by = GM_BY_LINE, .descend = true, .has_event = true, .of_event = true, .top = SHOWN};
+	struct gm_blocks_options asked = {.by = GM_BY_LINE,
+	        .descend = true,
+	        .has_event = true,
+	        .of_event = true,
+	        .top = SHOWN};
 	gm_try(gm_arguments_parse(&gm_command_at, argc, argv, options, take_option, &asked, 1,
 	        false, out, &arguments));
 	if (arguments.help)

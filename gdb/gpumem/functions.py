@@ -7,6 +7,10 @@ from .library import Failure, as_json, visible
 from .session import session
 
 
+HOST = ("cpu", "pinned")
+BESIDE = "cuda_beside"  # memory of the device that PyTorch knows nothing of
+
+
 class Function(gdb.Function):
     least, most = 0, 0  # arguments
 
@@ -26,11 +30,19 @@ def ask(*arguments):
     return as_json(arguments[0], *session().ask([*arguments, "--json"]))
 
 
+def programs_devices(devices):
+    """Of the devices of `info` those that the program computes on: not the host, and nothing beside PyTorch on the same device. If
+    there are none, the host."""
+    return [one for one in devices if one["device_type"] not in (*HOST, BESIDE)] or [one for one in devices if one["device_type"] in HOST]
+
+
 def device(number):
-    """A device of `info`: the one with this index, or the first."""
-    devices = ask("info")["devices"]
+    """A device of `info`: the one with this index, or the default one of questions: the CUDA device with the highest peak."""
+    devices = programs_devices(ask("info")["devices"])
+    if number is None and devices:
+        return max(devices, key=lambda one: (one["device_type"] == "cuda", one["device_type"] != "pinned", one["peak_allocated"], -one["device"]))
     for one in devices:
-        if number is None or one["device"] == int(number):
+        if one["device"] == int(number or 0):
             return one
     if not devices:
         raise Failure("nothing was allocated through PyTorch yet", 4)
@@ -39,7 +51,7 @@ def device(number):
 
 
 class Allocated(Function):
-    """Bytes allocated now through PyTorch's allocator, on the first device or on device N.
+    """Bytes allocated now through PyTorch's allocator, on device N, or on the one with the highest peak.
 
     $gpumem_allocated([N])
 
@@ -55,7 +67,7 @@ class Allocated(Function):
 
 
 class Reserved(Function):
-    """Bytes that PyTorch's allocator has reserved from CUDA, on the first device or on device N.
+    """Bytes that PyTorch's allocator has reserved from CUDA, on device N, or on the one with the highest peak.
 
     $gpumem_reserved([N])
 

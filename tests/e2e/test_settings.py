@@ -57,6 +57,37 @@ def test_functions_have_the_values_of_the_questions(run_gdb, program):
     assert "device 7: nothing was allocated on it: name one of 0" in gdb["print $gpumem_allocated(7)"]
 
 
+HOST_FIRST = """
+import os
+import torch
+host = torch.empty(3 << 20, dtype=torch.uint8)
+kept = torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
+host = None
+os._exit(0)
+"""
+
+
+def test_with_the_host_too_a_figure_is_of_the_device_that_is_meant(run_gdb, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(HOST_FIRST)
+    functions = ["print $gpumem_allocated()", "print $gpumem_reserved()", "print $gpumem_allocated(0)"]
+    gdb = run_gdb(
+        ["gpumem record --devices cuda,cpu", "run", *functions, "gpumem info --json",
+         "python events = map(json.loads, gdb.execute('gpumem events --json', False, True).splitlines())",
+         "python at = [one['n'] for one in events if one['device_type'] == 'cpu' and one['size'] == 3 << 20]",
+         "python gdb.execute(f'gpumem at {at[0]} --json')", "python gdb.execute(f'gpumem at {at[1]}')"],
+        program, gdb_args=["-ex", "python import json"], symbols=False,
+    )  # fmt: skip
+    cuda = [one for one in gdb["gpumem info --json"].json()["devices"] if one["device_type"] == "cuda"][0]
+    assert (cuda["allocated"], cuda["reserved"]) == (1 << 20, 2 << 20), gdb.out
+    assert [int(re.search(r" = (\d+)", gdb[one])[1]) for one in functions] == [1 << 20, 2 << 20, 1 << 20]
+    assert "Traceback" not in gdb.out, gdb.out
+    answer = gdb.sections[-2].json()
+    assert answer["at"]["device_type"] == "cpu" and answer["allocated"] >= 3 << 20
+    assert max(block["size"] for block in answer["blocks"]) == 3 << 20
+    assert "cpu" in gdb.sections[-1].splitlines()[2] and "cuda" not in gdb.sections[-1], gdb.sections[-1]
+
+
 def test_a_function_without_a_recording_says_what_to_do(run_gdb):
     gdb = run_gdb(["print $gpumem_allocated()", "print $gpumem_holder(1)", "help function gpumem_holder", "print $gpumem_step(1)"], "/bin/true", sim=False)
     assert "gpumem record" in gdb[0] and "gpumem: " in gdb[1] and "Traceback" not in gdb.out
