@@ -29,6 +29,7 @@ class Reader:
         self.unread = {}  # library -> whether gdb has no symbols of it
         self.names = {}
         self.stale = True
+        self.inferior = None  # (its number, its process) that all of this is about
         for name in ("new_objfile", "clear_objfiles", "free_objfile"):
             self._connect(name, self._other_symbols)
         self._connect("stop", self._moved)
@@ -47,8 +48,18 @@ class Reader:
     def _moved(self, _event):
         self.stale = True
 
+    def _selected(self):
+        """Makes all stale if another inferior was selected, for which gdb has no event."""
+        inferior = gdb.selected_inferior()
+        selected = (inferior.num, inferior.pid) if inferior else None
+        if selected != self.inferior:
+            self.inferior = selected
+            self.stale = True
+            self.unread.clear()
+
     def covers(self, address):
         """Whether the address is in a library whose symbols gdb has not read."""
+        self._selected()
         name = gdb.solib_name(address)
         if not name:
             return False
@@ -62,6 +73,7 @@ class Reader:
 
     def look(self):
         """False if there is no process, or it is on another machine."""
+        self._selected()
         if not self.stale:
             return True
         process = debugger.process_id()
@@ -80,9 +92,11 @@ class Reader:
         return self.session.frame_caller(registers, innermost)
 
     def functions(self, addresses):
-        """Names by address; they are cached while the process is stopped."""
+        """Names by address; they are cached while the process is stopped and selected."""
+        if not addresses or not self.look():
+            return [None] * len(addresses)
         new = [address for address in addresses if address not in self.names]
-        if new and self.look():
+        if new:
             if len(self.names) > KEPT:
                 self.names.clear()
             self.names.update(zip(new, map(printable, self.session.frame_functions(new))))

@@ -2,6 +2,7 @@
 
 import functools
 import re
+import subprocess
 
 import pytest
 
@@ -116,3 +117,30 @@ def test_filters_and_unwinder_are_gdbs_own_to_switch_off(run_gdb, program):
     assert len(frames(gdb["bt -no-filters"])) > 20  # still the right frames
     assert "gpumem-names" in gdb["info frame-filter"] and "gpumem" in gdb["info unwinder"]
     assert len(frames(gdb["bt"])) < 5  # what gdb finds by itself
+
+
+LIBRARY = """
+int deep(int (*stop)(void)) { volatile char room[4000]; room[0] = 0; return stop() + room[0]; }
+int shallow(int (*stop)(void)) { volatile char room[400]; room[0] = 0; return stop() + room[0]; }
+"""
+CALLS = """
+#include <signal.h>
+int deep(int (*stop)(void)), shallow(int (*stop)(void));
+int stop(void) { return raise(SIGTRAP); }
+int main(int argc, char **argv) { return argc > 1 ? deep(stop) : shallow(stop); }
+"""
+
+
+def test_bt_is_of_the_process_that_inferior_selects(run_gdb, tmp_path):
+    (tmp_path / "library.c").write_text(LIBRARY)
+    (tmp_path / "calls.c").write_text(CALLS)
+    library, program = tmp_path / "library.so", tmp_path / "calls"
+    subprocess.run(["cc", "-O1", "-fomit-frame-pointer", "-shared", "-fPIC", "-o", library, tmp_path / "library.c"], check=True)
+    subprocess.run(["cc", "-g", "-O0", "-o", program, tmp_path / "calls.c", library], check=True)
+    switches = ["inferior 1", "bt", "inferior 2", "bt"]
+    gdb = run_gdb(
+        ["python import gpumem.frames; gpumem.frames.install()", "run", "bt", f"add-inferior -exec {program}", "inferior 2", "run deep", "bt", *switches],
+        program, sim=False, symbols=False,
+    )  # fmt: skip
+    walks = [re.findall(r"^#\d+ .*?(stop|deep|shallow|main)\b", section, re.M) for command, section in zip(gdb.commands, gdb.sections) if command == "bt"]
+    assert walks == [["stop", "shallow", "main"], ["stop", "deep", "main"]] * 2, gdb.out
