@@ -55,21 +55,24 @@ class Waiting:
         self.on_oom = on_oom
         self.core_file = core_file
         self.by_agent = by_agent
+        try:
+            return self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self):
         libraries.quiet_loading()
         frames.install()
         python_frames.install()
         self._connect()
         self.on = True
         pid = debugger.process_id()
-        if by_agent:
+        if self.by_agent:
             self._put_agent()
         if not pid:
             return "recording begins when the program runs"
-        try:
-            self.begin(pid)
-        except BaseException:
-            self.stop()
-            raise
+        self.begin(pid)
         return f"recording process {pid}"
 
     def stop(self):

@@ -64,6 +64,18 @@ def test_preloaded_libraries_stay_preloaded_while_gdb_traces_commands(run_gdb):
     assert re.search(r"libgpumem-agent.*libgpumem-sim", gdb["show environment LD_PRELOAD"]), gdb.out
 
 
+def test_a_recording_that_cannot_begin_leaves_gdb_as_it_was(run_gdb, tmp_path):
+    folder = tmp_path / "a;b"
+    folder.mkdir()
+    commands = ["show auto-solib-add", RECORD, "show auto-solib-add", "show environment LD_PRELOAD", "run", "gpumem info", "gpumem record", "run"]
+    gdb = run_gdb(commands, "/bin/true", sim=False, env={**os.environ, "TMPDIR": str(folder)})
+    assert "TMPDIR contains ';' or '%'" in gdb[RECORD]
+    assert gdb.sections[2] == gdb.sections[0], gdb.out
+    assert "agent" not in gdb["show environment LD_PRELOAD"]
+    assert "exited normally" in gdb.sections[4] and "is not recorded" not in gdb.out and "Error" not in gdb.out, gdb.out
+    assert "recording begins" not in gdb["gpumem info"] and "recording begins" in gdb["gpumem record"]
+
+
 RANK = """
 import sys
 rank = int(sys.argv[3])
