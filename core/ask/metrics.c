@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/info.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "log/log.h"
@@ -131,12 +132,24 @@ static bool add_collectives(struct sums *sums, const struct gm_log *log)
 	return true;
 }
 
+/* The recording of a process that still runs has one gap that says so. */
+static struct gm_error *count_gaps(struct gm_context *context, uint64_t *ret_gaps)
+{
+	struct gm_info info;
+	gm_try(gm_ask_info(context, &info));
+	*ret_gaps = info.gap_count - (context->log_live && info.gap_count);
+	gm_info_deinit(&info);
+	return NULL;
+}
+
 struct gm_error *gm_ask_metrics(struct gm_context *context, struct gm_metrics *ret_metrics)
 {
 	struct gm_model *model;
 	const struct gm_categories *categories;
+	uint64_t gaps;
 	gm_context_invalidate(context);
 	gm_try(gm_context_model(context, &model));
+	gm_try(count_gaps(context, &gaps));
 	gm_try(gm_model_categories(model, &categories));
 	struct sums sums = {0};
 	bool whole = true;
@@ -153,6 +166,7 @@ struct gm_error *gm_ask_metrics(struct gm_context *context, struct gm_metrics *r
 	        .library_count = sums.libraries.count,
 	        .collectives = sums.collectives.items,
 	        .collective_count = sums.collectives.count,
+	        .gaps = gaps,
 	};
 	if (!whole) {
 		gm_metrics_deinit(&metrics);

@@ -39,6 +39,7 @@ struct gm_metrics {
 	size_t library_count;
 	struct gm_metrics_collective *collectives;
 	size_t collective_count;
+	uint64_t gaps; /* those of `info`, but not that the process still runs */
 };
 
 /* The log is examined again. */

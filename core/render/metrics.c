@@ -180,8 +180,7 @@ void gm_render_metrics(const struct gm_metrics *metrics, int pid, bool open_metr
 	        "The iteration of the training loop, from 1; 0: no loop was found.",
 	        gm_model_step_count(metrics->model));
 	put_single(&writer, "gpumem_recording_gaps", GAUGE,
-	        "Reasons for which the recording is not complete; 0: it is.",
-	        gm_log_gap_count(log));
+	        "Reasons for which the recording is not complete; 0: it is.", metrics->gaps);
 	if (open_metrics)
 		fputs("# EOF\n", out);
 }

@@ -154,6 +154,7 @@ def test_both_formats_are_read_and_say_the_same(recorded, accept):
     assert sum(categories.values()) == found["gpumem_allocated_bytes"][0][1]
     assert categories["parameter"] == 4_004_352 and 0 <= categories["optimizer_state"] - 2 * 4_004_352 < 2048
     assert found["gpumem_out_of_memory_total"][0][1] == 1 and found["gpumem_step"][0][1] >= 3
+    assert found["gpumem_recording_gaps"][0][1] == 0  # it still runs, which is no gap
 
 
 def test_memory_of_other_libraries_and_calls_of_communicators_are_exported(recorded):

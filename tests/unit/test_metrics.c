@@ -79,6 +79,8 @@ static void test_sums_are_the_allocators(void **state)
 	has(text, "gpumem_category_bytes{pid=\"4711\",device=\"0\",category=\"gradient\"} 0");
 	has(text, "# TYPE gpumem_events_total counter");
 	has(text, "gpumem_events_total{pid=\"4711\"} 2");
+	/* neither the allocated nor the reserved bytes add up */
+	has(text, "gpumem_recording_gaps{pid=\"4711\"} 2");
 	free(text);
 }
 
@@ -107,6 +109,7 @@ static void test_libraries_and_communicators_have_their_sums(void **state)
 	has(text, "gpumem_collective_received_bytes_total{pid=\"4711\",communicator=\"2\",ranks="
 	          "\"4\","
 	          "kind=\"all_reduce\"} 14");
+	has(text, "gpumem_recording_gaps{pid=\"4711\"} 0");
 	has(text, "# EOF");
 	free(text);
 }
