@@ -33,6 +33,8 @@ enum gm_assert_verdict { GM_ASSERT_HOLDS, GM_ASSERT_FAILS, GM_ASSERT_UNKNOWN };
 enum gm_assert_reason {
 	GM_ASSERT_MEASURED,
 	GM_ASSERT_INCOMPLETE, /* what was recorded is within the limit, but something is missing */
+	GM_ASSERT_NOT_CLOSED, /* the same, and it is only that the recording is not closed: it still
+	                         runs, or the recorder was killed */
 	GM_ASSERT_TOO_FEW_STEPS, /* fewer than three, or no loop */
 	GM_ASSERT_NO_EVENTS,     /* of such a device */
 	GM_ASSERT_NOT_EXAMINED,  /* of leaks: `not_examined` bytes beyond the loops may be some */
@@ -55,7 +57,7 @@ struct gm_assert_check {
 };
 
 struct gm_assert_answer {
-	bool complete;                 /* the recording */
+	bool complete;                 /* the recording: as in struct gm_info */
 	struct gm_assert_check *items; /* owned */
 	size_t count;
 };

@@ -59,7 +59,7 @@ struct gm_error *gm_ask_info(struct gm_context *context, struct gm_info *ret_inf
 		add_device(&gaps, gm_model_device(model, i));
 	struct gm_info info = {
 	        .model = model,
-	        .complete = gaps.list.count == 0,
+	        .complete = gaps.list.count == 0 && gm_log_closed(log),
 	        .gap_count = gaps.list.count,
 	        .gaps = gaps.list.items,
 	        .closed = gm_log_closed(log),

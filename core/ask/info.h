@@ -25,7 +25,7 @@ struct gm_gap {
 
 struct gm_info {
 	const struct gm_model *model; /* the context's */
-	bool complete;
+	bool complete; /* closed, and no gaps are known: until then events may be missing */
 	size_t gap_count;
 	struct gm_gap *gaps; /* owned: the recorder's own and what was found here */
 	bool closed;

@@ -283,7 +283,7 @@ struct gpumem_recording_info {
 	uint64_t gaps;    /* reasons why it is not complete; listed in the JSON of info */
 	uint64_t process; /* its id; 0: not recorded */
 	uint32_t steps;
-	uint8_t complete; /* 1: no gap is known */
+	uint8_t complete; /* 1: it is closed, and no gap is known */
 	uint8_t closed;   /* 0: it is still growing, or its recorder was killed */
 };
 /* Also checks whether the file has grown. */

@@ -15,6 +15,7 @@ static const char *const kinds[] = {[GM_ASSERT_PEAK] = "peak",
         [GM_ASSERT_OOM] = "no-oom"};
 static const char *const reasons[] = {[GM_ASSERT_MEASURED] = NULL,
         [GM_ASSERT_INCOMPLETE] = "incomplete",
+        [GM_ASSERT_NOT_CLOSED] = "not_closed",
         [GM_ASSERT_TOO_FEW_STEPS] = "too_few_steps",
         [GM_ASSERT_NO_EVENTS] = "no_events",
         [GM_ASSERT_NOT_EXAMINED] = "not_examined",
@@ -24,7 +25,7 @@ static const char *const reasons[] = {[GM_ASSERT_MEASURED] = NULL,
 static bool is_measured(const struct gm_assert_check *check)
 {
 	return !check->reason || check->reason == GM_ASSERT_INCOMPLETE ||
-	       check->reason == GM_ASSERT_NOT_EXAMINED;
+	       check->reason == GM_ASSERT_NOT_CLOSED || check->reason == GM_ASSERT_NOT_EXAMINED;
 }
 
 static void put_reason(const struct gm_assert_check *check, FILE *out)
@@ -37,6 +38,10 @@ static void put_reason(const struct gm_assert_check *check, FILE *out)
 		gm_put(out,
 		        "; but the recording is not complete (`gpumem info` says what is missing; "
 		        "--allow-gaps accepts it)");
+		break;
+	case GM_ASSERT_NOT_CLOSED:
+		gm_put(out, "; but the recording is not closed: it still runs, or the recorder was "
+		            "killed (--allow-gaps accepts it)");
 		break;
 	case GM_ASSERT_TOO_FEW_STEPS:
 		gm_put(out, "there are too few steps to tell");

@@ -141,7 +141,10 @@ struct gm_error *gm_render_info_text(
 	if (!info->closed)
 		fputs("  the recording is not closed: it still runs, or the recorder was killed\n",
 		        out);
-	fputs(info->complete ? "  complete: no gaps are known\n" : "  not complete:\n", out);
+	fputs(info->complete      ? "  complete: no gaps are known\n"
+	        : info->gap_count ? "  not complete:\n"
+	                          : "  not complete; no gaps are known so far\n",
+	        out);
 	for (size_t i = 0; i < info->gap_count; i++) {
 		_cleanup_free_ char *gap = gm_render_gap(&info->gaps[i]);
 		gm_put(out, "    %s\n", gap ? gap : "");
