@@ -18,6 +18,7 @@
 #include "ask/context.h"
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/size.h"
 #include "torch/dtypes.h"
 
 void gm_blocks_deinit(struct gm_blocks *blocks)
@@ -584,12 +585,9 @@ struct gm_error *gm_ask_history(struct gm_context *context, uint64_t address,
 
 static struct gm_error *parse_u64(const char *text, int base, uint64_t *ret_value)
 {
-	char *end;
-	uint64_t value = strtoull(text, &end, base);
-	if (end == text || *end || text[0] == '-' || text[0] == '+')
-		return gm_error_create(GM_USAGE, "'%s' is not a number", text);
-	*ret_value = value;
-	return NULL;
+	if (gm_parse_digits(text, base, ret_value))
+		return NULL;
+	return gm_error_create(GM_USAGE, "'%s' is not a number", text);
 }
 
 struct gm_error *gm_ask_block(struct gm_context *context, const char *text, bool has_event,

@@ -3,12 +3,12 @@
 #include "ask/target/pause.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/size.h"
 #include "log/log.h"
 
 /* --- BLOCK ------------------------------------------------------------------------------------ */
@@ -16,17 +16,12 @@
 static struct gm_error *parse_number(
         const char *block, const char *digits, int base, uint64_t *ret_number)
 {
-	char *end;
-	errno = 0;
-	unsigned long long number = strtoull(digits, &end, base);
-	if (errno || end == digits || *end || !isxdigit((unsigned char)digits[0]))
-		return gm_error_create(GM_USAGE,
-		        "BLOCK '%s': not a number: give an address (0x…), #N (an event's number) "
-		        "or a "
-		        "variable",
-		        block);
-	*ret_number = number;
-	return NULL;
+	if (gm_parse_digits(digits, base, ret_number))
+		return NULL;
+	return gm_error_create(GM_USAGE,
+	        "BLOCK '%s': not a number: give an address (0x…), #N (an event's number) or a "
+	        "variable",
+	        block);
 }
 
 /* "#N": the block that event N allocated, if it is still live. */

@@ -1,10 +1,12 @@
 #include "base/size.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 const char *gm_text_size(uint64_t bytes, char buffer[GM_SIZE_TEXT])
 {
@@ -41,7 +43,7 @@ struct gm_error *gm_parse_bytes(const char *text, uint64_t *ret_bytes)
 	char *end = NULL;
 	bool digit = text[0] >= '0' && text[0] <= '9';
 	double value = digit ? strtod(text, &end) : 0;
-	if (!digit || text[1] == 'x')
+	if (!digit || text[1] == 'x' || text[1] == 'X')
 		return gm_error_create(
 		        GM_USAGE, "'%s' is not a size: write it like 64MiB or 4096", text);
 	while (*end == ' ')
@@ -50,13 +52,24 @@ struct gm_error *gm_parse_bytes(const char *text, uint64_t *ret_bytes)
 	for (int i = 0; unit && i <= unit - units; i++)
 		value *= 1024;
 	const char *rest = unit ? end + 1 : end;
-	bool known = !*rest ||
-	             (unit && (strcmp(rest, "iB") == 0 || strcmp(rest, "B") == 0 ||
-	                              strcmp(rest, "ib") == 0)) ||
-	             strcmp(rest, "B") == 0;
+	bool known = !*rest || strcasecmp(rest, "B") == 0 || (unit && strcasecmp(rest, "iB") == 0);
 	if (!known || value >= (double)(UINT64_C(1) << 50))
 		return gm_error_create(
 		        GM_USAGE, "'%s' is not a size: write it like 64MiB or 4096", text);
 	*ret_bytes = (uint64_t)value;
 	return NULL;
+}
+
+bool gm_parse_digits(const char *text, int base, uint64_t *ret_number)
+{
+	/* strtoull() skips spaces, and takes a sign and "0x" */
+	for (const char *at = text; *at; at++)
+		if (base == 16 ? !isxdigit((unsigned char)*at) : !isdigit((unsigned char)*at))
+			return false;
+	errno = 0;
+	unsigned long long number = strtoull(text, NULL, base);
+	if (!*text || errno)
+		return false;
+	*ret_number = number;
+	return true;
 }

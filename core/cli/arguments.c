@@ -1,12 +1,12 @@
 #include "cli/arguments.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/nearest_word.h"
 #include "base/put.h"
+#include "base/size.h"
 #include "ask/context.h"
 
 enum { KEY_JSON = 0x7001, KEY_HELP = 'h', OPTIONS_MAX = 64 };
@@ -220,12 +220,9 @@ struct gm_error *gm_arguments_parse(const struct gm_command *command, int argc, 
 struct gm_error *gm_parse_number(
         const char *text, uint64_t least, uint64_t most, uint64_t *ret_number)
 {
-	char *end = NULL;
-	errno = 0;
-	bool digit = text[0] >= '0' && text[0] <= '9';
 	bool hexadecimal = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
-	unsigned long long value = digit ? strtoull(text, &end, hexadecimal ? 16 : 10) : 0;
-	if (!digit || *end || errno)
+	uint64_t value = 0;
+	if (!gm_parse_digits(hexadecimal ? text + 2 : text, hexadecimal ? 16 : 10, &value))
 		return gm_error_create(GM_USAGE, "'%s' is not a number", text);
 	if (value < least || value > most)
 		return gm_error_create(GM_USAGE,

@@ -2,6 +2,7 @@
 #include "model/condition_nodes.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -264,7 +265,10 @@ static struct gm_error *take_shape(struct parser *parser, struct gm_clause *clau
 			parser->at++;
 		} else if (isdigit((unsigned char)*at)) {
 			char *end;
+			errno = 0;
 			size = strtoll(at, &end, 10);
+			if (errno)
+				return refuse(parser, at, "no tensor has such a size");
 			parser->at = end;
 		} else {
 			return refuse(parser, at, "expected a size, * or ...");
@@ -348,12 +352,10 @@ static struct gm_error *read_number(const char *text, enum gm_fact fact, uint64_
 	if (fact == GM_FACT_SIZE || fact == GM_FACT_REQUESTED || fact == GM_FACT_ALLOCATED ||
 	        fact == GM_FACT_RESERVED)
 		return gm_parse_bytes(text, ret_number);
-	char *end;
-	uint64_t number = strtoull(text, &end, 0);
-	if (!isdigit((unsigned char)*text) || *end)
-		return gm_error_create(GM_USAGE, "'%s' is not a number", text);
-	*ret_number = number;
-	return NULL;
+	bool hexadecimal = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+	if (gm_parse_digits(hexadecimal ? text + 2 : text, hexadecimal ? 16 : 10, ret_number))
+		return NULL;
+	return gm_error_create(GM_USAGE, "'%s' is not a number", text);
 }
 
 /* "torch.half" is float16. */
@@ -390,9 +392,7 @@ static struct gm_error *parse_value(struct parser *parser, struct gm_clause *cla
 	}
 	char *colon = clause->fact == GM_FACT_LINE ? strrchr(clause->text, ':') : NULL;
 	if (colon) {
-		char *end;
-		clause->number = strtoull(colon + 1, &end, 10);
-		if (end == colon + 1 || *end || !clause->number)
+		if (!gm_parse_digits(colon + 1, 10, &clause->number) || !clause->number)
 			return refuse(parser, at, "expected FILE or FILE:LINE");
 		*colon = '\0';
 	}

@@ -28,6 +28,7 @@ CONDITIONS = [
     "dtype~float",
     "step=0 or step>2",
     "step>=1 and step<0x3",
+    "step>=01 and size<=0100kib",
     "phase=backward",
     "function=train",
     "function!=train",

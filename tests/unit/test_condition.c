@@ -52,6 +52,10 @@ static void numbers_compare_with_units(void **state)
 	assert_int_equal(holds("step=3", 0, 3), GM_TRUE);
 	assert_int_equal(holds("step==4", 0, 3), GM_FALSE);
 	assert_int_equal(holds("step!=4", 0, 3), GM_TRUE);
+	assert_int_equal(holds("step=010", 0, 10), GM_TRUE); /* not octal */
+	assert_int_equal(holds("step=08", 0, 8), GM_TRUE);
+	assert_int_equal(holds("step=0x1F", 0, 31), GM_TRUE);
+	assert_int_equal(holds("size=64mb", 64 << 20, 0), GM_TRUE);
 }
 
 static void and_binds_more_tightly_than_or(void **state)
@@ -135,6 +139,14 @@ static void a_malformed_condition_is_refused_at_its_column(void **state)
 	        {"label='x", "'label='x', column 7: the quote is not closed"},
 	        {"line=a.py:x", "'line=a.py:x', column 6: expected FILE or FILE:LINE"},
 	        {"step=x", "'step=x', column 6: 'x' is not a number"},
+	        {"step=0x", "'step=0x', column 6: '0x' is not a number"},
+	        {"step=0x0x1", "'step=0x0x1', column 6: '0x0x1' is not a number"},
+	        {"step=18446744073709551616",
+	                "'step=18446744073709551616', column 6: '18446744073709551616' is not a "
+	                "number"},
+	        {"line=a.py:-1", "'line=a.py:-1', column 6: expected FILE or FILE:LINE"},
+	        {"shape=[9223372036854775808]",
+	                "'shape=[9223372036854775808]', column 8: no tensor has such a size"},
 	        {"shape=8", "'shape=8', column 7: expected a shape, like "},
 	        {"shape=[8 9]", "'shape=[8 9]', column 10: expected , or ]"},
 	        {"shape=[a]", "'shape=[a]', column 8: expected a size, * or ..."},

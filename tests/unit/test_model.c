@@ -73,9 +73,15 @@ static void an_address_that_is_used_again_has_two_lives(void **state)
 	assert_int_equal(gm_model_block(model, block)->alloc, second);
 	assert_null(gm_ask_block(&context, "0x1000", true, first, &block, &count));
 	assert_int_equal(gm_model_block(model, block)->alloc, first);
-	struct gm_error *error = gm_ask_block(&context, "0x9000", false, 0, &block, &count);
-	assert_int_equal(error->status, GM_USAGE);
-	gm_error_destroy(error);
+	const char *const wrong[] = {"0x9000", "#99999999999999999999", "#", "# 0", "#+0", "#-1",
+	        "0x", "0x0x1000", "0x 1000", "0x-1", "0x10000000000001000"};
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		struct gm_error *error = gm_ask_block(&context, wrong[i], false, 0, &block, &count);
+		assert_non_null(error);
+		assert_int_equal(error->status, GM_USAGE);
+		assert_true(i == 0 || strstr(error->message, "is not a number"));
+		gm_error_destroy(error);
+	}
 	gm_context_deinit(&context);
 }
 

@@ -8,6 +8,7 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "base/nearest_word.h"
+#include "base/size.h"
 #include "gpumem.h"
 
 static int ask(const char *const *argv, int argc, char **out, char **err)
@@ -64,6 +65,29 @@ static void numbers_are_parsed_whole_or_refused(void **state)
 	const char *const bad[] = {"", "-1", "1x", "0x", "99999999999999999999999", " 1", "101"};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		struct gm_error *error = gm_parse_number(bad[i], 0, 100, &number);
+		assert_non_null(error);
+		assert_int_equal(error->status, GM_USAGE);
+		gm_error_destroy(error);
+	}
+}
+
+static void sizes_have_units_in_any_case(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t bytes;
+	} good[] = {{"64mb", 64 << 20}, {"64MB", 64 << 20}, {"64mib", 64 << 20},
+	        {"64MIB", 64 << 20}, {"64KIB", 64 << 10}, {"64 Kb", 64 << 10}, {"1.5g", 3 << 29},
+	        {"10", 10}, {"010", 10}, {"10 B", 10}, {"10b", 10}};
+	uint64_t bytes;
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		assert_null(gm_parse_bytes(good[i].text, &bytes));
+		assert_int_equal(bytes, good[i].bytes);
+	}
+	const char *const bad[] = {
+	        "", "MiB", "-1", "0x10", "0X10", "1QiB", "1iB", "1MiBx", "1M B", "1024T", "1e400"};
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		struct gm_error *error = gm_parse_bytes(bad[i], &bytes);
 		assert_non_null(error);
 		assert_int_equal(error->status, GM_USAGE);
 		gm_error_destroy(error);
@@ -166,6 +190,7 @@ int main(void)
 	        cmocka_unit_test(unknown_command_is_wrong_usage),
 	        cmocka_unit_test(words_are_near_by_their_mistakes),
 	        cmocka_unit_test(numbers_are_parsed_whole_or_refused),
+	        cmocka_unit_test(sizes_have_units_in_any_case),
 	        cmocka_unit_test(options_positionals_and_json_are_distinguished),
 	        cmocka_unit_test(wrong_arguments_are_named),
 	        cmocka_unit_test(what_follows_a_double_dash_is_left_alone),

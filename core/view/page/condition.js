@@ -27,8 +27,8 @@ export function parseBytes(text) {
 }
 
 function parseNumber(text) {
-  if (/^0[0-7]*$/.test(text)) return BigInt(`0o0${text.slice(1)}`);
-  return /^(?:0[xX][0-9a-fA-F]+|[1-9]\d*)$/.test(text) ? BigInt(text) : null;
+  const number = /^(?:0[xX][0-9a-fA-F]+|\d+)$/.test(text) ? BigInt(text) : null;
+  return number !== null && number < 2n ** 64n ? number : null;
 }
 
 class Parser {
@@ -108,6 +108,7 @@ class Parser {
     while (this.next() !== close) {
       const size = /^(?:\.\.\.|\*|\d+)/.exec(this.text.slice(this.at))?.[0];
       if (!size) throw this.refuse(this.at, "expected a size, * or ...");
+      if (/^\d/.test(size) && BigInt(size) >= 2n ** 63n) throw this.refuse(this.at, "no tensor has such a size");
       if (sizes.length === SIZES_MOST) throw this.refuse(this.at, `a shape may have ${SIZES_MOST} sizes`);
       sizes.push(/^\d/.test(size) ? Number(size) : size);
       this.at += size.length;
