@@ -30,7 +30,7 @@ struct gm_error *gm_retained_save(const struct gm_retained_answer *answer, const
 	error = file ? gm_render_retained_json(answer, &all, file) : &gm_error_no_memory;
 	bool failed = file && (ferror(file) | (fclose(file) != 0));
 	if (!error && failed)
-		error = gm_error_os(GM_USAGE, errno, "--save %s: cannot be written", path);
+		error = gm_error_os(GM_TARGET, errno, "--save %s: cannot be written", path);
 	if (!error)
 		return gm_whole_file_finish(&whole);
 	gm_whole_file_close(&whole);

@@ -3,6 +3,7 @@ when the program deletes the variable."""
 
 import json
 import re
+import resource
 import subprocess
 from pathlib import Path
 
@@ -236,6 +237,12 @@ def saved(run_gpumem, program, tmp_path_factory):
     path = tmp_path_factory.mktemp("retained") / "before.json"
     run_gpumem("retained", "--pid", program.pid, "--save", path).check()
     return path
+
+
+def test_an_answer_that_cannot_be_saved_leaves_no_file(run_gpumem, program, tmp_path):
+    small = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+    done = run_gpumem("retained", "--pid", program.pid, "--save", tmp_path / "before.json", preexec_fn=small).check(4)
+    assert "before.json: cannot be written: File too large" in done.err and not list(tmp_path.iterdir())
 
 
 def test_an_unchanged_process_is_reported_as_such(run_gpumem, program, saved):
