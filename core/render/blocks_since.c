@@ -75,10 +75,30 @@ static struct gm_error *read_groups(struct changes *changes, json_t *answer, con
 	return NULL;
 }
 
+/* Are the groups of one kind, and of one device? An older gpumem did not write their kind. */
+static struct gm_error *check_same(
+        const struct gm_target_blocks *blocks, const json_t *answer, const char *path)
+{
+	const char *by = json_string_value(json_object_get(answer, "grouped_by"));
+	const json_t *device = json_object_get(answer, "device");
+	if (json_is_integer(json_object_get(answer, "event")))
+		return no_answer(path, "it is of a recording");
+	if (by && strcmp(by, gm_target_blocks_by(blocks)) != 0)
+		return gm_error_create(GM_USAGE,
+		        "--since %s: it was written with --by %s: give the same --by", path, by);
+	if (json_is_integer(device) && json_integer_value(device) != blocks->memory.device)
+		return gm_error_create(GM_USAGE,
+		        "--since %s: it is of device %" JSON_INTEGER_FORMAT
+		        ", and this answer of device %d: give the same --device",
+		        path, json_integer_value(device), blocks->memory.device);
+	return NULL;
+}
+
 /* The groups of both sides, merged by key, with the greatest change first. */
 static struct gm_error *compare(struct changes *changes, const struct gm_target_blocks *blocks,
         json_t *answer, const char *path)
 {
+	gm_try(check_same(blocks, answer, path));
 	gm_try(read_groups(changes, answer, path));
 	for (size_t i = 0; i < blocks->group_count; i++) {
 		const struct gm_group *group = &blocks->groups[i];

@@ -33,8 +33,10 @@ struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blo
         const char *groups, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_target_blocks_json(
         const struct gm_target_blocks *blocks, bool list, FILE *out);
+/* "category", "module" or "shape". Static. */
+const char *gm_target_blocks_by(const struct gm_target_blocks *blocks);
 /* What changed since the answer in `path`, which gm_render_target_blocks_json() wrote. GM_CORRUPT:
- * it is none. */
+ * it is none; GM_USAGE: it is of another device, or has other groups. */
 struct gm_error *gm_render_blocks_since(const struct gm_target_blocks *blocks, const char *path,
         bool json, const struct gm_style *style, FILE *out);
 

@@ -45,6 +45,13 @@ struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blo
 	return NULL;
 }
 
+const char *gm_target_blocks_by(const struct gm_target_blocks *blocks)
+{
+	return blocks->by == GM_BY_MODULE  ? "module"
+	       : blocks->by == GM_BY_SHAPE ? "shape"
+	                                   : "category";
+}
+
 struct gm_error *gm_render_target_blocks_json(
         const struct gm_target_blocks *blocks, bool list, FILE *out)
 {
@@ -66,10 +73,10 @@ struct gm_error *gm_render_target_blocks_json(
 		                     gm_note_category(&blocks->notes[i]), "tensor",
 		                     gm_json_note(&blocks->notes[i])));
 	}
-	json_t *value = json_pack("{s:n, s:i, s:I, s:I, s:o, s:o, s:{}}", "event", "device",
+	json_t *value = json_pack("{s:n, s:i, s:I, s:I, s:s, s:o, s:o, s:{}}", "event", "device",
 	        memory->device, "allocated", (json_int_t)memory->allocated, "pending",
-	        (json_int_t)memory->pending, "groups", groups, "by_category", categories,
-	        "by_phase");
+	        (json_int_t)memory->pending, "grouped_by", gm_target_blocks_by(blocks), "groups",
+	        groups, "by_category", categories, "by_phase");
 	if (value)
 		gm_json_set_memory_gaps(value, memory);
 	if (value && list)

@@ -1,5 +1,6 @@
 """steps, phases and leaks, on snapshots of programs that do or do not accumulate memory."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -158,6 +159,17 @@ def test_two_moments_of_a_process_by_shape_and_dtype(gdb_works, spawn, sim_env, 
     bytes_of = {group["key"]: group["bytes"] for group in groups}
     layer = 64 * 64 * 4 + 512  # weight and bias
     assert bytes_of["0"] == bytes_of["layers.0.mlp"] == bytes_of["layers.1.mlp"] == layer
+    answer = json.loads(before.read_text())
+    by_module = json.loads(run_gpumem("blocks", "--pid", pid, "--by", "module", "--json").check().out)
+    recorded = {**answer, "event": 7}
+    for other, status, why in (
+        (by_module, 2, "it was written with --by module: give the same --by"),
+        ({**answer, "device": 1}, 2, "it is of device 1, and this answer of device 0: give the same --device"),
+        (recorded, 3, "it is of a recording"),
+    ):
+        (tmp_path / "other.json").write_text(json.dumps(other))
+        done = run_gpumem("blocks", "--pid", pid, "--by", "shape", "--since", tmp_path / "other.json")
+        assert done.status == status and why in done.err and not done.out, done.err
     for damaged in ("", "[]", '{"groups": [{"key": 3}]}', before.read_text()[:50]):
         before.write_text(damaged)
         done = run_gpumem("blocks", "--pid", pid, "--by", "shape", "--since", before)

@@ -185,9 +185,11 @@ struct gm_error *gm_ask_target_blocks(struct gm_context *context, int device, en
 	gm_try(gm_context_pause(context, GM_READS_MUCH));
 	struct gm_error *error = ask(context, device, by, ret_blocks);
 	gm_context_resume(context, &pause);
-	if (!error)
-		ret_blocks->memory.pause = pause;
-	return error;
+	if (error)
+		return error;
+	ret_blocks->memory.pause = pause;
+	ret_blocks->by = by == GM_BY_NONE ? GM_BY_CATEGORY : by;
+	return NULL;
 }
 
 void gm_target_blocks_deinit(struct gm_target_blocks *blocks)

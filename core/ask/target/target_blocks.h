@@ -14,6 +14,7 @@ struct gm_target_blocks {
 	size_t *order;               /* parts in use, biggest first; owned */
 	struct gm_block_note *notes; /* as `order`; owned */
 	size_t count;
+	enum gm_group_by by;     /* of `groups`; never NONE */
 	struct gm_group *groups; /* by category, module or shape: their bytes add up to
 	                            memory.allocated; owned */
 	size_t group_count;
