@@ -148,6 +148,7 @@ def test_another_allocator_is_refused_by_name(run_gdb, tmp_path):
         ("gpumem until", "until: nothing is recorded: type `gpumem record` first"),
         ("gpumem whoholds x", "unknown command 'whoholds': did you mean `gpumem who-holds`?"),
         ("gpumem why 'x", "why: the quote ' is not closed: close it"),
+        ("gpumem whoholds 'x", "whoholds: the quote ' is not closed: close it"),
     ],
 )
 def test_wrong_usage_is_one_line(run_gdb, command, line):

@@ -26,8 +26,8 @@ class Gpumem(gdb.Command):
         super().__init__("gpumem", gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
 
     def invoke(self, argument, from_tty):
-        words = split(argument)
-        if not words:
+        typed = argument.split(maxsplit=1)
+        if not typed:
             gdb.execute("help gpumem")
             return
-        gate(words[0], lambda: answer(words))
+        gate(typed[0], lambda: answer(split(argument)))
