@@ -53,11 +53,17 @@ class Window:
 
     def refresh(self):
         """Called when gdb shows its prompt."""
-        if self.window.is_valid() and (self.seen is None or self.seen != self.state()):
-            self.render()
+        if self.window.is_valid() and self.update():
+            self.draw()
 
     def render(self):
         """Called when gdb wants the window drawn: it is new, or its size has changed."""
+        self.update()
+        self.draw()
+
+    def update(self):
+        """Asks again if the answer has changed. Returns whether the lines are others."""
+        before = self.lines
         try:
             state = self.state()
             if state != self.seen:
@@ -67,7 +73,8 @@ class Window:
             raise
         except Exception as error:
             self.lines = [f"gpumem: timeline: {visible(error)}"]
-        self.draw()
+            self.seen = None
+        return self.lines != before
 
     def vscroll(self, count):
         self.first = min(max(self.first + count, 0), max(len(self.lines) - 1, 0))

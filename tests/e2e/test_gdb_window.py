@@ -69,6 +69,15 @@ def broken():
     shown.render()
     window.session = session
     tell()
+
+def broken_at_a_prompt():
+    prompt()
+    session = window.session
+    window.session = lambda: 1 // 0
+    prompt()
+    prompt()
+    window.session = session
+    prompt()
 """
 
 
@@ -78,7 +87,7 @@ def drawn(run_gdb, tmp_path_factory):
     stub.write_text(STUB)
     commands = [f"source {stub}", "python prompt()", "gpumem record", "gpumem until step=2", "python prompt()", "python prompt()"]
     commands += ["gpumem timeline", "gpumem until step=3", "python prompt()", "python resize(40, 4)", "python scroll(2)"]
-    commands += ["python scroll(-9)", "python resize(70, 20)", "python plainly()", "kill", "python prompt()", "python broken()"]
+    commands += ["python scroll(-9)", "python resize(70, 20)", "python plainly()", "kill", "python prompt()", "python broken()", "python broken_at_a_prompt()"]
     return run_gdb(commands, PROGRAM)
 
 
@@ -119,8 +128,16 @@ def test_a_terminal_without_block_characters_gets_ascii(drawn):
 def test_an_error_is_shown_in_the_window(drawn):
     _, lines = lines_of(drawn["python broken()"])
     assert len(lines) == 1 and lines[0].startswith("gpumem: timeline: ")
-    after = drawn.sections[len(drawn.commands) - 2]  # the program was killed: its recording is still there
+    after = drawn.sections[len(drawn.commands) - 3]  # the program was killed: its recording is still there
     assert "allocated over" in after
+
+
+def test_an_error_at_a_prompt_is_shown_in_the_window_and_only_once(drawn):
+    shown = [lines_of("drawn " + part) for part in drawn["python broken_at_a_prompt()"].split("drawn ")[1:]]
+    (before, _), (broken, lines), (again, same), (after, timeline) = shown
+    assert (broken, again, after) == (before + 1, before + 1, before + 2)
+    assert lines == same and len(lines) == 1 and lines[0].startswith("gpumem: timeline: ")
+    assert "allocated over" in "\n".join(timeline)
 
 
 def in_terminal(words, env, expected, end):
