@@ -5,6 +5,7 @@ true for all threads, no other thread runs during the call, so the user finds th
 """
 
 import contextlib
+import os
 
 import gdb
 
@@ -134,7 +135,7 @@ class Calls:
 
     def load(self, path, buffer):
         """dlopen(); `buffer` is memory for its name."""
-        gdb.selected_inferior().write_memory(buffer, path.encode() + b"\0")
+        gdb.selected_inferior().write_memory(buffer, os.fsencode(path) + b"\0")
         if not self.call("dlopen", buffer, RTLD_NOW):
             why = self.call("dlerror")
             raise Failure(
