@@ -90,6 +90,14 @@ def set_variable(name, value):
     gdb.execute(f"unset environment {name}" if value is None else f"set environment {name} {value}", to_string=True)
 
 
+def handling():
+    """What gdb does about SIGSTOP, as words of `handle`."""
+    shown = gdb.execute("info signals SIGSTOP", to_string=True)
+    found = re.search(r"^SIGSTOP\s+(\w+)\s+(\w+)\s+(\w+)", shown, re.M)
+    words = zip(("stop", "print", "pass"), found.groups() if found else ("Yes",) * 3)
+    return " ".join(word if said == "Yes" else f"no{word}" for word, said in words)
+
+
 # --- a process that is there -------------------------------------------------------------------------------
 
 
@@ -259,6 +267,7 @@ class AgentRecording:
     site = at_entry = None
     print_account = None
     catchpoint = None
+    handling = None  # the user's setting of SIGSTOP, while ours is another
     on_refusal = on_other_process = on_oom = None
 
     def __init__(self, pid, log):
@@ -338,12 +347,14 @@ class AgentRecording:
 
     def stop_at_oom(self, print_account):
         """The agent stops the process (SIGSTOP) when a device has run out of memory; `print_account` then prints the verdict."""
+        self.handling = handling()
         gdb.execute("handle SIGSTOP stop print nopass", to_string=True)
         self.print_account = print_account
         gdb.events.stop.connect(self._stopped)
 
     def core_at_oom(self, write):
         """The agent stops the process as above; `write` writes the core, and the process continues."""
+        self.handling = handling()
         gdb.execute("handle SIGSTOP nostop noprint nopass", to_string=True)
         made = gdb.execute("catch signal SIGSTOP", to_string=True)
         self.catchpoint = int(re.search(r"Catchpoint ([0-9]+)", made)[1])
@@ -360,10 +371,10 @@ class AgentRecording:
         gdb.events.stop.disconnect(self._stands)
         if self.print_account:
             gdb.events.stop.disconnect(self._stopped)
-            gdb.execute("handle SIGSTOP pass", to_string=True)
         if self.catchpoint:
             gdb.execute(f"delete {self.catchpoint}", to_string=True)
-            gdb.execute("handle SIGSTOP stop print pass", to_string=True)
+        if self.handling:
+            gdb.execute(f"handle SIGSTOP {self.handling}", to_string=True)
         self.remove_site()
         if self.at_entry is not None and self.at_entry.is_valid():
             self.at_entry.delete()

@@ -220,6 +220,15 @@ def test_a_process_that_a_program_starts_is_not_stopped_by_step(run_gdb, tmp_pat
     assert "child done" in gdb.out and "status 0" in gdb.out and "exited normally" in gdb["continue"]
 
 
+@pytest.mark.parametrize("way", ["stop", "core"])
+def test_after_a_recording_with_on_oom_gdb_handles_sigstop_as_before(run_gdb, way):
+    ask, record = "info signals SIGSTOP", f"{RECORD} --on-oom {way}"
+    own = "handle SIGSTOP nostop noprint nopass"
+    gdb = run_gdb([ask, record, "run", ask, "gpumem record stop", own, record, "run", ask], "/bin/true", sim=False)
+    shown = [re.search(r"^SIGSTOP\s+(\w+)\s+(\w+)\s+(\w+)", gdb.sections[index], re.M).groups() for index in (0, 3, 8)]
+    assert shown == [("Yes", "Yes", "Yes"), ("Yes", "Yes", "Yes"), ("No", "No", "No")], gdb.out
+
+
 @pytest.mark.long
 def test_the_program_stops_where_a_device_is_out_of_memory_and_continues(run_gdb):
     gdb = run_gdb([f"{RECORD} --on-oom stop", "run", "gpumem oom --json", "continue"], EXAMPLES / "oom.py", sim="8GiB")
