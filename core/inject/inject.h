@@ -9,6 +9,7 @@
  *
  *   target.c     the process: whether the agent can be loaded, addresses of C library functions
  *   safe.c       whether a stopped thread may create a new thread
+ *   harmless.c   the functions of the C library in which it may, by name
  *   thread.c     stops one thread, changes its registers, and restores them
  *   code.c       the machine code that creates the thread, and that of the new thread
  *   file.c       passes the agent's file if the process cannot open it by its path

@@ -30,8 +30,8 @@ struct gm_error *gm_inject_find_functions(struct gm_image *image, struct gm_symb
 
 enum gm_inject_place {
 	GM_PLACE_SAFE,    /* it may call pthread_create() */
-	GM_PLACE_UNKNOWN, /* it waits in a system call, but its stack cannot be followed to its end
-	                   */
+	GM_PLACE_UNKNOWN, /* it waits in a system call of the C library, but its stack cannot be
+	                     followed to its end */
 	GM_PLACE_LIBC,   /* in a function of the C library that may hold a lock: it will soon return
 	                    from it */
 	GM_PLACE_LOADER, /* in the dynamic linker, or in another allocator */
@@ -41,6 +41,16 @@ enum gm_inject_place {
  * *ret_return: where it will be when it has left the C library (GM_PLACE_LIBC). */
 enum gm_inject_place gm_inject_place(struct gm_symbols *symbols,
         const struct gm_registers *registers, long waits_in, uint64_t *ret_return);
+
+/* ---- harmless.c ---- */
+
+/* Whether a thread in this function of the C library holds no lock of it, whatever the function
+ * calls there; NULL: not known, so no. */
+bool gm_inject_is_harmless(const char *function);
+/* The same for a function that a harmless one has called; NULL, which has no name: yes. */
+bool gm_inject_is_harmless_within(const char *function);
+/* Whether it allocates, or holds such a lock while it calls others. */
+bool gm_inject_is_locking(const char *function);
 
 /* ---- thread.c ---- */
 
@@ -66,6 +76,8 @@ struct gm_inject_thread {
  */
 struct gm_error *gm_inject_thread_stop(
         pid_t pid, pid_t id, double until, struct gm_inject_thread *ret_thread, bool *ret_stopped);
+/* Reads all state of a stopped thread, by `id`, that is to be restored. */
+bool gm_inject_thread_look(struct gm_inject_thread *thread);
 /* It continues as if nothing had been. */
 void gm_inject_thread_release(struct gm_inject_thread *thread);
 /* The number of the system call in which the thread was stopped as it waited; -1: it was stopped in

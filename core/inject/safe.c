@@ -2,8 +2,8 @@
  * Whether a stopped thread may create a new thread. That needs memory and a thread-local block, so
  * the thread must not be within the C library's allocator, its creation of threads, a fork, the
  * dynamic linker, or an allocator that replaces the C library's. Its call stack shows that. A
- * function of the C library that is not known here to take no lock counts as one that does: then
- * another moment, or another thread, is tried.
+ * function of the C library that is not known to take no lock (harmless.c) counts as one that does:
+ * then another moment, or another thread, is tried.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,25 +17,6 @@
 enum { DEPTH = 512 };
 
 enum owner { OTHER, LIBC, LOADER, ALLOCATOR };
-
-/* Functions of the C library in which threads wait or work without a lock of the library. */
-static const char *const harmless[] = {"poll", "ppoll", "select", "pselect", "epoll_wait",
-        "epoll_pwait", "epoll_pwait2", "read", "write", "readv", "writev", "pread", "pread64",
-        "pwrite", "pwrite64", "recv", "recvfrom", "recvmsg", "recvmmsg", "send", "sendto",
-        "sendmsg", "accept", "accept4", "connect", "nanosleep", "clock_nanosleep", "usleep",
-        "sleep", "pause", "sigwait", "sigwaitinfo", "sigtimedwait", "sigsuspend", "sem_wait",
-        "sem_timedwait", "sem_clockwait", "pthread_cond_wait", "pthread_cond_timedwait",
-        "pthread_cond_clockwait", "pthread_mutex_lock", "pthread_mutex_timedlock",
-        "pthread_mutex_trylock", "pthread_mutex_unlock", "pthread_rwlock_rdlock",
-        "pthread_rwlock_wrlock", "pthread_barrier_wait", "pthread_cond_signal",
-        "pthread_cond_broadcast", "wait", "waitpid", "wait3", "wait4", "waitid", "syscall", "ioctl",
-        "sched_yield", "flock", "fcntl", "fcntl64", "open", "open64", "openat", "close", "lseek",
-        "lseek64", "fsync", "fdatasync", "stat", "stat64", "fstat", "fstat64", "clock_gettime",
-        "gettimeofday", "time", "getrandom", "kill", "tgkill", "getpid", "gettid", "mmap", "mmap64",
-        "munmap", "mprotect", "madvise", "qsort", "bsearch", "msgrcv", "msgsnd"};
-/* The same, by the beginning of their names: variants that are chosen for a processor. */
-static const char *const harmless_kinds[] = {
-        "mem", "__mem", "str", "__str", "wcs", "__wcs", "wmem", "__wmem"};
 
 static bool starts_with(const char *text, const char *with)
 {
@@ -57,31 +38,12 @@ static enum owner owner_of(struct gm_symbols *symbols, const struct gm_module *m
 	return gm_symbols_lookup(symbols, module, "malloc", &address, &size) ? ALLOCATOR : OTHER;
 }
 
-static bool is_harmless(const char *function)
+/* Whether the last frame that was found is the first one of the thread. `whole`: it has no caller;
+ * else none was found. */
+static bool ends_a_stack(const struct gm_symbol *symbol, enum owner owner, bool whole)
 {
-	if (!function)
-		return false;
-	for (size_t i = 0; i < sizeof(harmless_kinds) / sizeof(*harmless_kinds); i++)
-		if (starts_with(function, harmless_kinds[i]) && strcmp(function, "memalign") != 0 &&
-		        strcmp(function, "strdup") != 0 && strcmp(function, "strndup") != 0)
-			return true;
-	while (*function == '_')
-		function++;
-	if (starts_with(function, "libc_"))
-		function += strlen("libc_");
-	else if (starts_with(function, "GI_"))
-		for (function += strlen("GI_"); *function == '_'; function++)
-			;
-	for (size_t i = 0; i < sizeof(harmless) / sizeof(*harmless); i++)
-		if (strcmp(function, harmless[i]) == 0)
-			return true;
-	return false;
-}
-
-static bool ends_a_stack(const struct gm_symbol *symbol, enum owner owner)
-{
-	return owner == LIBC ||
-	       (symbol->linkage_name && strcmp(symbol->linkage_name, "_start") == 0);
+	return owner == LIBC ? whole
+	                     : symbol->linkage_name && strcmp(symbol->linkage_name, "_start") == 0;
 }
 
 /*
@@ -104,13 +66,20 @@ static bool is_wait(long number)
 	return false;
 }
 
-/* Whether the C library's frames that end below `end` begin with the innermost one. */
-static bool is_innermost(const enum owner *owners, size_t end)
+/*
+ * Whether adjacent frames of the C library, [first, end), hold no lock: the outermost is the
+ * function that the program called, and the others are what that function called in turn. The
+ * library's own functions have no name without its debug file: they count as a part of the one that
+ * called them. `waits`: the innermost is in a system call of is_wait().
+ */
+static bool are_harmless(const struct gm_symbol *names, size_t first, size_t end, bool waits)
 {
-	for (size_t i = 0; i < end; i++)
-		if (owners[i] != LIBC)
-			return false;
-	return true;
+	bool harmless = gm_inject_is_harmless(names[end - 1].linkage_name), locking = false;
+	for (size_t i = first; i < end; i++) {
+		harmless &= gm_inject_is_harmless_within(names[i].linkage_name);
+		locking |= gm_inject_is_locking(names[i].linkage_name);
+	}
+	return harmless || (waits && !locking);
 }
 
 enum gm_inject_place gm_inject_place(struct gm_symbols *symbols,
@@ -120,7 +89,8 @@ enum gm_inject_place gm_inject_place(struct gm_symbols *symbols,
 	struct gm_symbol names[DEPTH];
 	enum owner owners[DEPTH];
 	*ret_return = 0;
-	size_t count = gm_symbols_unwind(symbols, registers, addresses, DEPTH);
+	bool whole;
+	size_t count = gm_symbols_unwind_frames(symbols, registers, addresses, NULL, DEPTH, &whole);
 	if (count < 2)
 		return GM_PLACE_LIBC;
 	/* the first is the current instruction, perhaps at a function's beginning */
@@ -137,24 +107,29 @@ enum gm_inject_place gm_inject_place(struct gm_symbols *symbols,
 	for (size_t i = 0; i < count; i++)
 		if (owners[i] == LOADER || owners[i] == ALLOCATOR)
 			return GM_PLACE_LOADER;
-	bool whole = ends_a_stack(&names[count - 1], owners[count - 1]);
-	/* The start of the program or thread; if it has nothing of its own above it, the thread
-	 * begins or ends. */
-	size_t end = whole && owners[count - 1] != LIBC ? count - 1 : count;
-	while (end > 0 && owners[end - 1] == LIBC)
-		end--;
-	if (end == 0)
-		return GM_PLACE_LIBC;
-	/* Of adjacent frames of the C library, the outermost is the function that the program
-	 * called. */
-	for (size_t i = end; i > 0; i--) {
-		bool called = owners[i - 1] == LIBC && i < count && owners[i] != LIBC;
-		if (!called || is_harmless(names[i - 1].linkage_name))
+	whole = ends_a_stack(&names[count - 1], owners[count - 1], whole);
+	size_t end = count;
+	if (whole) {
+		/* The start of the program or thread; if it has nothing of its own above it, the
+		 * thread begins or ends. */
+		end -= owners[count - 1] != LIBC;
+		while (end > 0 && owners[end - 1] == LIBC)
+			end--;
+		if (end == 0)
+			return GM_PLACE_LIBC;
+	}
+	/* Outermost first. */
+	for (size_t first = end, after; first > 0;) {
+		if (owners[first - 1] != LIBC) {
+			first--;
 			continue;
-		if (is_innermost(owners, i) && is_wait(waits_in))
-			continue;
-		*ret_return = addresses[i];
-		return GM_PLACE_LIBC;
+		}
+		for (after = first; first > 0 && owners[first - 1] == LIBC;)
+			first--;
+		if (!are_harmless(names, first, after, first == 0 && is_wait(waits_in))) {
+			*ret_return = after < count ? addresses[after] : 0;
+			return GM_PLACE_LIBC;
+		}
 	}
 	if (whole)
 		return GM_PLACE_SAFE;

@@ -131,8 +131,7 @@ static uint64_t interrupted_call(pid_t id, const struct user_regs_struct *regist
 	return number;
 }
 
-/* All state that must be restored. */
-static bool look(struct gm_inject_thread *thread)
+bool gm_inject_thread_look(struct gm_inject_thread *thread)
 {
 	struct iovec extended = {thread->extended, sizeof(thread->extended)};
 	bool known = ptrace(PTRACE_GETREGS, thread->id, NULL, &thread->registers) == 0 &&
@@ -178,7 +177,7 @@ struct gm_error *gm_inject_thread_stop(
 	thread->pid = pid;
 	thread->id = id;
 	thread->until = until;
-	if (!look(thread)) {
+	if (!gm_inject_thread_look(thread)) {
 		int os_error = errno;
 		ptrace(PTRACE_DETACH, id, NULL, NULL);
 		return os_error == ESRCH ? NULL : error_refused(pid, id, os_error);
@@ -281,7 +280,7 @@ bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address,
 		}
 		if (ptrace(PTRACE_GETREGS, thread->id, NULL, &registers) == 0 &&
 		        registers.rip == address && registers.rsp > stack)
-			return look(thread);
+			return gm_inject_thread_look(thread);
 	}
 	return false;
 }

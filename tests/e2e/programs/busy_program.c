@@ -3,7 +3,7 @@
  * It ends when a byte comes on its standard input, and prints "right" and how many rounds it made,
  * or what was wrong.
  *
- *     busy_program malloc|threads|dlopen|fork|signals|vector|sleep|pause
+ *     busy_program malloc|threads|strdup|dlopen|fork|signals|vector|sleep|pause
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -62,6 +62,41 @@ static void *allocate_on(void *seed)
 	while (!ended)
 		allocate((unsigned)(size_t)seed + (unsigned)rounds);
 	return NULL;
+}
+
+/* Most of the time is within a function of the C library that calls malloc(), or in free(). */
+static void copy_text(void)
+{
+	enum { LENGTH = 1500, COPIES = 64 };
+	static _Thread_local char text[LENGTH + 1], *copies[COPIES];
+	memset(text, 'x', LENGTH);
+	for (int i = 0; i < 2000; i++) {
+		char **copy = &copies[i * 7 % COPIES];
+		if (*copy && strcmp(*copy, text) != 0)
+			wrong("a copy was changed");
+		free(*copy);
+		*copy = i % 2 ? strdup(text) : strndup(text, LENGTH);
+	}
+	rounds++;
+}
+
+static atomic_ulong copied[2];
+
+static void *copy_on(void *number)
+{
+	while (!ended) {
+		copy_text();
+		copied[(size_t)number]++;
+	}
+	return NULL;
+}
+
+/* Each thread still works. */
+static void wait_for_copies(void)
+{
+	for (int i = 0; i < 2; i++)
+		for (unsigned long before = copied[i]; copied[i] == before;)
+			usleep(1000);
 }
 
 static void load(void)
@@ -165,14 +200,17 @@ int main(int argc, char **argv)
 	struct sigaction action = {.sa_handler = handle};
 	sigaction(SIGALRM, &action, NULL);
 	pthread_t threads[8];
-	bool many = strcmp(what, "threads") == 0;
+	bool copies = strcmp(what, "strdup") == 0;
+	size_t many = copies ? 2 : strcmp(what, "threads") == 0 ? 8 : 0;
 	printf("begun\n");
 	fflush(stdout);
-	for (size_t i = 0; many && i < 8; i++)
-		pthread_create(&threads[i], NULL, allocate_on, (void *)i);
+	for (size_t i = 0; i < many; i++)
+		pthread_create(&threads[i], NULL, copies ? copy_on : allocate_on, (void *)i);
 	while (!asked_to_end()) {
 		errno = 77;
-		if (many || strcmp(what, "malloc") == 0)
+		if (copies)
+			copy_text();
+		else if (many || strcmp(what, "malloc") == 0)
 			allocate((unsigned)rounds);
 		else if (strcmp(what, "dlopen") == 0)
 			load();
@@ -188,8 +226,10 @@ int main(int argc, char **argv)
 		        (strcmp(what, "vector") == 0 || strcmp(what, "malloc") == 0 || many))
 			wrong("errno was changed");
 	}
+	if (copies)
+		wait_for_copies();
 	ended = true;
-	for (size_t i = 0; many && i < 8; i++)
+	for (size_t i = 0; i < many; i++)
 		pthread_join(threads[i], NULL);
 	printf("right after %lu rounds\n", (unsigned long)rounds);
 	return 0;
