@@ -133,14 +133,14 @@ enum gm_inject_place gm_inject_place(struct gm_symbols *symbols,
 	}
 	if (whole)
 		return GM_PLACE_SAFE;
-	return owners[0] == LIBC ? GM_PLACE_UNKNOWN : GM_PLACE_LIBC;
+	return owners[0] == LIBC && waits_in >= 0 ? GM_PLACE_UNKNOWN : GM_PLACE_LIBC;
 }
 
 struct gm_error *gm_inject_thread_is_call_safe(struct gm_image *image, struct gm_symbols *symbols,
         pid_t thread, enum gm_inject_standing *ret_standing, uint64_t *ret_back)
 {
 	struct gm_inject_thread stopped = {.pid = gm_image_pid(image), .id = thread};
-	if (ptrace(PTRACE_GETREGS, thread, NULL, &stopped.registers) != 0)
+	if (!gm_inject_thread_look(&stopped))
 		return gm_error_os(GM_TARGET, errno,
 		        "process %d: thread %d is not stopped by this debugger", stopped.pid,
 		        thread);

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -248,6 +249,64 @@ static void a_thread_that_waits_for_another_one_or_for_input_is_safe(void **stat
 	}
 }
 
+/* pthread_join() frees the other thread's stack, for which it takes a lock. */
+static void *wait_for_ever(void *unused)
+{
+	wait_for_input();
+	return unused;
+}
+
+static void wait_for_thread(void)
+{
+	pthread_t other;
+	if (pthread_create(&other, NULL, wait_for_ever, NULL) == 0)
+		pthread_join(other, NULL);
+}
+
+/* The kernel tells by the call in which it was stopped. */
+static void a_wait_for_a_lock_is_no_wait_for_input_for_a_debugger_either(void **state)
+{
+	static void (*const functions[])(void) = {wait_for_input, wait_for_thread};
+	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
+		pid_t pid = child_that_calls(functions[i]);
+		struct gm_inject_thread *thread = stopped_in_call(pid);
+		struct stopped stopped = stopped_of(pid);
+		enum gm_inject_standing standing;
+		uint64_t back;
+		assert_null(gm_inject_thread_is_call_safe(
+		        stopped.image, stopped.symbols, pid, &standing, &back));
+		assert_int_equal(standing, i == 0 ? GM_STANDS_SAFE : GM_STANDS_BUSY);
+		end(&stopped);
+		free(thread);
+	}
+}
+
+/* Compiled at run time: nothing says where its caller's frame is. */
+static void wait_in_unknown_code(void)
+{
+	static const uint8_t code[] = {0x48, 0x83, 0xec, 0x08, /* sub $8, %rsp */
+	        0xff, 0xd7,                                    /* call *%rdi */
+	        0x48, 0x83, 0xc4, 0x08, 0xc3};                 /* add $8, %rsp; ret */
+	void *made = mmap(
+	        NULL, sizeof(code), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (made == MAP_FAILED)
+		abort();
+	memcpy(made, code, sizeof(code));
+	if (mprotect(made, sizeof(code), PROT_READ | PROT_EXEC) == 0)
+		((void (*)(void (*)(void)))(uintptr_t)made)(wait_for_input);
+}
+
+static void a_stack_that_cannot_be_followed_counts_only_where_the_thread_waits(void **state)
+{
+	pid_t pid = child_that_calls(wait_in_unknown_code);
+	struct gm_inject_thread *thread = stopped_in_call(pid);
+	struct stopped stopped = stopped_of(pid);
+	assert_int_equal(place_of(&stopped, &thread->registers, SYS_read), GM_PLACE_UNKNOWN);
+	assert_int_equal(place_of(&stopped, &thread->registers, -1), GM_PLACE_LIBC);
+	end(&stopped);
+	free(thread);
+}
+
 static void only_functions_that_take_no_lock_are_harmless(void **state)
 {
 	static const char *const harmless[] = {"read", "__libc_read", "__GI___libc_read",
@@ -286,6 +345,7 @@ int main(void)
 	        cmocka_unit_test(a_wait_that_was_interrupted_before_begins_again_as_that_call),
 	        cmocka_unit_test(a_thread_in_malloc_is_not_safe_whichever_function_called_it),
 	        cmocka_unit_test(a_thread_that_waits_for_another_one_or_for_input_is_safe),
+	        cmocka_unit_test(a_wait_for_a_lock_is_no_wait_for_input_for_a_debugger_either),
 	        cmocka_unit_test(
 	                a_stack_that_cannot_be_followed_counts_only_where_the_thread_waits),
 	        cmocka_unit_test(only_functions_that_take_no_lock_are_harmless),
