@@ -402,6 +402,13 @@ struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint6
 	return NULL;
 }
 
+/* It goes back without us, from wherever it is now. */
+static void leave_to_itself(struct gm_inject_thread *thread)
+{
+	if (stop_at_rest(thread->id, gm_seconds() + 1) == STOPPED)
+		gm_inject_thread_release(thread);
+}
+
 struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t start, uint64_t top,
         uint64_t argument, bool *ret_returned)
 {
@@ -421,11 +428,8 @@ struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t 
 		enum stop stop = wait_until(thread->id, until, &status);
 		if (stop == ENDED)
 			return error_ended(thread);
-		if (stop == LATE) {
-			/* Within pthread_create(): it must not be interrupted there, and returns by
-			 * itself. */
-			if (stop_at_rest(thread->id, gm_seconds() + 1) == STOPPED)
-				gm_inject_thread_release(thread);
+		if (stop == LATE) { /* within pthread_create(): not to be interrupted there */
+			leave_to_itself(thread);
 			return NULL;
 		}
 		signal = 0;
@@ -435,9 +439,12 @@ struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t 
 			if (ptrace(PTRACE_GETREGS, thread->id, NULL, &registers) != 0 ||
 			        registers.orig_rax != SYS_rt_sigreturn)
 				continue;
-			if (come_to_rest(thread) != STOPPED)
+			stop = come_to_rest(thread);
+			if (stop == ENDED)
 				return error_ended(thread);
-			*ret_returned = true;
+			*ret_returned = stop == STOPPED;
+			if (stop == LATE) /* its control group was frozen meanwhile, for example */
+				leave_to_itself(thread);
 			return NULL;
 		}
 		signal = WSTOPSIG(status);
