@@ -759,13 +759,7 @@ const char *gm_log_setting(const struct gm_log *log, const char *name)
 
 bool gm_log_counter(const struct gm_log *log, const char *name, uint64_t *ret_value)
 {
-	for (size_t i = 0; i < log->tables.counters.count; i++) {
-		if (strcmp(gm_log_string(log, log->tables.counters.items[i].name), name) == 0) {
-			*ret_value = log->tables.counters.items[i].value;
-			return true;
-		}
-	}
-	return false;
+	return gm_tables_counter(&log->tables, name, ret_value);
 }
 
 bool gm_log_device_total(const struct gm_log *log, int device, uint64_t *ret_bytes)

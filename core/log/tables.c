@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/packages.h"
+#include "base/search.h"
 
 enum { SETTINGS_MAX = 1024 }; /* more are left out: each is compared with those before */
 
@@ -287,13 +288,9 @@ static bool read_counter(struct gm_tables *tables, struct gm_cursor *cursor)
 	uint32_t name = get_id(cursor, tables->strings.count);
 	gm_get_varint(cursor); /* its position in the file */
 	uint64_t value = gm_get_varint(cursor);
-	for (size_t i = 0; i < tables->counters.count; i++) {
-		if (tables->counters.items[i].name == name) {
-			tables->counters.items[i].value = value;
-			return true;
-		}
-	}
-	return gm_array_push(&tables->counters, ((struct gm_counter_entry){name, value}));
+	const struct gm_counter_entry counter = {
+	        .name = name, .order = (uint32_t)tables->counters.count, .value = value};
+	return gm_array_push(&tables->counters, counter);
 }
 
 static bool read_setting(struct gm_tables *tables, struct gm_cursor *cursor)
@@ -364,8 +361,59 @@ static int compare_symbols(const void *a, const void *b)
 	return left->order < right->order ? -1 : left->order > right->order;
 }
 
+static int compare_counter_ids(const void *a, const void *b)
+{
+	const struct gm_counter_entry *left = a, *right = b;
+	if (left->name != right->name)
+		return left->name < right->name ? -1 : 1;
+	return left->order < right->order ? -1 : left->order > right->order;
+}
+
+static int compare_counter_names(const void *a, const void *b, void *context)
+{
+	const struct gm_counter_entry *left = a, *right = b;
+	int order = strcmp(
+	        gm_tables_string(context, left->name), gm_tables_string(context, right->name));
+	return order ? order : left->order < right->order ? -1 : left->order > right->order;
+}
+
+/* Those with the same id as the next one are overwritten. */
+static void drop_repeated_ids(struct gm_tables *tables)
+{
+	struct gm_counter_entry *items = tables->counters.items;
+	size_t kept = 0, count = tables->counters.count;
+	for (size_t i = 0; i < count; i++)
+		if (i + 1 == count || items[i].name != items[i + 1].name)
+			items[kept++] = items[i];
+	tables->counters.count = kept;
+}
+
+/*
+ * A writer gives each name one id, but another writer's file may give it several. All names are
+ * compared only once each has one entry, because a file may have one long name and many counters of
+ * it.
+ */
+static void sort_counters(struct gm_tables *tables)
+{
+	struct gm_counter_entry *items = tables->counters.items;
+	if (tables->counters.count == tables->counters_sorted)
+		return;
+	qsort(items, tables->counters.count, sizeof(*items), compare_counter_ids);
+	drop_repeated_ids(tables);
+	size_t kept = 0, count = tables->counters.count;
+	qsort_r(items, count, sizeof(*items), compare_counter_names, tables);
+	for (size_t i = 0; i < count; i++)
+		if (i + 1 == count || strcmp(gm_tables_string(tables, items[i].name),
+		                              gm_tables_string(tables, items[i + 1].name)) != 0)
+			items[kept++] = items[i];
+	for (size_t i = 0; i < kept; i++)
+		items[i].order = 0; /* before all that are read later */
+	tables->counters.count = tables->counters_sorted = kept;
+}
+
 bool gm_tables_sort(struct gm_tables *tables)
 {
+	sort_counters(tables);
 	tables->modules_by_start.count = 0;
 	for (uint32_t id = 1; id <= tables->modules.count; id++)
 		if (!gm_array_push(&tables->modules_by_start, id))
@@ -376,6 +424,18 @@ bool gm_tables_sort(struct gm_tables *tables)
 	if (tables->symbols.count)
 		qsort(tables->symbols.items, tables->symbols.count, sizeof(struct gm_symbol_entry),
 		        compare_symbols);
+	return true;
+}
+
+bool gm_tables_counter(const struct gm_tables *tables, const char *name, uint64_t *ret_value)
+{
+	const struct gm_counter_entry *items = tables->counters.items;
+	size_t at = gm_partition_point(tables->counters_sorted, middle,
+	        strcmp(gm_tables_string(tables, items[middle].name), name) < 0);
+	if (at == tables->counters_sorted ||
+	        strcmp(gm_tables_string(tables, items[at].name), name) != 0)
+		return false;
+	*ret_value = items[at].value;
 	return true;
 }
 

@@ -28,6 +28,8 @@ struct gm_symbol_entry {
 
 struct gm_counter_entry {
 	uint32_t name;
+	uint32_t
+	        order; /* among those that were read since the last sort: the last of a name wins */
 	uint64_t value;
 };
 
@@ -63,7 +65,8 @@ struct gm_tables {
 	GM_ARRAY(struct gm_log_name) names;
 	GM_ARRAY(int64_t) extents; /* sizes and strides */
 	GM_ARRAY(struct gm_tensor_entry) tensors;
-	GM_ARRAY(struct gm_counter_entry) counters;
+	GM_ARRAY(struct gm_counter_entry) counters; /* by name, each once, as far as sorted */
+	size_t counters_sorted;
 	GM_ARRAY(struct gm_setting_entry) settings;
 };
 
@@ -72,8 +75,12 @@ void gm_tables_deinit(struct gm_tables *tables);
  * reason. */
 const char *gm_tables_read(struct gm_tables *tables, const struct gm_chunk_header *header,
         struct gm_cursor *cursor, bool *ret_no_memory);
-/* Orders what is looked up by address; after the last gm_tables_read(). False: no memory. */
+/* Orders what is looked up by address or by name; after the last gm_tables_read(). False: no
+ * memory. */
 bool gm_tables_sort(struct gm_tables *tables);
+
+/* False: none of this name was read before the last gm_tables_sort(). */
+bool gm_tables_counter(const struct gm_tables *tables, const char *name, uint64_t *ret_value);
 
 const char *gm_tables_string(const struct gm_tables *tables, uint32_t id);
 
