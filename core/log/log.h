@@ -261,6 +261,9 @@ struct gm_error *gm_log_writer_create(const char *path, const struct gm_log_writ
 struct gm_error *gm_log_writer_close(struct gm_log_writer *writer);
 /* Everything appended so far reaches the file, so that a reader sees it. */
 struct gm_error *gm_log_writer_flush(struct gm_log_writer *writer);
+/* Whether there was an error, which gm_log_writer_flush() returns. All that is appended afterwards
+ * is dropped: a long conversion may end early. */
+bool gm_log_writer_failed(const struct gm_log_writer *writer);
 
 /* Interning: the same content gives the same id. 0: no memory or the file cannot grow (the writer
  * remembers the error and gm_log_writer_flush() returns it). */

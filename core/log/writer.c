@@ -104,7 +104,9 @@ static struct gm_error *remembered(const struct gm_log_writer *writer)
 
 static void write_out(struct gm_log_writer *writer)
 {
-	if (writer->error || writer->out.count == 0)
+	if (writer->error)
+		writer->out.count = 0;
+	if (writer->out.count == 0)
 		return;
 	if (gm_write_all(writer->fd, writer->out.items, writer->out.count)) {
 		writer->file_size += writer->out.count;
@@ -123,6 +125,8 @@ static void put_chunk(struct gm_log_writer *writer, uint16_t type, const uint8_t
         size_t size, uint32_t count)
 {
 	const uint8_t *packed = NULL;
+	if (writer->error) /* it is dropped */
+		return;
 	if (writer->packer && type == GM_CHUNK_EVENTS && size >= PACK_LEAST)
 		packed = gm_packer_pack(writer->packer, bytes, size, &size);
 	bytes = packed ? packed : bytes;
@@ -267,6 +271,11 @@ struct gm_error *gm_log_writer_flush(struct gm_log_writer *writer)
 	return remembered(writer);
 }
 
+bool gm_log_writer_failed(const struct gm_log_writer *writer)
+{
+	return writer->error != NULL;
+}
+
 struct gm_error *gm_log_writer_close(struct gm_log_writer *writer)
 {
 	if (!writer)
@@ -289,6 +298,8 @@ struct gm_error *gm_log_writer_close(struct gm_log_writer *writer)
 static uint32_t intern(struct gm_log_writer *writer, enum table table, const uint8_t *end)
 {
 	struct gm_intern *pending = &writer->tables[table];
+	if (writer->error) /* the program may go on for long: nothing more is kept */
+		return 0;
 	uint32_t id = gm_intern_add(
 	        pending, writer->scratch.items, (size_t)(end - writer->scratch.items));
 	if (!id)

@@ -1,12 +1,15 @@
-/* What the log costs where it is not as usual: with very many counters. */
+/* What the log costs where it is not as usual: after a write error, and with very many counters. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "log/format.h"
@@ -33,6 +36,68 @@ static struct gm_log_writer *create(void)
 	struct gm_log_writer *writer = NULL;
 	assert_null(gm_log_writer_create(path, NULL, &writer));
 	return writer;
+}
+
+/* --- after a write error ---------------------------------------------------------------------- */
+
+enum { FILE_LIMIT = 256 << 10, MANY_EVENTS = 3000000, MORE_THAN_A_FEW_CHUNKS = 8 << 20 };
+
+static size_t allocated(void)
+{
+	struct mallinfo2 now = mallinfo2();
+	return now.uordblks + now.hblkhd;
+}
+
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit limit;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = bytes;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void append(struct gm_log_writer *writer, unsigned i)
+{
+	char text[64];
+	snprintf(text, sizeof(text), "a string that is in no other event: %u", i);
+	gm_log_writer_string(writer, text);
+	gm_log_writer_counter(writer, "a.counter", i);
+	const struct gm_event event = {.action = GM_ALLOC,
+	        .address = UINT64_C(0x7f0000000000) + UINT64_C(7919) * i * i,
+	        .size = 512 + UINT64_C(31) * i,
+	        .thread = i};
+	gm_log_writer_event(writer, &event);
+}
+
+static void after_a_write_error_memory_is_bounded_and_the_error_comes(void **state)
+{
+	struct rlimit before;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	signal(SIGXFSZ, SIG_IGN);
+	struct gm_log_writer *writer = create();
+	limit_files(FILE_LIMIT);
+	unsigned i = 0;
+	for (; i < MANY_EVENTS && !gm_log_writer_failed(writer); i++)
+		append(writer, i);
+	assert_true(i < MANY_EVENTS);
+	size_t at_error = allocated();
+	for (unsigned end = i + MANY_EVENTS; i < end; i++)
+		append(writer, i);
+	size_t at_end = allocated();
+	limit_files(before.rlim_cur);
+	struct gm_error *error = gm_log_writer_flush(writer);
+	assert_non_null(error);
+	assert_non_null(strstr(error->message, "cannot write the log"));
+	gm_error_destroy(error);
+	assert_true(at_end < at_error + MORE_THAN_A_FEW_CHUNKS);
+	error = gm_log_writer_close(writer);
+	assert_non_null(error);
+	gm_error_destroy(error);
+	/* what was written before it can be read, although there is room again */
+	struct gm_log *log;
+	assert_null(gm_log_open(path, &log));
+	assert_true(gm_log_event_count(log) > 0 && gm_log_event_count(log) < i - MANY_EVENTS);
+	gm_log_close(log);
 }
 
 /* --- counters --------------------------------------------------------------------------------- */
@@ -156,6 +221,7 @@ static void a_name_is_compared_once_however_often_it_is_given(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	        TEST(after_a_write_error_memory_is_bounded_and_the_error_comes),
 	        TEST(a_counter_of_many_is_found_in_few_comparisons),
 	        cmocka_unit_test(the_last_value_of_a_name_is_the_counters),
 	        cmocka_unit_test(a_name_is_compared_once_however_often_it_is_given),
