@@ -51,7 +51,12 @@ struct made {
 		SYS_##name, #name, 0, false, true \
 	}
 
-/* In the stopped thread, in pthread_create(), in the dynamic linker, and by the agent. */
+/*
+ * In the stopped thread, in pthread_create(), in the dynamic linker, and by the agent: at its
+ * start, its stop and while it records, also at a second recording of the process. Tests compare
+ * this with what it calls (tests/e2e/test_agent_calls.py). Not in it: kill(), and what starts
+ * gpumem, which it calls only with --on-oom.
+ */
 static const struct made calls[] = {CALL(mmap), CALL(memfd_create), CALL(rt_sigprocmask),
         CALL(sigaltstack), MUST_WORK(rt_sigreturn), CALL(mprotect), MUST_WORK(munmap),
         CALL(madvise), CALL(clone3), {SYS_clone, "clone", CLONE_FLAGS, true, false},
@@ -60,7 +65,8 @@ static const struct made calls[] = {CALL(mmap), CALL(memfd_create), CALL(rt_sigp
         MUST_WORK(exit), CALL(getpid), CALL(gettid), CALL(getcwd), CALL(readlink),
         CALL(rt_sigaction), CALL(prlimit64), CALL(clock_gettime), CALL(fallocate), CALL(ftruncate),
         CALL(write), CALL(pwrite64), CALL(lseek), CALL(sched_getaffinity), CALL(process_vm_readv),
-        CALL(getrandom), CALL(unlink), CALL(sched_yield)};
+        CALL(getrandom), CALL(unlink), CALL(sched_yield), CALL(prctl), CALL(nanosleep),
+        CALL(clock_nanosleep), CALL(mremap), CALL(uname), CALL(access)};
 
 /* --- interpreting a filter for one call ------------------------------------------------------- */
 

@@ -403,11 +403,11 @@ def filtered(tmp_path_factory, root):
 ACTIONS = {"kill": 0x80000000, "thread": 0, "trap": 0x30000, "errno": 0x50001, "log": 0x7FFC0000}
 ACTIONS |= {"nosys": 0x50026, "trace": 0x7FF00000, "notify": 0x7FC00000}
 CALLS = {"mmap": 9, "clone3": 435, "openat": 257, "sigaltstack": 131, "ptrace": 101}
-CALLS |= {"rseq": 334, "futex": 202, "munmap": 11, "rt_sigreturn": 15, "exit": 60}
+CALLS |= {"prctl": 157, "mremap": 25, "clock_nanosleep": 230, "rseq": 334, "futex": 202, "munmap": 11, "rt_sigreturn": 15, "exit": 60}
 
 
 @pytest.mark.parametrize("action", ["kill", "thread", "trap"])
-@pytest.mark.parametrize("call", ["mmap", "clone3", "openat", "sigaltstack"])
+@pytest.mark.parametrize("call", ["mmap", "clone3", "openat", "sigaltstack", "prctl", "mremap", "clock_nanosleep"])
 def test_a_filter_that_would_end_the_program_is_refused_by_name(spawn, run_gpumem, filtered, tmp_path, call, action):
     process = start(spawn, [filtered, CALLS[call], ACTIONS[action]])
     told = run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem").check(4).err

@@ -148,7 +148,8 @@ static void a_filter_that_ends_the_program_at_a_call_of_the_agent_is_seen(void *
 {
 	static const uint32_t needed[] = {SYS_mmap, SYS_clone3, SYS_clone, SYS_futex, SYS_openat,
 	        SYS_read, SYS_write, SYS_close, SYS_rt_sigprocmask, SYS_rt_sigreturn,
-	        SYS_memfd_create, SYS_ftruncate, SYS_munmap, SYS_mprotect};
+	        SYS_memfd_create, SYS_ftruncate, SYS_munmap, SYS_mprotect, SYS_prctl, SYS_nanosleep,
+	        SYS_clock_nanosleep, SYS_mremap, SYS_uname, SYS_access};
 	static const uint32_t others[] = {
 	        SYS_execve, SYS_fork, SYS_kill, SYS_ptrace, SYS_reboot, SYS_socket};
 	uint32_t numbers[MOST_CALLS];
