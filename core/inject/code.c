@@ -7,7 +7,8 @@
  * ends with rt_sigreturn and a frame that holds the thread's previous state. gpumem checks that
  * state at this point; if gpumem does not exist any more, the thread continues by itself. Every
  * signal is blocked in between, and so in the new thread permanently: signals are left to the
- * program's own threads.
+ * program's own threads. Except one: setuid() and the like, in another thread, wait until each
+ * thread has handled the C library's signal for it.
  */
 #include <cpuid.h>
 #include <signal.h>

@@ -120,7 +120,7 @@ struct gm_inject_block {
 	uint64_t pthread_create, pthread_detach, dlopen, dlsym, dlerror, errno_location;
 	uint64_t function; /* to be called, 0: `name` of the library at `path` */
 	uint64_t thread;   /* pthread_t of the new thread */
-	uint64_t mask;     /* all signals */
+	uint64_t mask;     /* of signals: all but that of setuid() */
 	int32_t created;   /* what pthread_create() returned */
 	int32_t result;
 	int32_t progress;   /* enum gm_inject_progress */

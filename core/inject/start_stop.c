@@ -18,6 +18,7 @@
 #include "inject/script.h"
 
 enum {
+	SIGNAL_SETXID = 33,  /* of the C library: sysdeps/unix/sysv/linux/internal-signals.h */
 	STEPS_MAX = 200000,  /* steps of one instruction, until a thread has left the C library */
 	REFRESH_EVERY = 16,  /* tries, until new libraries are searched for */
 	STOPPED_SECONDS = 1, /* until a program that was stopped meanwhile is not waited for */
@@ -321,7 +322,8 @@ static struct gm_error *fill(struct call *call, const struct gm_inject_thread *t
 	block->dlerror = functions->dlerror;
 	block->errno_location = functions->errno_location;
 	block->function = call->start ? functions->agent_start : functions->agent_stop;
-	block->mask = UINT64_MAX;
+	/* setuid() waits, with the lock for new threads, until each thread has handled it */
+	block->mask = ~(UINT64_C(1) << (SIGNAL_SETXID - 1));
 	block->created = -1;
 	block->descriptor = place->descriptor;
 	snprintf(block->name, sizeof(block->name), "%s", call->name);

@@ -402,6 +402,16 @@ struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint6
 	return NULL;
 }
 
+/*
+ * Whether rt_sigreturn is asked for at the end of a handler, on the stack that was given to the
+ * code: that of the C library for setuid(), which needs the answer of every thread. The code's own
+ * frame is elsewhere.
+ */
+static bool is_end_of_handler(uint64_t stack, uint64_t top)
+{
+	return stack < top && top - stack < GM_INJECT_BLOCK_SIZE - sizeof(struct gm_inject_block);
+}
+
 /* It goes back without us, from wherever it is now. */
 static void leave_to_itself(struct gm_inject_thread *thread)
 {
@@ -437,7 +447,8 @@ struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t 
 			continue;
 		if (WSTOPSIG(status) == SYSCALL_STOP) {
 			if (ptrace(PTRACE_GETREGS, thread->id, NULL, &registers) != 0 ||
-			        registers.orig_rax != SYS_rt_sigreturn)
+			        registers.orig_rax != SYS_rt_sigreturn ||
+			        is_end_of_handler(registers.rsp, top))
 				continue;
 			stop = come_to_rest(thread);
 			if (stop == ENDED)

@@ -76,13 +76,13 @@ def attached_many_times(spawn, run_gpumem, busy, folder, kind, times):
     ends_well(process)
 
 
-@pytest.mark.parametrize("kind", ["malloc", "threads", "strdup", "dlopen", "signals", "sleep"])
+@pytest.mark.parametrize("kind", ["malloc", "threads", "strdup", "setgid", "dlopen", "signals", "sleep"])
 def test_an_attached_program_continues_correctly(spawn, run_gpumem, busy, tmp_path, kind):
     attached_many_times(spawn, run_gpumem, busy, tmp_path, kind, 2)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["malloc", "threads", "strdup", "dlopen", "fork", "signals", "vector", "sleep"])
+@pytest.mark.parametrize("kind", ["malloc", "threads", "strdup", "setgid", "dlopen", "fork", "signals", "vector", "sleep"])
 def test_a_program_attached_to_a_hundred_times_continues_correctly(spawn, run_gpumem, busy, tmp_path, kind):
     attached_many_times(spawn, run_gpumem, busy, tmp_path, kind, 100)
 

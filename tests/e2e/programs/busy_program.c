@@ -3,7 +3,7 @@
  * It ends when a byte comes on its standard input, and prints "right" and how many rounds it made,
  * or what was wrong.
  *
- *     busy_program malloc|threads|strdup|dlopen|fork|signals|vector|sleep|pause
+ *     busy_program malloc|threads|strdup|setgid|dlopen|fork|signals|vector|sleep|pause
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -152,6 +152,22 @@ static void wait_for_signal(void)
 	rounds++;
 }
 
+/* The C library has each thread make the call, and waits for all of them. */
+static void set_group(void)
+{
+	if (setgid(getgid()) != 0)
+		wrong("setgid");
+	usleep(1000);
+	rounds++;
+}
+
+static void *only_wait(void *unused)
+{
+	while (!ended)
+		poll(NULL, 0, 10);
+	return unused;
+}
+
 /* All vector registers hold numbers while little else is done. */
 __attribute__((target("avx2"))) static void compute(void)
 {
@@ -204,6 +220,9 @@ int main(int argc, char **argv)
 	size_t many = copies ? 2 : strcmp(what, "threads") == 0 ? 8 : 0;
 	printf("begun\n");
 	fflush(stdout);
+	pthread_t other;
+	if (strcmp(what, "setgid") == 0)
+		pthread_create(&other, NULL, only_wait, NULL);
 	for (size_t i = 0; i < many; i++)
 		pthread_create(&threads[i], NULL, copies ? copy_on : allocate_on, (void *)i);
 	while (!asked_to_end()) {
@@ -212,6 +231,8 @@ int main(int argc, char **argv)
 			copy_text();
 		else if (many || strcmp(what, "malloc") == 0)
 			allocate((unsigned)rounds);
+		else if (strcmp(what, "setgid") == 0)
+			set_group();
 		else if (strcmp(what, "dlopen") == 0)
 			load();
 		else if (strcmp(what, "fork") == 0)
