@@ -29,8 +29,8 @@ static enum owner owner_of(struct gm_symbols *symbols, const struct gm_module *m
 		return OTHER;
 	if (starts_with(module->name, "ld-linux") || starts_with(module->name, "ld-2."))
 		return LOADER;
-	static const char *const libc[] = {
-	        "libc.so.6", "libc-2.", "libpthread", "libdl.so", "libdl-2.", "librt"};
+	static const char *const libc[] = {"libc.so.6", "libc-2.", "libpthread.so", "libpthread-2.",
+	        "libdl.so", "libdl-2.", "librt.so", "librt-2."};
 	for (size_t i = 0; i < sizeof(libc) / sizeof(*libc); i++)
 		if (starts_with(module->name, libc[i]))
 			return LIBC;
