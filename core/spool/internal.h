@@ -211,6 +211,8 @@ struct gm_spool_replay;
 struct gm_error *gm_spool_replay_create(const struct gm_spool_file *file,
         struct gm_spool_tables *tables, struct gm_log_writer *log,
         struct gm_spool_replay **ret_replay);
+/* Can no more be written? Then the rest need not be replayed. */
+bool gm_spool_replay_failed(const struct gm_spool_replay *replay);
 void gm_spool_replay_destroy(struct gm_spool_replay *replay);
 void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool_event *event);
 /* A GM_AGENT_ITERATION of the thread of the event that follows it. */

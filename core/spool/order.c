@@ -221,6 +221,8 @@ static struct gm_error *merge(const struct gm_spool_file *file, const struct gm_
 	struct gm_error *error = NULL;
 	for (size_t next = 0; (next < count || open.count > 0) && !error;) {
 		size_t least = 0;
+		if (gm_spool_replay_failed(replay))
+			break; /* gm_log_writer_close() gives the error */
 		for (size_t i = 1; i < open.count; i++)
 			if (open.items[i].next.sequence < open.items[least].next.sequence)
 				least = i;

@@ -461,6 +461,11 @@ static uint64_t count_written_to(const struct gm_spool_file *file)
 	return count;
 }
 
+bool gm_spool_replay_failed(const struct gm_spool_replay *replay)
+{
+	return gm_log_writer_failed(replay->log);
+}
+
 static void note_missing(struct gm_spool_replay *replay)
 {
 	char text[256];
