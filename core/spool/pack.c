@@ -116,8 +116,13 @@ static bool take_extent(struct gm_spool_packer *packer)
 	off_t offset = offset_of(number);
 	/* its last byte: gives the file the full size */
 	if (pwrite(packer->fd, "", 1, offset + GM_AGENT_EXTENT_SIZE - 1) != 1 ||
-	        pwrite(packer->fd, &header, sizeof(header), offset) != (ssize_t)sizeof(header))
+	        pwrite(packer->fd, &header, sizeof(header), offset) != (ssize_t)sizeof(header)) {
+		/* this is tried again and again while the disk is full: the extent is given back,
+		 * unless the program has taken the next one */
+		uint32_t next = number + 1;
+		atomic_compare_exchange_strong(&packer->header->extents, &next, number);
 		return false;
+	}
 	packer->into = number + 1;
 	packer->used = GM_AGENT_EXTENT_HEADER;
 	return true;

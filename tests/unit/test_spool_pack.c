@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -419,6 +420,41 @@ static void packed_records_that_are_damaged_are_reported(void **state)
 	end(&file);
 }
 
+static uint32_t extents_of(const struct file *file)
+{
+	uint32_t number;
+	assert_int_equal(
+	        pread(file->fd, &number, 4, offsetof(struct gm_agent_file_header, extents)), 4);
+	return number;
+}
+
+/* A packer tries again twice a second. */
+static void a_full_disk_uses_up_no_extents(void **state)
+{
+	struct file file;
+	struct rlimit before;
+	struct gm_spool_packer *packer;
+	begin(&file, EXTENTS);
+	const uint32_t extents = extents_of(&file);
+	uint64_t sum = read_all(&file);
+	assert_null(gm_spool_packer_open(file.path, &packer));
+	if (!packer)
+		skip();
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	const struct rlimit full = {(rlim_t)offset_of(extents), before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+	for (int i = 0; i < 3; i++)
+		gm_spool_packer_step(packer);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(extents_of(&file), extents);
+	gm_spool_packer_step(packer);
+	gm_spool_packer_close(packer);
+	assert_true(extents_of(&file) > extents);
+	assert_int_equal(read_all(&file), sum);
+	end(&file);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -427,6 +463,7 @@ int main(void)
 	        cmocka_unit_test(a_reader_during_packing_reads_the_same),
 	        cmocka_unit_test(a_growing_file_is_followed_while_it_is_packed),
 	        cmocka_unit_test(two_processes_do_not_pack_one_file),
+	        cmocka_unit_test(a_full_disk_uses_up_no_extents),
 	        cmocka_unit_test(a_recording_may_become_a_log_at_any_moment_of_a_reading),
 	        cmocka_unit_test(packed_records_that_are_damaged_are_reported),
 	};
