@@ -270,6 +270,27 @@ static struct gm_error *core_files(
 	return NULL;
 }
 
+static bool has_id(struct gm_image *image, const struct gm_core_thread *thread, pid_t inside)
+{
+	uint32_t id;
+	return thread->pthread && gm_image_try_u32(image, thread->pthread + GM_PTHREAD_TID, &id) &&
+	       id == (uint32_t)inside;
+}
+
+/* gcore outside of a container writes the ids that threads have there. glibc's record of a thread
+ * has the id inside. */
+static pid_t core_thread_of(struct gm_image *image, pid_t inside)
+{
+	const struct gm_core_file *file = &core_of(image)->file;
+	for (size_t i = 0; i < file->thread_count; i++)
+		if (file->threads[i].id == inside && has_id(image, &file->threads[i], inside))
+			return inside;
+	for (size_t i = 0; i < file->thread_count; i++)
+		if (has_id(image, &file->threads[i], inside))
+			return file->threads[i].id;
+	return inside;
+}
+
 static struct gm_error *core_set_sysroot(struct gm_image *image, const char *sysroot)
 {
 	return gm_core_disk_set_sysroot(&core_of(image)->disk, sysroot);
@@ -301,6 +322,7 @@ static const struct gm_image_kind core_kind = {
         .refresh = core_refresh,
         .check_whole = core_check_whole,
         .threads = core_threads,
+        .thread_of = core_thread_of,
         .registers = core_registers,
         .file_path = core_file_path,
         .files = core_files,

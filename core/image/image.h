@@ -124,6 +124,13 @@ static inline bool gm_image_try_u32(struct gm_image *image, uint64_t address, ui
  * frees the array. */
 struct gm_error *gm_image_threads(struct gm_image *image, pid_t **ret_threads, size_t *ret_count);
 
+/*
+ * glibc's struct pthread has the kernel's id at this offset on x86-64 (nptl/descr.h: 704 bytes of
+ * header, then a list node, then `pid_t tid`), the same from 2.4 on; fork() sets it again in the
+ * child.
+ */
+enum { GM_PTHREAD_TID = 0x2d0 };
+
 /* The id, as in gm_image_threads(), of the thread whose id inside the target is `inside`: in a
  * container they differ. 0: there is no such thread. */
 pid_t gm_image_thread_of(struct gm_image *image, pid_t inside);

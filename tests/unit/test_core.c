@@ -6,8 +6,10 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/procfs.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/user.h>
 
 #include "base/cleanup.h"
 #include "child.h"
@@ -254,6 +256,52 @@ static void unmapped_not_saved_and_cut_short_are_three_answers(void **state)
 	assert_false(reads[0].failed);
 	assert_true(reads[1].failed);
 	assert_false(reads[2].failed);
+	gm_image_close(image);
+}
+
+/* Two threads, which gcore saw from outside of a container: 5000 and 77 there, 77 and 78 inside. */
+static void threads_of_a_container_are_found_by_their_id_inside(void **state)
+{
+	enum { THREADS = 2 };
+	static const pid_t outside[THREADS] = {5000, 77};
+	struct __attribute__((packed)) {
+		Elf64_Ehdr header;
+		Elf64_Phdr segments[2];
+		struct __attribute__((packed)) {
+			Elf64_Nhdr header;
+			char name[8];
+			struct elf_prstatus status;
+		} notes[THREADS];
+		uint8_t page[PAGE];
+	} core;
+	struct small_core small;
+	make_small(&small);
+	memset(&core, 0, sizeof(core));
+	core.header = small.header;
+	core.header.e_phnum = 2;
+	core.segments[0] = (Elf64_Phdr){.p_type = PT_NOTE,
+	        .p_offset = (uint64_t)((char *)core.notes - (char *)&core),
+	        .p_filesz = sizeof(core.notes)};
+	core.segments[1] = (Elf64_Phdr){.p_type = PT_LOAD,
+	        .p_flags = PF_R,
+	        .p_vaddr = 0x10000,
+	        .p_memsz = PAGE,
+	        .p_filesz = PAGE,
+	        .p_offset = (uint64_t)((char *)core.page - (char *)&core)};
+	for (int i = 0; i < THREADS; i++) {
+		struct user_regs_struct registers = {.fs_base = 0x10000 + (uint64_t)i * 0x400};
+		const uint32_t inside = 77 + (uint32_t)i;
+		core.notes[i].header = (Elf64_Nhdr){5, sizeof(struct elf_prstatus), NT_PRSTATUS};
+		memcpy(core.notes[i].name, "CORE", 5);
+		core.notes[i].status.pr_pid = outside[i];
+		memcpy(&core.notes[i].status.pr_reg, &registers, sizeof(registers));
+		memcpy(core.page + i * 0x400 + GM_PTHREAD_TID, &inside, sizeof(inside));
+	}
+	struct gm_image *image = NULL;
+	assert_null(gm_image_open_core(write_core(&core, sizeof(core)), &image));
+	assert_int_equal(gm_image_thread_of(image, 77), 5000);
+	assert_int_equal(gm_image_thread_of(image, 78), 77);
+	assert_int_equal(gm_image_thread_of(image, 1234), 1234);
 	gm_image_close(image);
 }
 
@@ -565,6 +613,7 @@ int main(void)
 	        cmocka_unit_test(memory_and_threads_of_a_real_core_are_the_process_own),
 	        cmocka_unit_test(a_real_core_unwinds_to_start_with_names),
 	        cmocka_unit_test(unmapped_not_saved_and_cut_short_are_three_answers),
+	        cmocka_unit_test(threads_of_a_container_are_found_by_their_id_inside),
 	        cmocka_unit_test(of_overlapping_segments_the_lower_one_counts),
 	        cmocka_unit_test(notes_that_are_too_large_are_refused),
 	        cmocka_unit_test(a_file_that_is_not_a_core_is_refused_with_the_reason),

@@ -71,18 +71,12 @@ void gm_py_each_thread(struct gm_python *python, gm_thread_visit visit, void *co
 	gm_py_each_interpreter(python, threads_of, &each);
 }
 
-/*
- * glibc's struct pthread has the kernel's id at offset 0x2d0 on x86-64 (nptl/descr.h: 704 bytes of
- * header, then a list node, then `pid_t tid`), the same from 2.4 on; fork() sets it again in the
- * child.
- */
 pid_t gm_py_tid_of_pthread(struct gm_python *python, const uint8_t *bytes)
 {
-	enum { PTHREAD_TID = 0x2d0 };
 	uint64_t ident = gm_u64_at(bytes, python->layout.thread_ident);
 	uint32_t tid;
 
-	if (!ident || !gm_image_try_u32(python->image, ident + PTHREAD_TID, &tid) ||
+	if (!ident || !gm_image_try_u32(python->image, ident + GM_PTHREAD_TID, &tid) ||
 	        tid > INT32_MAX)
 		return 0;
 	return gm_image_thread_of(python->image, (pid_t)tid);
