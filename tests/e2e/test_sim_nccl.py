@@ -80,6 +80,21 @@ def test_one_rank_of_1024_under_fsdp2_holds_its_share(run_gpumem):
     assert facts["host"] < 4 * GIB
 
 
+def test_a_program_that_replaces_itself_holds_its_own_memory_only(run_gpumem, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""if True:
+        import os, sys, torch
+        before = torch.cuda.device_memory_used(0)
+        taken = torch.empty(50 << 30, dtype=torch.uint8, device="cuda")
+        free, total = torch.cuda.mem_get_info()
+        print(before >> 30, total - free >> 30, flush=True)
+        if len(sys.argv) < 3:
+            os.execv(sys.executable, [sys.executable, *sys.argv, "again"])
+    """)
+    run = run_gpumem("run", "--sim", "--no-record", "--", sys.executable, program).check()
+    assert run.out == "0 50\n" * 3
+
+
 @pytest.mark.parametrize("expandable", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_processes_share_tensors_and_the_device_s_memory(run_gpumem, expandable):
     # one of the two launches no kernel: with this, as much is outside PyTorch in both

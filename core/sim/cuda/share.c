@@ -60,6 +60,23 @@ static void reap(void)
 	}
 }
 
+/* After exec() the process is the same one, but the memory of the program before is gone: that
+ * program's entry is used again. */
+static void place_before_exec(void)
+{
+	uint64_t start = start_of((uint32_t)getpid());
+	if (!take_lock())
+		return;
+	for (size_t i = 0; i < GM_SIM_MACHINE_PROCESSES && !own; i++) {
+		struct gm_sim_machine_process *process = &machine->processes[i];
+		if (process->process != (uint32_t)getpid() || process->start != start)
+			continue;
+		memset(process->bytes, 0, sizeof(process->bytes));
+		own = process;
+	}
+	pthread_mutex_unlock(&machine->lock);
+}
+
 void gm_sim_share_start(void)
 {
 	const char *setting = getenv("GPUMEM_SIM_MACHINE");
@@ -89,6 +106,7 @@ void gm_sim_share_start(void)
 	machine = at;
 	gpumem_sim_account.machine = (uintptr_t)at;
 	identity = inode;
+	place_before_exec();
 }
 
 uint64_t gm_sim_machine(void)
