@@ -88,6 +88,36 @@ def test_calls_outside_are_named_and_wrong_addresses_are_errors(run_gpumem):
     assert finished.out == "10 1\n0 0 1\n1 1\n1\n"
 
 
+DRIVER = """
+import ctypes, torch
+cuda, n, p = ctypes.CDLL(None), ctypes.c_int(), ctypes.c_void_p()
+wrong, large, out = ctypes.c_void_p(0x1234567), ctypes.c_size_t(1 << 45), ctypes.byref
+x = torch.zeros(3, device="cuda")
+calls = {
+    "cuDeviceGetAttribute": (out(n), 99999, 0), "cuDeviceGetPCIBusId": (None, 0, 0), "cuDeviceGetByPCIBusId": (out(n), b"none"),
+    "cuMemAlloc_v2": (out(p), large), "cuMemFree_v2": (wrong,), "cuMemAllocManaged": (out(p), large, 99), "cuMemFreeHost": (wrong,),
+    "cuMemAllocAsync": (out(p), large, None), "cuMemHostUnregister": (wrong,),
+    "cuMemsetD8_v2": (wrong, 0, ctypes.c_size_t(8)), "cuMemsetD32_v2": (wrong, 7, ctypes.c_size_t(8)), "cuMemPoolTrimTo": (None, large),
+    "cuDeviceGetDefaultMemPool": (out(p), 99), "cuFuncSetAttribute": (None, 8, 1), "cuCtxGetLimit": (None, 0),
+    "cuLaunchKernel": (None, 1, 1, 1, 1, 1, 1, 0, None, None, None), "cuFuncGetAttribute": (out(n), 0, None),
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": (None, None, 32, ctypes.c_size_t(0)),
+    "ncclMemAlloc": (out(p), large), "ncclMemFree": (wrong,),
+}
+for name, arguments in calls.items():
+    if not getattr(cuda, name)(*arguments) or cuda.cudaPeekAtLastError():
+        print(name, cuda.cudaGetLastError())
+print((x + 1).tolist())
+cuda.cudaFree(wrong)  # the runtime's own failures stay
+cuda.cuMemFree_v2(wrong), cuda.cuCtxSynchronize()
+print(cuda.cudaGetLastError())
+"""
+
+
+def test_a_failure_of_a_driver_s_call_is_not_the_runtime_s_last_error(run_gpumem):
+    finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", DRIVER).check()
+    assert finished.out == "[1.0, 1.0, 1.0]\n1\n"
+
+
 SETTINGS = [
     "max_split_size_mb:64",
     "roundup_power2_divisions:4",

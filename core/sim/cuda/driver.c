@@ -94,7 +94,8 @@ GM_SIM_EXPORT CUresult cuDeviceGetAttribute(
 		default:
 			break;
 		}
-	return result(cudaDeviceGetAttribute(value, (enum cudaDeviceAttr)attribute, device));
+	return result(GM_SIM_KEEP_ERROR(
+	        cudaDeviceGetAttribute(value, (enum cudaDeviceAttr)attribute, device)));
 }
 
 GM_SIM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active)
@@ -167,7 +168,8 @@ GM_SIM_EXPORT CUresult cuPointerGetAttribute(
         void *data, CUpointer_attribute attribute, CUdeviceptr pointer)
 {
 	struct cudaPointerAttributes attributes;
-	cudaPointerGetAttributes(&attributes, (const void *)(uintptr_t)pointer);
+	(void)GM_SIM_KEEP_ERROR(
+	        cudaPointerGetAttributes(&attributes, (const void *)(uintptr_t)pointer));
 	if (attributes.type == cudaMemoryTypeUnregistered)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch ((int)attribute) {

@@ -20,10 +20,10 @@ static void *pointer(CUdeviceptr address)
 			return (CUresult)gm_sim_no_device(); \
 	} while (0)
 
-#define CALL(expression)                       \
-	do {                                   \
-		CONTEXT;                       \
-		return (CUresult)(expression); \
+#define CALL(expression)                                        \
+	do {                                                    \
+		CONTEXT;                                        \
+		return (CUresult)GM_SIM_KEEP_ERROR(expression); \
 	} while (0)
 
 GM_SIM_EXPORT CUresult cuMemGetInfo(size_t *free, size_t *total)
@@ -73,39 +73,41 @@ GM_SIM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
 
 GM_SIM_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *ret, CUdevice device)
 {
-	return (CUresult)cudaDeviceGetDefaultMemPool(ret, device);
+	return (CUresult)GM_SIM_KEEP_ERROR(cudaDeviceGetDefaultMemPool(ret, device));
 }
 
 GM_SIM_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *ret, CUdevice device)
 {
-	return (CUresult)cudaDeviceGetMemPool(ret, device);
+	return (CUresult)GM_SIM_KEEP_ERROR(cudaDeviceGetMemPool(ret, device));
 }
 
 GM_SIM_EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 {
-	return (CUresult)cudaDeviceSetMemPool(device, pool);
+	return (CUresult)GM_SIM_KEEP_ERROR(cudaDeviceSetMemPool(device, pool));
 }
 
 GM_SIM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 {
-	return (CUresult)cudaMemPoolTrimTo(pool, keep);
+	return (CUresult)GM_SIM_KEEP_ERROR(cudaMemPoolTrimTo(pool, keep));
 }
 
 GM_SIM_EXPORT CUresult cuMemPoolGetAttribute(
         CUmemoryPool pool, CUmemPool_attribute which, void *value)
 {
-	return (CUresult)cudaMemPoolGetAttribute(pool, (enum cudaMemPoolAttr)which, value);
+	return (CUresult)GM_SIM_KEEP_ERROR(
+	        cudaMemPoolGetAttribute(pool, (enum cudaMemPoolAttr)which, value));
 }
 
 GM_SIM_EXPORT CUresult cuMemPoolSetAttribute(
         CUmemoryPool pool, CUmemPool_attribute which, void *value)
 {
-	return (CUresult)cudaMemPoolSetAttribute(pool, (enum cudaMemPoolAttr)which, value);
+	return (CUresult)GM_SIM_KEEP_ERROR(
+	        cudaMemPoolSetAttribute(pool, (enum cudaMemPoolAttr)which, value));
 }
 
 GM_SIM_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
-	return (CUresult)cudaMemPoolDestroy(pool);
+	return (CUresult)GM_SIM_KEEP_ERROR(cudaMemPoolDestroy(pool));
 }
 
 GM_SIM_EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr address)
@@ -268,20 +270,20 @@ GM_SIM_EXPORT CUresult cuDeviceGetUuid(CUuuid *ret, CUdevice device)
 
 GM_SIM_EXPORT CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice device)
 {
-	return (CUresult)cudaDeviceGetPCIBusId(text, length, device);
+	return (CUresult)GM_SIM_KEEP_ERROR(cudaDeviceGetPCIBusId(text, length, device));
 }
 
 GM_SIM_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *ret, const char *text)
 {
-	return (CUresult)cudaDeviceGetByPCIBusId(ret, text);
+	return (CUresult)GM_SIM_KEEP_ERROR(cudaDeviceGetByPCIBusId(ret, text));
 }
 
 /* Two functions that PyTorch looks up together with those of vmm.c. */
 GM_SIM_EXPORT CUresult cuStreamWriteValue32(
         CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)
 {
-	return (CUresult)cudaMemcpy(
-	        (void *)(uintptr_t)address, &value, sizeof(value), cudaMemcpyDefault);
+	return (CUresult)GM_SIM_KEEP_ERROR(
+	        cudaMemcpy((void *)(uintptr_t)address, &value, sizeof(value), cudaMemcpyDefault));
 }
 
 GM_SIM_EXPORT CUresult cuMemsetD32Async(
@@ -292,14 +294,15 @@ GM_SIM_EXPORT CUresult cuMemsetD32Async(
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Four equal bytes are an ordinary memset; that covers zero. */
 	if (value == (value & 0xff) * UINT32_C(0x01010101))
-		return (CUresult)cudaMemset(to, (int)(value & 0xff), count * sizeof(value));
+		return (CUresult)GM_SIM_KEEP_ERROR(
+		        cudaMemset(to, (int)(value & 0xff), count * sizeof(value)));
 	unsigned row[1024];
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
 		row[i] = value;
 	for (size_t done = 0; done < count;) {
 		size_t n = count - done < 1024 ? count - done : 1024;
-		cudaError_t code = cudaMemcpy(
-		        (unsigned *)to + done, row, n * sizeof(value), cudaMemcpyDefault);
+		int code = GM_SIM_KEEP_ERROR(cudaMemcpy(
+		        (unsigned *)to + done, row, n * sizeof(value), cudaMemcpyDefault));
 		if (code != cudaSuccess)
 			return (CUresult)code;
 		done += n;

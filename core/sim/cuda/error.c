@@ -14,6 +14,16 @@ int gm_sim_error(int code)
 	return code;
 }
 
+int gm_sim_error_last(void)
+{
+	return last;
+}
+
+void gm_sim_error_restore(int code)
+{
+	last = (cudaError_t)code;
+}
+
 int gm_sim_no_device(void)
 {
 	if (gm_sim_forked())

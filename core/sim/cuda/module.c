@@ -133,7 +133,7 @@ GM_SIM_EXPORT CUresult cuFuncGetAttribute(
         int *value, CUfunction_attribute attribute, CUfunction function)
 {
 	struct cudaFuncAttributes all;
-	int code = cudaFuncGetAttributes(&all, function);
+	int code = GM_SIM_KEEP_ERROR(cudaFuncGetAttributes(&all, function));
 	if (code != cudaSuccess || !value)
 		return code == cudaSuccess ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
 	switch ((int)attribute) {
@@ -165,7 +165,8 @@ GM_SIM_EXPORT CUresult cuFuncSetAttribute(
         CUfunction function, CUfunction_attribute attribute, int value)
 {
 	/* The runtime's attribute has the same number as the driver's. */
-	return (CUresult)cudaFuncSetAttribute(function, (enum cudaFuncAttribute)attribute, value);
+	return (CUresult)GM_SIM_KEEP_ERROR(
+	        cudaFuncSetAttribute(function, (enum cudaFuncAttribute)attribute, value));
 }
 
 GM_SIM_EXPORT CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config)
@@ -177,8 +178,9 @@ GM_SIM_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsi
         unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
         CUstream stream, void **parameters, void **extra)
 {
-	return (CUresult)cudaLaunchKernel(function, (dim3){grid_x, grid_y, grid_z},
-	        (dim3){block_x, block_y, block_z}, parameters, shared, stream);
+	return (CUresult)GM_SIM_KEEP_ERROR(
+	        cudaLaunchKernel(function, (dim3){grid_x, grid_y, grid_z},
+	                (dim3){block_x, block_y, block_z}, parameters, shared, stream));
 }
 
 GM_SIM_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x,
@@ -202,15 +204,15 @@ GM_SIM_EXPORT CUresult cuLaunchKernelEx(
 GM_SIM_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
         int *ret, CUfunction function, int block, size_t shared)
 {
-	return (CUresult)cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-	        ret, function, block, shared);
+	return (CUresult)GM_SIM_KEEP_ERROR(
+	        cudaOccupancyMaxActiveBlocksPerMultiprocessor(ret, function, block, shared));
 }
 
 GM_SIM_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         int *ret, CUfunction function, int block, size_t shared, unsigned flags)
 {
-	return (CUresult)cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-	        ret, function, block, shared);
+	return (CUresult)GM_SIM_KEEP_ERROR(
+	        cudaOccupancyMaxActiveBlocksPerMultiprocessor(ret, function, block, shared));
 }
 
 GM_SIM_EXPORT CUresult cuOccupancyMaxActiveClusters(
@@ -248,10 +250,10 @@ GM_SIM_EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataT
 
 GM_SIM_EXPORT CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
 {
-	return (CUresult)cudaDeviceGetLimit(value, (enum cudaLimit)limit);
+	return (CUresult)GM_SIM_KEEP_ERROR(cudaDeviceGetLimit(value, (enum cudaLimit)limit));
 }
 
 GM_SIM_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
-	return (CUresult)cudaDeviceSetLimit((enum cudaLimit)limit, value);
+	return (CUresult)GM_SIM_KEEP_ERROR(cudaDeviceSetLimit((enum cudaLimit)limit, value));
 }

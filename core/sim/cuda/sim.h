@@ -124,6 +124,19 @@ void gm_sim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Sets this thread's last error (where it is one) and returns it. */
 int gm_sim_error(int code);
+/*
+ * What a call of the runtime returns, with the thread's last error as it was before. The driver and
+ * NCCL only return their codes: cudaGetLastError() reports failures of the runtime's calls.
+ */
+#define GM_SIM_KEEP_ERROR(call)                    \
+	({                                         \
+		int before_ = gm_sim_error_last(); \
+		int code_ = (int)(call);           \
+		gm_sim_error_restore(before_);     \
+		code_;                             \
+	})
+int gm_sim_error_last(void);
+void gm_sim_error_restore(int code);
 
 /* take.c, memory.c: addresses of a device. */
 int gm_sim_memory_take(struct gm_sim_device *device, uint64_t size, void **ret);

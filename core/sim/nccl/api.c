@@ -237,12 +237,14 @@ API(ncclMemAlloc(void **ret, size_t size))
 {
 	if (!ret)
 		return invalid("ncclMemAlloc: the pointer is NULL");
-	return cudaMalloc(ret, size) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+	return GM_SIM_KEEP_ERROR(cudaMalloc(ret, size)) == cudaSuccess ? ncclSuccess
+	                                                               : ncclUnhandledCudaError;
 }
 
 API(ncclMemFree(void *pointer))
 {
-	return cudaFree(pointer) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+	return GM_SIM_KEEP_ERROR(cudaFree(pointer)) == cudaSuccess ? ncclSuccess
+	                                                           : ncclUnhandledCudaError;
 }
 
 /* Registered buffers are used like all others: the handle is the buffer. */
