@@ -20,6 +20,15 @@ def test_small_operations_give_what_the_cpu_gives(compared):
     assert {line: how for line, how in found.items() if how != "same"} == {}
 
 
+def test_special_values_at_random_give_what_they_give_elsewhere(run_gpumem):
+    """Not a number, zeros of both signs, what overflows or vanishes in the accumulator's type, integers that no double holds."""
+    finished = run_gpumem("run", "--sim", "--", PYTHON, PROGRAMS / "sim_values.py").check()
+    found = finished.out.json()
+    assert len(found) > 50
+    assert {line: how for line, how in found.items() if how != "same"} == {}
+    assert "not computed" not in finished.err and "never computed" not in finished.err
+
+
 SCALER = """
 import torch
 p = torch.nn.Parameter(torch.ones(4, device="cuda"))

@@ -193,8 +193,6 @@ static double reals(int function, double a, double b, double c)
 		return a * b;
 	case GM_FN_DIV:
 		return a / b;
-	case GM_FN_DIV_TRUNC:
-		return trunc(a / b);
 	case GM_FN_DIV_FLOOR: {
 		/* Like Python's division (c10/util/generic_math.h). */
 		if (b == 0)
@@ -334,9 +332,17 @@ struct gm_sim_value gm_sim_functor_apply(
 		return arithmetic(GM_FN_ADD, real, a, capture[0], capture[1]);
 	case GM_FN_DIV_FLOOR_SCALAR:
 		return arithmetic(GM_FN_DIV_FLOOR, real, a, capture[0], one);
-	case GM_FN_DIV_TRUNC_SCALAR:
-		return arithmetic(GM_FN_TRUNC, real,
-		        arithmetic(GM_FN_MUL, real, a, capture[0], one), one, one);
+	case GM_FN_DIV_TRUNC_SCALAR: /* the capture is the scalar's inverse */
+		a = arithmetic(GM_FN_MUL, real, a, capture[0], one);
+		return arithmetic(GM_FN_TRUNC, real, gm_sim_round(functor->compute, a), one, one);
+	case GM_FN_DIV_TRUNC:
+		a = arithmetic(GM_FN_DIV, real, a, b, one);
+		/* The quotient of two halves is a half again. */
+		return real ? arithmetic(GM_FN_TRUNC, real,
+		                      gm_sim_round(
+		                              functor->in[0], gm_sim_round(functor->compute, a)),
+		                      one, one)
+		            : a;
 	case GM_FN_ADD_OTHER:
 		return arithmetic(GM_FN_ADD, real, capture[0], a, capture[1]);
 	case GM_FN_ADD:
