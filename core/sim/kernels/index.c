@@ -3,6 +3,7 @@
  * flips. At an index out of bounds the computation ends: a GPU would stop the program with an
  * assertion.
  */
+#include <math.h>
 #include <string.h>
 
 #include "sim/cuda/sim.h"
@@ -204,6 +205,8 @@ static void combine(enum how how, enum gm_sim_type type, char *to, const char *f
 	} else if (how == MULTIPLY) {
 		result.real = a.real * b.real;
 		result.integer = (int64_t)((uint64_t)a.integer * (uint64_t)b.integer);
+	} else if (a.is_real && (isnan(a.real) || isnan(b.real))) {
+		result = isnan(a.real) ? a : b;
 	} else {
 		bool more = a.is_real ? b.real > a.real : b.integer > a.integer;
 		result = more == (how == LARGEST) ? b : a;
