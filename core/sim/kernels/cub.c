@@ -33,6 +33,13 @@ static bool truth(enum gm_sim_type type, const char *at)
 	return value.is_real ? value.real != 0 : value.integer != 0;
 }
 
+/* operator== of the type: no NaN equals itself, and -0 equals 0. */
+static bool same(enum gm_sim_type type, const char *a, const char *b)
+{
+	return gm_sim_type_is_real(type) ? gm_sim_load(type, a).real == gm_sim_load(type, b).real
+	                                 : memcmp(a, b, gm_sim_type_size(type)) == 0;
+}
+
 /*
  * plan->type: 0 input, 1 output, 2 the counts' type, 3 the number of items'. plan->number: 0 its
  * argument, 1 what the family says, 2 where in the input's iterator the pointer stands.
@@ -96,7 +103,7 @@ static bool compute_select(
 		for (uint64_t i = 0; i < items; i++) {
 			const char *item = in + i * size;
 			if (flagged ? !truth(plan->type[0], item)
-			            : i && memcmp(item, item - size, size) == 0)
+			            : i && same(plan->type[0], item, item - size))
 				continue;
 			if (pass && flagged)
 				gm_sim_store(plan->type[1], out + kept * width,
@@ -170,7 +177,7 @@ static bool compute_runs(const struct gm_sim_plan *plan, const struct gm_sim_ker
 	struct gm_sim_use use = {0};
 	gm_sim_use_read(&use, in, items * size);
 	for (uint64_t i = 0; i < items && gm_sim_use_good(&use); i++)
-		runs += !i || memcmp(in + i * size, in + (i - 1) * size, size) != 0;
+		runs += !i || !same(plan->type[0], in + i * size, in + (i - 1) * size);
 	gm_sim_use_write(&use, unique, runs * size);
 	gm_sim_use_write(&use, counts, runs * 8);
 	gm_sim_use_write(&use, total, 8);
@@ -180,7 +187,7 @@ static bool compute_runs(const struct gm_sim_plan *plan, const struct gm_sim_ker
 	uint64_t run = 0;
 	for (uint64_t i = 0; i < items; i++) {
 		length++;
-		if (i + 1 < items && memcmp(in + i * size, in + (i + 1) * size, size) == 0)
+		if (i + 1 < items && same(plan->type[0], in + i * size, in + (i + 1) * size))
 			continue;
 		memcpy(unique + run * size, in + i * size, size);
 		gm_sim_store(GM_SIM_I64, counts + run++ * 8, gm_sim_integer(length));
@@ -299,7 +306,8 @@ static bool compute_difference(
 		return false;
 	for (uint64_t i = 0; i < items; i++)
 		gm_sim_store(GM_SIM_I32, out + i * 4,
-		        gm_sim_integer(i && memcmp(in + i * size, in + (i - 1) * size, size) != 0));
+		        gm_sim_integer(
+		                i && !same(plan->type[0], in + i * size, in + (i - 1) * size)));
 	gm_sim_use_wrote(&use, out, items * 4);
 	return true;
 }

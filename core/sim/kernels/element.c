@@ -43,13 +43,15 @@ enum gm_sim_type gm_sim_type_of(struct gm_sim_text name)
 	for (int type = 1; type < TYPES; type++)
 		if (gm_sim_text_is(name, types[type].name))
 			return (enum gm_sim_type)type;
-	/* Copied, never computed with: an integer of the same size is enough. */
+	/* OpaqueType is copied, never computed with: an integer of the same size is enough. */
 	static const struct {
 		const char *name;
 		enum gm_sim_type type;
 	} others[] = {
 	        {"long long", GM_SIM_I64},
 	        {"unsigned long long", GM_SIM_U64},
+	        {"__half", GM_SIM_F16}, /* as CUB gets the halves */
+	        {"__nv_bfloat16", GM_SIM_BF16},
 	        {"OpaqueType<1>", GM_SIM_U8},
 	        {"OpaqueType<2>", GM_SIM_U16},
 	        {"OpaqueType<4>", GM_SIM_U32},
