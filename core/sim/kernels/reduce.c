@@ -115,10 +115,11 @@ static bool read(const struct gm_sim_plan *plan, const char *op, struct reductio
 	return flags[0] == 0 && flags[1] == 1;
 }
 
-/* Reduces the elements of one output: the result, and the index of an extremum. */
+/* Reduces the elements of one output: the result, and the index of an extremum. For EXTREMA `mean`
+ * and `most` are the largest. */
 struct state {
 	double real, mean, count;
-	int64_t integer, place;
+	int64_t integer, place, most;
 	bool any;
 };
 
@@ -204,6 +205,10 @@ static void add(const struct gm_sim_plan *plan, const struct reduction *r, struc
 		break;
 	case FORMS:
 		break;
+		if (!state->any || v.integer < state->integer)
+			state->integer = v.integer;
+		if (!state->any || v.integer > state->most)
+			state->most = v.integer;
 	}
 	state->any = true;
 }
@@ -251,7 +256,8 @@ static void finish(const struct gm_sim_plan *plan, const struct reduction *r,
 	case EXTREMA:
 		value = gm_sim_real(state->real);
 		if (second)
-			gm_sim_store(plan->type[1], second, gm_sim_real(state->mean));
+			gm_sim_store(plan->type[1], second,
+			        real ? gm_sim_real(state->mean) : gm_sim_integer(state->most));
 		break;
 	default:
 		if (second && plan->number[3]) /* values and indices */

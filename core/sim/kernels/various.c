@@ -161,13 +161,14 @@ static bool compute_search(
 		return false;
 	for (int64_t i = 0; i < n; i++) {
 		const char *first = one ? rows : rows + i / in_row * row * size;
-		double x = gm_sim_as_real(gm_sim_load(plan->type[0], in + i * size));
+		struct gm_sim_value x = gm_sim_load(plan->type[0], in + i * size);
 		int64_t low = 0, high = row;
 		while (low < high) {
 			int64_t middle = low + (high - low) / 2;
-			double y =
-			        gm_sim_as_real(gm_sim_load(plan->type[0], first + middle * size));
-			if (right ? !(y > x) : !(y >= x))
+			struct gm_sim_value y = gm_sim_load(plan->type[0], first + middle * size);
+			bool more = y.is_real ? y.real > x.real : y.integer > x.integer;
+			bool equal = y.is_real ? y.real == x.real : y.integer == x.integer;
+			if (!more && (right || !equal))
 				low = middle + 1;
 			else
 				high = middle;
