@@ -124,8 +124,8 @@ static bool compute_select(
 	return true;
 }
 
-/* DeviceScanKernel(in, out, tile state, int first_tile, plus, no initial value, items): inclusive
- * sums. */
+/* DeviceScanKernel(in, out, tile state, int first_tile, operation, no initial value, items):
+ * inclusive sums, or products. */
 static bool compute_scan(const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
 	void **a = launch->arguments;
@@ -142,13 +142,15 @@ static bool compute_scan(const struct gm_sim_plan *plan, const struct gm_sim_ker
 	gm_sim_use_write(&use, out, items * width);
 	if (!gm_sim_use_good(&use))
 		return false;
-	double real = 0;
-	uint64_t integer = 0;
-	bool reals = gm_sim_type_is_real(plan->type[0]);
+	bool product = plan->number[1] != 0, reals = gm_sim_type_is_real(plan->type[0]);
+	double real = product;
+	uint64_t integer = product;
 	for (uint64_t i = 0; i < items; i++) {
 		struct gm_sim_value value = gm_sim_load(plan->type[0], in + i * size);
-		real += value.real;
-		integer += (uint64_t)value.integer;
+		real = gm_sim_limited(
+		        plan->type[1], product ? real * value.real : real + value.real);
+		integer = product ? integer * (uint64_t)value.integer
+		                  : integer + (uint64_t)value.integer;
 		gm_sim_store(plan->type[1], out + i * width,
 		        reals ? gm_sim_real(real) : gm_sim_integer((int64_t)integer));
 	}
@@ -417,10 +419,13 @@ bool gm_sim_cub_plan(struct gm_sim_text name, struct gm_sim_text base,
 		return good && ret->type[0] && ret->type[1] && ret->type[2] && ret->type[3];
 	}
 	if (gm_sim_text_is(base, "DeviceScanKernel") && known == 7) {
-		if ((!gm_sim_text_has(p[4], "plus<") && !gm_sim_text_has(p[4], "cub::Sum")) ||
+		bool product = gm_sim_text_has(p[4], "multiplies<");
+		if ((!product && !gm_sim_text_has(p[4], "plus<") &&
+		            !gm_sim_text_has(p[4], "cub::Sum")) ||
 		        !gm_sim_text_has(p[5], "NullType"))
 			return false;
 		ret->form = SCAN;
+		ret->number[1] = product;
 		ret->type[0] = iterated(p[0], &flag, &ret->number[2]);
 		ret->type[1] = gm_sim_type_of(p[1]);
 		ret->type[3] = gm_sim_type_of(p[6]);

@@ -197,3 +197,13 @@ struct gm_sim_value gm_sim_round(enum gm_sim_type type, struct gm_sim_value valu
 	gm_sim_store(type, &bits, value);
 	return gm_sim_load(type, &bits);
 }
+
+double gm_sim_limited(enum gm_sim_type type, double real)
+{
+	if (!gm_sim_type_is_real(type))
+		return real;
+	/* Below the least normal number a type has fewer bits. */
+	double least = type == GM_SIM_F64 ? 0 : type == GM_SIM_F16 ? 0x1p-14 : 0x1p-126;
+	double rounded = gm_sim_round(type, gm_sim_real(real)).real;
+	return isinf(rounded) || fabs(rounded) < least ? rounded : real;
+}

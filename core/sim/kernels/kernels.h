@@ -84,6 +84,9 @@ struct gm_sim_value gm_sim_load(enum gm_sim_type type, const void *at);
 void gm_sim_store(enum gm_sim_type type, void *at, struct gm_sim_value value);
 /* The value as a computation of that type would hold it. */
 struct gm_sim_value gm_sim_round(enum gm_sim_type type, struct gm_sim_value value);
+/* A sum or product that is kept in double precision: as the type has it where it is too large or
+ * too small for the type, else unchanged. */
+double gm_sim_limited(enum gm_sim_type type, double real);
 struct gm_sim_value gm_sim_real(double real);
 struct gm_sim_value gm_sim_integer(int64_t integer);
 double gm_sim_as_real(struct gm_sim_value value);

@@ -136,6 +136,7 @@ static bool better(const struct gm_sim_plan *plan, const struct state *state, st
 static void add(const struct gm_sim_plan *plan, const struct reduction *r, struct state *state,
         struct gm_sim_value v, int64_t place)
 {
+	enum gm_sim_type type = plan->type[2];
 	double x = gm_sim_as_real(v), size = fabs(x), delta;
 	switch ((enum form)plan->form) {
 	case NAN_SUM:
@@ -144,12 +145,12 @@ static void add(const struct gm_sim_plan *plan, const struct reduction *r, struc
 		/* fall through */
 	case SUM:
 	case MEAN:
-		state->real += x;
+		state->real = gm_sim_limited(type, state->real + x);
 		state->integer =
 		        (int64_t)((uint64_t)state->integer + (uint64_t)(v.is_real ? 0 : v.integer));
 		break;
 	case PRODUCT:
-		state->real = state->any ? state->real * x : x;
+		state->real = state->any ? gm_sim_limited(type, state->real * x) : x;
 		state->integer = state->any
 		                         ? (int64_t)((uint64_t)state->integer * (uint64_t)v.integer)
 		                         : v.integer;
@@ -174,16 +175,17 @@ static void add(const struct gm_sim_plan *plan, const struct reduction *r, struc
 		}
 		break;
 	case NORM_2:
-		state->real += x * x;
+		state->real = gm_sim_limited(type, state->real + gm_sim_limited(type, x * x));
 		break;
 	case NORM_1:
-		state->real += size;
+		state->real = gm_sim_limited(type, state->real + size);
 		break;
 	case NORM_0:
 		state->real += x != 0;
 		break;
 	case NORM_P:
-		state->real += pow(size, r->member[0]);
+		delta = gm_sim_limited(type, pow(size, r->member[0]));
+		state->real = gm_sim_limited(type, state->real + delta);
 		break;
 	case NORM_MAX:
 	case NORM_MIN:
@@ -193,22 +195,23 @@ static void add(const struct gm_sim_plan *plan, const struct reduction *r, struc
 		break;
 	case VARIANCE:
 		state->count++;
-		delta = x - state->mean;
-		state->mean += delta / state->count;
-		state->real += delta * (x - state->mean);
+		delta = gm_sim_limited(type, x - state->mean);
+		state->mean = gm_sim_limited(type, state->mean + delta / state->count);
+		delta = gm_sim_limited(type, delta * (x - state->mean));
+		state->real = gm_sim_limited(type, state->real + delta);
 		break;
 	case EXTREMA:
 		if (!state->any || isnan(x) || x < state->real)
 			state->real = isnan(state->real) ? state->real : x;
 		if (!state->any || isnan(x) || x > state->mean)
 			state->mean = isnan(state->mean) ? state->mean : x;
-		break;
-	case FORMS:
-		break;
 		if (!state->any || v.integer < state->integer)
 			state->integer = v.integer;
 		if (!state->any || v.integer > state->most)
 			state->most = v.integer;
+		break;
+	case FORMS:
+		break;
 	}
 	state->any = true;
 }
@@ -254,7 +257,6 @@ static void finish(const struct gm_sim_plan *plan, const struct reduction *r,
 		break;
 	}
 	case EXTREMA:
-		value = gm_sim_real(state->real);
 		if (second)
 			gm_sim_store(plan->type[1], second,
 			        real ? gm_sim_real(state->mean) : gm_sim_integer(state->most));

@@ -194,11 +194,11 @@ static bool compute_scan(const struct gm_sim_plan *plan, const struct gm_sim_ker
 			if (i == 0) {
 				sum = v;
 			} else if (plan->number[1] == PLUS) {
-				sum.real += v.real;
+				sum.real = gm_sim_limited(plan->type[0], sum.real + v.real);
 				sum.integer =
 				        (int64_t)((uint64_t)sum.integer + (uint64_t)v.integer);
 			} else if (plan->number[1] == TIMES) {
-				sum.real *= v.real;
+				sum.real = gm_sim_limited(plan->type[0], sum.real * v.real);
 				sum.integer =
 				        (int64_t)((uint64_t)sum.integer * (uint64_t)v.integer);
 			} else {
