@@ -108,3 +108,106 @@ def test_a_capture_forbids_what_it_forbids_on_a_gpu(run_gpumem, tmp_path, warm):
     refused, allowed = [0, 900, 901], [0, 0, 0]  # began, cudaErrorStreamCaptureUnsupported, cudaErrorStreamCaptureInvalidated
     handle = [] if warm else ["CUDA error: operation failed due to a previous error during capture"]
     assert told == [*refused, *refused, *allowed, *refused, *allowed, *handle]
+
+
+# Each case: what is called while "first" is captured; the codes that it and the end of the capture return.
+RULES = """
+import ctypes, torch
+
+cuda = ctypes.CDLL("libcudart.so.13" if torch.version.cuda.startswith("13") else "libcudart.so.12")
+x = torch.ones(100, device="cuda")
+streams = [torch.cuda.Stream() for _ in range(3)]
+first, second, third = (ctypes.c_void_p(stream.cuda_stream) for stream in streams)
+before, inside, fork, join = (ctypes.c_void_p() for _ in range(4))
+for event in before, inside, fork, join:
+    assert cuda.cudaEventCreateWithFlags(ctypes.byref(event), 2) == 0
+memory, byte = ctypes.c_void_p(x.data_ptr()), ctypes.c_size_t(1)
+called, graph, run = [], ctypes.c_void_p(), ctypes.c_void_p()
+function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda data: called.append(data))
+callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(lambda *arguments: called.append(0))
+
+
+def work(stream):
+    return cuda.cudaMemsetAsync(memory, 0, byte, stream)
+
+
+def after(event, one, other):
+    return cuda.cudaEventRecord(event, one) or cuda.cudaStreamWaitEvent(other, event, 0)
+
+
+def merged():
+    assert cuda.cudaStreamBeginCapture(second, 0) == 0 and cuda.cudaEventRecord(inside, second) == 0
+    code = cuda.cudaStreamWaitEvent(first, inside, 0)
+    return code if cuda.cudaStreamEndCapture(second, ctypes.byref(graph)) == 901 else -1
+
+
+pointer = ctypes.c_void_p()
+assert cuda.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(1 << 20)) == 0
+cases = dict(
+    device_waits=lambda: cuda.cudaDeviceSynchronize(),
+    context_waits=lambda: ctypes.CDLL("libcuda.so.1").cuCtxSynchronize(),
+    stream_waits=lambda: cuda.cudaStreamSynchronize(first),
+    query=lambda: cuda.cudaEventRecord(inside, first) or cuda.cudaEventQuery(inside),
+    synchronize=lambda: cuda.cudaEventRecord(inside, first) or cuda.cudaEventSynchronize(inside),
+    external=lambda: cuda.cudaEventRecordWithFlags(inside, first, 1) or cuda.cudaEventQuery(inside),
+    earlier=lambda: cuda.cudaStreamWaitEvent(first, before, 0),
+    earlier_external=lambda: cuda.cudaStreamWaitEvent(first, before, 1),
+    merged=merged,
+    unjoined=lambda: after(fork, first, second) or work(second),
+    joined=lambda: after(fork, first, second) or work(second) or after(join, second, first),
+    joined_too_early=lambda: after(fork, first, second) or work(second) or after(join, second, first) or work(second),
+    through_a_third=lambda: (
+        after(fork, first, second) or work(second) or after(join, second, third) or work(third) or after(inside, third, first)
+    ),
+    a_third_is_left=lambda: after(fork, first, second) or after(join, second, third) or work(third) or after(inside, second, first),
+    free=lambda: cuda.cudaFree(pointer),
+    free_nothing=lambda: cuda.cudaFree(None),
+    callback=lambda: cuda.cudaStreamAddCallback(first, callback, None, 0),
+    host=lambda: cuda.cudaLaunchHostFunc(first, function, ctypes.c_void_p(7)),
+)
+told = {}
+for name, case in cases.items():
+    assert cuda.cudaEventRecord(before, first) == 0
+    assert cuda.cudaStreamBeginCapture(first, 0) == 0 and work(first) == 0
+    code = case()
+    told[name] = [code, cuda.cudaStreamEndCapture(first, ctypes.byref(graph))]
+    cuda.cudaGetLastError()  # or PyTorch finds it
+    assert cuda.cudaDeviceSynchronize() == cuda.cudaStreamSynchronize(second) == 0
+told["before_replay"] = list(called)
+cuda.cudaGraphInstantiateWithFlags(ctypes.byref(run), graph, ctypes.c_ulonglong(0))
+for _ in range(2):
+    cuda.cudaGraphLaunch(run, first)
+told["replayed"] = called
+told["after_the_capture"] = [cuda.cudaEventQuery(join), cuda.cudaEventRecord(join, first), cuda.cudaEventQuery(join)]
+print(told)
+"""
+
+
+def test_a_capture_has_the_rules_of_cuda_s_programming_guide(run_gpumem, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(RULES)
+    told = ast.literal_eval(run_gpumem("run", "--sim", "--no-record", "--", PYTHON, program).check().out)
+    # 900 cudaErrorStreamCaptureUnsupported, 901 …Invalidated, 902 …Merge, 904 …Unjoined, 905 …Isolation, 907 cudaErrorCapturedEvent
+    assert told == {
+        "device_waits": [900, 901],
+        "context_waits": [900, 901],
+        "stream_waits": [900, 901],
+        "query": [907, 901],
+        "synchronize": [907, 901],
+        "external": [0, 0],
+        "earlier": [905, 901],
+        "earlier_external": [0, 0],
+        "merged": [902, 901],
+        "unjoined": [0, 904],
+        "joined": [0, 0],
+        "joined_too_early": [0, 904],
+        "through_a_third": [0, 0],
+        "a_third_is_left": [0, 904],
+        "free": [900, 901],
+        "free_nothing": [0, 0],
+        "callback": [900, 901],
+        "host": [0, 0],
+        "before_replay": [],
+        "replayed": [7, 7],
+        "after_the_capture": [907, 0, 0],
+    }

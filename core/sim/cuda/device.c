@@ -64,8 +64,10 @@ GM_SIM_EXPORT cudaError_t cudaDeviceSynchronize(void)
 {
 	if (!gm_sim_current())
 		return gm_sim_error(gm_sim_no_device());
-	gm_sim_works_wait_all();
-	return cudaSuccess;
+	int code = gm_sim_capture_device_waits();
+	if (code == cudaSuccess)
+		gm_sim_works_wait_all();
+	return (cudaError_t)code;
 }
 
 GM_SIM_EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr id, int index)

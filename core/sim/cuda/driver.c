@@ -149,7 +149,10 @@ GM_SIM_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
 
 GM_SIM_EXPORT CUresult cuCtxSynchronize(void)
 {
-	return CUDA_SUCCESS;
+	int code = GM_SIM_KEEP_ERROR(gm_sim_capture_device_waits());
+	if (code == cudaSuccess)
+		gm_sim_works_wait_all();
+	return result(code);
 }
 
 GM_SIM_EXPORT CUresult cuGetErrorString(CUresult code, const char **text)

@@ -3,7 +3,7 @@
  * each replay. Copies and memsets copy bytes; kernels are counted, and computed if they would be
  * computed outside a graph.
  *
- * A capture spreads to streams that wait for one of its events (stream.c), and is invalidated by
+ * A capture spreads to streams that wait for one of its events (capture.c), and is invalidated by
  * calls that a GPU refuses during a capture. Graphs that a program builds by hand (cudaGraphAdd…)
  * are not simulated.
  */
@@ -132,6 +132,9 @@ GM_SIM_EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t str
 				gm_sim_data_zero(device, node->to, node->size);
 			break;
 		}
+		case GM_SIM_NODE_HOST:
+			node->host(node->to);
+			break;
 		case GM_SIM_NODE_LIBRARY:
 			GM_SIM_COUNT(gpumem_sim_account.library_not_computed, 1);
 			break;

@@ -93,12 +93,16 @@ GM_SIM_EXPORT cudaError_t cudaFree(void *pointer)
 		/* The usual way to create the context. */
 		return gm_sim_current() ? cudaSuccess : gm_sim_error(gm_sim_no_device());
 	}
+	if (gm_sim_capture_forbids())
+		return gm_sim_error(cudaErrorStreamCaptureUnsupported);
 	return gm_sim_error(gm_sim_memory_free(pointer));
 }
 
 GM_SIM_EXPORT cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream)
 {
-	return cudaFree(pointer);
+	if (gm_sim_forked())
+		return gm_sim_error(cudaErrorInitializationError);
+	return pointer ? gm_sim_error(gm_sim_memory_free(pointer)) : cudaSuccess;
 }
 
 GM_SIM_EXPORT cudaError_t cudaMallocPitch(

@@ -11,11 +11,12 @@
  * One file a subject: process.c (account, messages), state.c (devices), lifetime.c (fork, exit),
  * memory.c (allocation), data.c (which bytes were ever written, copies, zeroing), host_capacity.c
  * (host memory for them), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties),
- * stream.c, graph.c (captured work), work.c (collectives in progress), foreign.c (other processes'
- * memory), nvml.c, loaded.c (what goes past all this), kernel.c (registration, launches), module.c
- * (the driver's modules), error.c, blas.c, cudnn*.c, fft.c, driver.c (cu…), vmm.c (virtual memory:
- * expandable segments), pool.c (cudaMallocAsync), managed.c, array.c, driver_memory.c
- * (cuMemAlloc…), report.c (PyTorch's own counts), stubs.c (everything else, refused by name).
+ * stream.c, event.c, capture.c, graph.c (captured work), work.c (collectives in progress),
+ * foreign.c (other processes' memory), nvml.c, loaded.c (what goes past all this), kernel.c
+ * (registration, launches), module.c (the driver's modules), error.c, blas.c, cudnn*.c, fft.c,
+ * driver.c (cu…), vmm.c (virtual memory: expandable segments), pool.c (cudaMallocAsync), managed.c,
+ * array.c, driver_memory.c (cuMemAlloc…), report.c (PyTorch's own counts), stubs.c (everything
+ * else, refused by name).
  */
 #ifndef GM_SIM_CUDA_SIM_H
 #define GM_SIM_CUDA_SIM_H
@@ -166,7 +167,7 @@ void gm_sim_share_each(uint32_t physical, void (*visit)(uint32_t, uint64_t, void
 /* ipc.c: an address of another process's memory that was opened. */
 bool gm_sim_ipc_holds(const void *address, uint64_t size);
 void gm_sim_ipc_lock(bool take);
-/* stream.c: cudaSuccess where the event was made for other processes. */
+/* event.c: cudaSuccess where the event was made for other processes. */
 int gm_sim_event_interprocess(struct CUevent_st *event);
 /* cudaSuccess where [address, address + size) is within one allocation (or the context's own
  * part). */
@@ -289,14 +290,15 @@ struct gm_sim_kernel *gm_sim_kernel_add(const char *name);
 /* Counts a launch of it. */
 void gm_sim_kernel_count(struct gm_sim_kernel *kernel, bool computed);
 
-/* graph.c, stream.c: one thing that was put on a capturing stream. */
+/* graph.c, capture.c: one thing that was put on a capturing stream. */
 struct gm_sim_node {
 	enum gm_sim_node_kind {
 		GM_SIM_NODE_COPY,
 		GM_SIM_NODE_FILL,
 		GM_SIM_NODE_KERNEL,
 		GM_SIM_NODE_LIBRARY,
-		GM_SIM_NODE_FRESH
+		GM_SIM_NODE_FRESH,
+		GM_SIM_NODE_HOST
 	} what;
 	int value; /* a copy's kind, a fill's byte */
 	void *to;
@@ -304,6 +306,7 @@ struct gm_sim_node {
 	uint64_t size;
 	struct gm_sim_kernel *kernel;
 	struct gm_sim_kept *kept; /* its launch; NULL: it is not computed */
+	void (*host)(void *);     /* cudaLaunchHostFunc(): called with `to` */
 };
 struct CUstream_st;
 struct CUgraph_st;
@@ -318,10 +321,13 @@ bool gm_sim_stream_captures(struct CUstream_st *stream);
  */
 void gm_sim_graph_memory(const void *address, uint64_t size, bool there);
 void gm_sim_graph_block(struct gm_sim_device *device, const void *address, uint64_t size);
-bool gm_sim_graph_captures(void); /* stream.c: whether a capture is in progress */
-/* stream.c: whether a capture in progress forbids this thread a call that is not safe during it, as
- * cudaMalloc(); if so, the capture is invalidated. */
+bool gm_sim_graph_captures(void); /* capture.c: whether a capture is in progress */
+/* capture.c: whether a capture in progress forbids this thread a call that is not safe during it,
+ * as cudaMalloc(); if so, the capture is invalidated. */
 bool gm_sim_capture_forbids(void);
+/* The error of a call that waits for all of the current device, where a capture is in progress on
+ * it. */
+int gm_sim_capture_device_waits(void);
 void gm_sim_graph_lock(bool take);
 /* The same for a library's call, of which the stream is not known: the capture that was begun
  * last. */
