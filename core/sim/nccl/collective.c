@@ -469,7 +469,7 @@ ncclResult_t gm_nccl_split_run(struct ncclComm *parent, struct ncclComm *child)
 		return ncclRemoteError;
 	struct gm_nccl_id id = {0};
 	ncclResult_t code = ncclSuccess;
-	if (first == parent->rank)
+	if (first == parent->rank && ranks > 1)
 		code = gm_nccl_id_make(&id);
 	uint64_t packed[sizeof(id) / sizeof(uint64_t)];
 	memcpy(packed, &id, sizeof(id));

@@ -178,6 +178,7 @@ struct gm_nccl_header {
 	_Atomic uint32_t bell; /* a futex: rung at each change */
 	_Atomic uint32_t waiting;
 	uint32_t creator;
+	_Atomic uint32_t closed; /* the creator's file descriptor, once all have joined */
 };
 
 struct gm_nccl_segment {

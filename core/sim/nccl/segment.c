@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -96,8 +97,8 @@ static bool gone(struct gm_nccl_segment *segment, int rank)
 		return false;
 	if (segment->watch[rank] < 0)
 		segment->watch[rank] = (int)syscall(SYS_pidfd_open, slot->process, 0);
-	if (segment->watch[rank] < 0)
-		return errno == ESRCH;
+	if (segment->watch[rank] < 0) /* no more descriptors, or an old kernel */
+		return errno == ESRCH || (kill((pid_t)slot->process, 0) != 0 && errno == ESRCH);
 	struct pollfd poll_it = {.fd = segment->watch[rank], .events = POLLIN};
 	return poll(&poll_it, 1, 0) > 0;
 }
@@ -228,6 +229,16 @@ static ncclResult_t open_segment(struct ncclComm *comm, const struct gm_nccl_id 
 	return ncclSuccess;
 }
 
+/* Once all have joined, nobody opens the file through the descriptor of the process that made it.
+ */
+static void close_creator_s(struct gm_nccl_segment *segment, const struct gm_nccl_id *id)
+{
+	struct stat status;
+	if (id->process == (uint32_t)getpid() && !atomic_exchange(&segment->header->closed, 1) &&
+	        fstat(id->file, &status) == 0 && status.st_ino == id->inode)
+		close(id->file);
+}
+
 ncclResult_t gm_nccl_join(struct ncclComm *comm, const struct gm_nccl_id *id)
 {
 	struct gm_nccl_segment *segment = &comm->segment;
@@ -262,6 +273,7 @@ ncclResult_t gm_nccl_join(struct ncclComm *comm, const struct gm_nccl_id *id)
 	if (!gm_nccl_wait(comm, all_joined, anybody, NULL))
 		return atomic_load(&comm->error) ? (ncclResult_t)atomic_load(&comm->error)
 		                                 : ncclInternalError;
+	close_creator_s(segment, id);
 	for (int rank = 0; rank < comm->ranks; rank++) {
 		struct gm_nccl_slot *other = gm_nccl_slot(segment, rank);
 		bool same = other->machine ? other->machine == slot->machine &&

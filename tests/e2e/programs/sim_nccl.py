@@ -1,7 +1,9 @@
 """Collectives of every kind between the processes that torchrun starts; each rank prints what came out as JSON."""
 
+import ctypes
 import json
 import os
+import time
 
 import torch
 import torch.distributed as dist
@@ -109,7 +111,23 @@ scaled = mine().cuda()
 dist.all_reduce(scaled, dist._make_nccl_premul_sum(2.0))
 facts["premul"] = scaled.cpu().tolist() == (2 * sum(mine(of=r) for r in range(world))).tolist()
 
+# What has no elements has no place in the order either.
+if rank == 0:
+    dist.all_reduce(torch.empty(0, device="cuda"))
+tensor = mine().cuda()
+dist.all_reduce(tensor)
+facts["after_an_empty_one"] = tensor.cpu().tolist() == sum(mine(of=r) for r in range(world)).tolist()
+
+# The driver's call waits for all of the device too.
+if rank == 1:
+    time.sleep(0.2)
+work = dist.all_reduce(tensor, async_op=True)
+ctypes.CDLL("libcuda.so.1").cuCtxSynchronize()
+facts["context_waits"] = work.is_completed()
+
 dist.barrier()
 dist.destroy_process_group()
+files = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
+facts["files_are_closed"] = not any("gpumem-sim-nccl" in name for name in files)
 # One write: the ranks share one pipe, and under torchrun a newline of its own may come after another rank's line.
 print(json.dumps(facts) + "\n", end="", flush=True)
