@@ -95,6 +95,61 @@ def test_a_program_that_replaces_itself_holds_its_own_memory_only(run_gpumem, tm
     assert run.out == "0 50\n" * 3
 
 
+def test_a_process_for_whose_context_there_is_no_room_is_told_so_and_can_try_again(run_gpumem, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""if True:
+        import subprocess, sys, torch
+        if len(sys.argv) > 1:
+            for _ in range(3):
+                try:
+                    torch.zeros(1, device="cuda")
+                    print("runs", flush=True)
+                except RuntimeError as error:
+                    print(str(error).splitlines()[0], flush=True)
+                input()
+            sys.exit()
+        held = [torch.empty(torch.cuda.mem_get_info()[0] - (64 << 20), dtype=torch.uint8, device="cuda")]
+        other = subprocess.Popen([sys.executable, *sys.argv, "other"], stdin=-1, stdout=-1, text=True)
+        for step in range(3):
+            print(other.stdout.readline(), end="", flush=True)
+            if step:
+                held.clear()
+                torch.cuda.empty_cache()
+            other.stdin.write("\\n")
+            other.stdin.flush()
+        other.wait()
+    """)
+    run = run_gpumem("run", "--sim", "--no-record", "--", sys.executable, program).check()
+    assert run.out == "CUDA error: out of memory\n" * 2 + "runs\n"
+    assert run.err.count("gpumem sim: device 0: no room for the context: other processes of the run hold 79") == 1
+    assert "ulimit" not in run.err
+
+
+def test_a_fork_beside_a_pool_that_needs_managed_memory_s_room_does_not_hang(run_gpumem):
+    program = """if True:
+        import ctypes, os, threading, torch
+        cuda = ctypes.CDLL("libcudart.so.13" if torch.version.cuda.startswith("13") else "libcudart.so.12")
+        torch.zeros(1, device="cuda")
+        ended = threading.Event()
+        def refused():
+            pointer, all_of_it = ctypes.c_void_p(), ctypes.c_size_t(79 << 30)
+            while not ended.is_set():
+                cuda.cudaMallocAsync(ctypes.byref(pointer), all_of_it, None)
+        threads = [threading.Thread(target=refused) for _ in range(3)]
+        [thread.start() for thread in threads]
+        for _ in range(60):
+            child = os.fork()
+            if not child:
+                os._exit(0)
+            os.waitpid(child, 0)
+        ended.set()
+        [thread.join() for thread in threads]
+        print("ended")
+    """
+    run = run_gpumem("run", "--sim", "--no-record", "--", sys.executable, "-W", "ignore", "-c", program, timeout=60)
+    assert run.check().out == "ended\n"
+
+
 @pytest.mark.parametrize("expandable", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_processes_share_tensors_and_the_device_s_memory(run_gpumem, expandable):
     # one of the two launches no kernel: with this, as much is outside PyTorch in both

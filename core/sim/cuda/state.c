@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/size.h"
 #include "sim/cuda/sim.h"
 
 static struct gm_sim_device devices[GM_SIM_DEVICES_MAX];
@@ -191,10 +192,6 @@ static bool map(struct gm_sim_device *device)
 	        ftruncate(device->marks, (off_t)gm_sim_marks_size(span)) != 0 ||
 	        !gm_sim_map_marks(device, span))
 		return false;
-	if (!gm_sim_share_set(device, device->account->context, true)) {
-		errno = ENOMEM;
-		return false;
-	}
 	device->inode = status.st_ino;
 	device->base = base;
 	device->span = span;
@@ -208,6 +205,37 @@ static bool map(struct gm_sim_device *device)
 	return true;
 }
 
+/* The context takes its part of the device. The run's other processes may have left no room: that
+ * can change, so each call tries again. */
+static bool take_context(const struct gm_sim_device *device)
+{
+	static _Atomic bool said;
+	if (gm_sim_share_set(device, device->account->context, true))
+		return true;
+	char others[GM_SIZE_TEXT], total[GM_SIZE_TEXT];
+	if (!atomic_exchange(&said, true))
+		gm_sim_say("device %u: no room for the context: other processes of the run hold "
+		           "%s of %s",
+		        device->index, gm_text_size(gm_sim_share_others(device), others),
+		        gm_text_size(device->choice.profile.memory, total));
+	return false;
+}
+
+static void make(struct gm_sim_device *device)
+{
+	if (!take_context(device))
+		return;
+	if (map(device)) {
+		atomic_store_explicit(&device->ready, true, memory_order_release);
+		return;
+	}
+	gm_sim_say("device %u: cannot map %" PRIu64
+	           " bytes of address space: %s: check `ulimit -v` or take a smaller device",
+	        device->index, device->choice.profile.memory * 2, strerror(errno));
+	gm_sim_share_set(device, 0, false);
+	atomic_store(&device->failed, true);
+}
+
 struct gm_sim_device *gm_sim_device(int index)
 {
 	struct gm_sim_device *device = gm_sim_device_facts(index);
@@ -217,18 +245,8 @@ struct gm_sim_device *gm_sim_device(int index)
 		if (atomic_load(&device->failed))
 			return NULL;
 		pthread_mutex_lock(&mapping_lock);
-		if (!device->ready && !device->failed) {
-			if (map(device)) {
-				atomic_store_explicit(&device->ready, true, memory_order_release);
-			} else {
-				gm_sim_say(
-				        "device %d: cannot map %" PRIu64
-				        " bytes of address space: %s: check `ulimit -v` or take a "
-				        "smaller device",
-				        index, device->choice.profile.memory * 2, strerror(errno));
-				atomic_store(&device->failed, true);
-			}
-		}
+		if (!device->ready && !device->failed)
+			make(device);
 		pthread_mutex_unlock(&mapping_lock);
 		if (!device->ready)
 			return NULL;
