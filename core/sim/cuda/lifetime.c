@@ -14,14 +14,16 @@
 
 /* --- fork ------------------------------------------------------------------------------------- */
 
+/* In the order in which calls take them: a pool takes memory of its device with its lock held, and
+ * for that managed memory may be moved. */
 static void before_fork(void)
 {
 	gm_sim_host_lock(true);
 	gm_sim_kernel_lock(true);
 	gm_sim_vmm_lock(true);
 	gm_sim_graph_lock(true);
-	gm_sim_managed_lock(true);
 	gm_sim_pool_lock(true);
+	gm_sim_managed_lock(true);
 	gm_sim_ipc_lock(true);
 	gm_sim_foreign_lock(true);
 	gm_sim_work_lock(true);
@@ -32,8 +34,8 @@ static void in_parent(void)
 	gm_sim_work_lock(false);
 	gm_sim_foreign_lock(false);
 	gm_sim_ipc_lock(false);
-	gm_sim_pool_lock(false);
 	gm_sim_managed_lock(false);
+	gm_sim_pool_lock(false);
 	gm_sim_graph_lock(false);
 	gm_sim_vmm_lock(false);
 	gm_sim_kernel_lock(false);
