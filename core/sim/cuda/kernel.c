@@ -355,7 +355,6 @@ static int launch(struct gm_sim_kernel *kernel, dim3 grid, dim3 block, void **ar
 		return gm_sim_no_device();
 	if (!kernel)
 		return cudaErrorInvalidDeviceFunction;
-	gm_sim_stream_finish(stream);
 	/* Refuses what a GPU refuses: an empty grid or block, or one beyond the device's limits. */
 	if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z ||
 	        grid.x > INT32_MAX || grid.y > 65535 || grid.z > 65535 || block.z > 64 ||
@@ -378,6 +377,9 @@ static int launch(struct gm_sim_kernel *kernel, dim3 grid, dim3 block, void **ar
 			return cudaSuccess;
 		gm_sim_kept_free(kept); /* the capture has ended meanwhile */
 	}
+	/* What may be computed waits for the stream's collectives; other kernels read nothing. */
+	if (gm_sim_kernel_planned(kernel->name, &kernel->plan))
+		gm_sim_stream_finish(stream);
 	gm_sim_kernel_count(kernel, gm_sim_kernel_compute(kernel->name, &kernel->plan, &what));
 	return cudaSuccess;
 }

@@ -1,6 +1,7 @@
 """Collectives of every kind between the processes that torchrun starts; each rank prints what came out as JSON."""
 
 import ctypes
+import datetime
 import json
 import os
 import time
@@ -117,6 +118,17 @@ if rank == 0:
 tensor = mine().cuda()
 dist.all_reduce(tensor)
 facts["after_an_empty_one"] = tensor.cpu().tolist() == sum(mine(of=r) for r in range(world)).tolist()
+
+# What is not computed does not wait on the host: rank 1 joins when rank 0 has launched it.
+store, x, tensor = dist.distributed_c10d._get_default_store(), torch.ones(64, 64, device="cuda"), mine().cuda()
+if rank == 0:
+    dist.all_reduce(tensor)
+    torch.nn.functional.layer_norm(x, (64,))
+    store.set("launched", "")
+else:
+    store.wait(["launched"], datetime.timedelta(seconds=20))
+    dist.all_reduce(tensor)
+facts["launched"] = tensor.cpu().tolist() == sum(mine(of=r) for r in range(world)).tolist()
 
 # The driver's call waits for all of the device too.
 if rank == 1:
