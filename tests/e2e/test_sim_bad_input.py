@@ -150,6 +150,40 @@ def test_cuda_s_own_runtime_opened_by_its_path_is_the_simulated_one(run_gpumem):
     assert finished.out == "0 2\n"
 
 
+@pytest.mark.parametrize("how", ["path", "name", "before_torch"])
+def test_nccl_opened_by_its_path_or_name_is_the_simulated_one(run_gpumem, how):
+    """As vLLM opens it. PyTorch, where its libraries are not found otherwise, opens the file before those that are linked with it."""
+    library = SITE / "nvidia/nccl/lib/libnccl.so.2"
+    if not library.exists():
+        pytest.skip("NCCL is not installed with this torch")
+    program = f"""if True:
+        import ctypes
+        if {how != "before_torch"}:
+            import torch
+        nccl = ctypes.CDLL({"libnccl.so.2" if how == "name" else str(library)!r})
+        import torch
+        comm, version, device = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_int(-1)
+        class Id(ctypes.Structure):
+            _fields_ = [("bytes", ctypes.c_char * 128)]
+        id = Id()
+        torch.zeros(1, device="cuda")
+        print(nccl.ncclGetUniqueId(ctypes.byref(id)), nccl.ncclCommInitRank(ctypes.byref(comm), 1, id, 0))
+        print(nccl.ncclCommCuDevice(comm, ctypes.byref(device)), device.value)
+        nccl.ncclGetVersion(ctypes.byref(version))
+        major, minor, patch = torch.cuda.nccl.version()[:3]
+        print(version.value == major * 10000 + minor * 100 + patch)
+    """
+    finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()
+    assert finished.out == "0 0\n0 0\nTrue\n"
+    assert ("opened by its path: the simulated device answers" in finished.err) == (how != "name")
+
+
+def test_a_library_that_is_not_there_fails_as_it_would(run_gpumem, tmp_path):
+    program = f"import ctypes\ntry: ctypes.CDLL('{tmp_path}/libnccl.so.2')\nexcept OSError as e: print(e)"
+    finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()
+    assert finished.out == f"{tmp_path}/libnccl.so.2: cannot open shared object file: No such file or directory\n"
+
+
 def test_a_path_where_no_driver_is_fails_as_it_would(run_gpumem, tmp_path):
     program = f"import ctypes\ntry: ctypes.CDLL('{tmp_path}/libcuda.so.1')\nexcept OSError as e: print(e)"
     finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()

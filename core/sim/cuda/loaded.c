@@ -3,10 +3,10 @@
  *
  * If a program opens a library by its SONAME, it gets ours, because ours are loaded already. If it
  * opens one by a path, or by the linker's name (libcuda.so), it would get the real one. So dlopen()
- * is hooked, and the names of the driver, NVML and the runtimes of CUDA 12 and 13 lead to ours; the
- * first time this is reported. Libraries that cannot be replaced are reported with their file: a
- * runtime that is linked statically (it asks the driver for tables that are not public), one of
- * another CUDA, a PyTorch without CUDA.
+ * is hooked, and the names of the driver, NVML, NCCL and the runtimes of CUDA 12 and 13 lead to
+ * ours; the first time this is reported. Libraries that cannot be replaced are reported with their
+ * file: a runtime that is linked statically (it asks the driver for tables that are not public),
+ * one of another CUDA, a PyTorch without CUDA.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -36,6 +36,12 @@ static bool is_library(const char *name, const char *start)
 	return begins(name, start) && (!name[length] || name[length] == '.');
 }
 
+typedef void *dlopen_function(const char *, int);
+/* The assembly below refers to these. */
+const char *gm_sim_dlopen_name(const char *name);
+extern __attribute__((visibility("hidden"))) dlopen_function *gm_sim_real_dlopen;
+dlopen_function *gm_sim_real_dlopen;
+
 /* The name under which our replacement of a file is loaded; NULL if it has none. */
 static const char *ours(const char *name)
 {
@@ -45,17 +51,28 @@ static const char *ours(const char *name)
 		return "libnvidia-ml.so.1";
 	if (is_library(name, "libcudart.so.12"))
 		return "libcudart.so.12";
-	if (is_library(name, "libcudart.so.13"))
+	/* NCCL's functions are in the library that has the runtime's name. */
+	if (is_library(name, "libcudart.so.13") || is_library(name, "libnccl.so"))
 		return "libcudart.so.13";
 	return NULL;
 }
 
-typedef void *dlopen_function(const char *, int);
-/* The assembly below refers to it. */
-dlopen_function *gm_sim_real_dlopen;
-const char *gm_sim_dlopen_name(const char *name);
+/*
+ * NCCL is opened by its name too (vLLM does), as ours has another one. The real library is loaded
+ * nevertheless: PyTorch opens it before its own libraries, which are linked with it. Where there is
+ * none, the program's own call fails.
+ */
+static bool nccl_is_there(const char *name)
+{
+	return gm_sim_dlopen_real(name, RTLD_LAZY | RTLD_LOCAL) != NULL;
+}
 
-__attribute__((visibility("hidden"))) dlopen_function *gm_sim_real_dlopen;
+void *gm_sim_dlopen_real(const char *name, int flags)
+{
+	if (!gm_sim_real_dlopen)
+		*(void **)&gm_sim_real_dlopen = dlsym(RTLD_NEXT, "dlopen");
+	return gm_sim_real_dlopen(name, flags);
+}
 
 __attribute__((visibility("hidden"))) const char *gm_sim_dlopen_name(const char *name)
 {
@@ -65,7 +82,10 @@ __attribute__((visibility("hidden"))) const char *gm_sim_dlopen_name(const char 
 		return name;
 	const char *base = base_of(name);
 	/* Fast for all other libraries. */
-	if (!begins(base, "libcud") && !begins(base, "libnvidia-ml.so"))
+	bool nccl = is_library(base, "libnccl.so");
+	if (!begins(base, "libcud") && !begins(base, "libnvidia-ml.so") && !nccl)
+		return name;
+	if (nccl && !nccl_is_there(name))
 		return name;
 	char *real = NULL;
 	if (base != name) {

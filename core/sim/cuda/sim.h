@@ -251,6 +251,8 @@ uint64_t gm_sim_data_written(struct gm_sim_device *device, const void *from, uin
 bool gm_sim_own_runtime(const void *caller, bool begins);
 /* Says that the PyTorch of a process that ends has no CUDA, if so. */
 void gm_sim_say_no_cuda(void);
+/* dlopen() of the file itself, also where ours would answer in its place. */
+void *gm_sim_dlopen_real(const char *name, int flags);
 
 /* host_capacity.c: false where the host has no room for `more` bytes of a device (said once): they
  * are not to be kept. */

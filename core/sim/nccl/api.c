@@ -22,7 +22,7 @@ API(ncclGetVersion(int *version))
 		return invalid("ncclGetVersion: the pointer is NULL");
 	if (!known) {
 		int answer = GM_NCCL_VERSION;
-		void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD);
+		void *library = gm_sim_dlopen_real("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD);
 		ncclResult_t (*real)(int *) = NULL;
 		if (library)
 			*(void **)&real = dlsym(library, "ncclGetVersion");
