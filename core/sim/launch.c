@@ -80,6 +80,28 @@ void gm_sim_settings_free(char **settings)
 	free(settings);
 }
 
+/* The entries of a list that another has not, each after a colon; NULL: no memory. */
+static char *without(const char *list, const char *other)
+{
+	size_t kept = 0;
+	char *rest = malloc(strlen(list) + 2);
+	for (size_t size; rest && *list; list += size) {
+		size = strcspn(list, " :");
+		const char *found = size ? memmem(other, strlen(other), list, size) : NULL;
+		bool whole = found && (found == other || found[-1] == ':') &&
+		             (!found[size] || found[size] == ':');
+		if (size && !whole) {
+			rest[kept++] = ':';
+			memcpy(rest + kept, list, size);
+			kept += size;
+		}
+		size += list[size] != 0;
+	}
+	if (rest)
+		rest[kept] = 0;
+	return rest;
+}
+
 /* LD_PRELOAD is split at spaces and colons, and has no escape for them. */
 static struct gm_error *preload(char **ret)
 {
@@ -93,13 +115,14 @@ static struct gm_error *preload(char **ret)
 		        "or colon: "
 		        "install gpumem elsewhere",
 		        library);
-	const char *before = getenv("LD_PRELOAD");
-	if (!before || strstr(before, library))
-		before = "";
 	int folder = (int)(strrchr(library, '/') - library);
-	if (asprintf(ret, "LD_PRELOAD=%s:%.*s/" DRIVER ":%.*s/" NVML ":%.*s/" RUNTIME12 "%s%s",
-	            library, folder, library, folder, library, folder, library, *before ? ":" : "",
-	            before) < 0)
+	_cleanup_free_ char *ours = NULL;
+	if (asprintf(&ours, "%s:%.*s/" DRIVER ":%.*s/" NVML ":%.*s/" RUNTIME12, library, folder,
+	            library, folder, library, folder, library) < 0)
+		return &gm_error_no_memory;
+	const char *before = getenv("LD_PRELOAD");
+	_cleanup_free_ char *others = without(before ? before : "", ours);
+	if (!others || asprintf(ret, "LD_PRELOAD=%s%s", ours, others) < 0)
 		return &gm_error_no_memory;
 	return NULL;
 }

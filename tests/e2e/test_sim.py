@@ -191,6 +191,20 @@ def test_a_core_leaves_the_device_memory_out(gpumem, tmp_path):
         assert b"/memfd:gpumem-sim-device" in file.read(MIB)
 
 
+def test_other_libraries_to_preload_are_kept_beside_ours(run_gpumem, tmp_path):
+    other = tmp_path / "libother.so"
+    subprocess.run(["cc", "-shared", "-o", other, "-x", "c", "/dev/null"], check=True)
+    environment = {**os.environ, "LD_PRELOAD": f"{other} {other}.none"}
+    again = ("run", "--sim", "--no-record", "--")
+    shell = "echo $LD_PRELOAD"
+    for command in ((), (BUILD / "bin/gpumem", *again)):
+        listed = run_gpumem(*again, *command, "sh", "-c", shell, env=environment).check().out.strip().split(":")
+        assert [Path(name).name for name in listed if "gpumem-sim" in name] == [
+            *("libgpumem-sim.so", "libgpumem-sim-driver.so", "libgpumem-sim-nvml.so", "libgpumem-sim-runtime12.so")
+        ]
+        assert listed[4:] == [str(other), f"{other}.none"]
+
+
 def test_sim_list_names_every_profile(run_gpumem):
     profiles = run_gpumem("sim", "list", "--json").check().out.json()["profiles"]
     names = "h100-80gb h200-141gb a100-80gb a100-40gb l4-24gb rtx4090-24gb t4-16gb"
