@@ -207,9 +207,17 @@ static int wait_for_program(struct spooling *spooling)
 	}
 }
 
+/* A process that nobody has waited for yet is one that has ended. */
+static bool runs(pid_t pid)
+{
+	_cleanup_close_ int process = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd ended = {.fd = process, .events = POLLIN};
+	return process >= 0 ? poll(&ended, 1, 0) == 0 : errno != ESRCH && kill(pid, 0) == 0;
+}
+
 static void finish(struct recorded *one, int program_status, struct spooling *spooling)
 {
-	if (one->pid != program && kill(one->pid, 0) == 0) {
+	if (one->pid != program && runs(one->pid)) {
 		one->runs = true;
 		return;
 	}

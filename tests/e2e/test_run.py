@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 
 import pytest
 
@@ -39,6 +40,22 @@ def test_a_run_is_recorded_and_the_last_lines_say_where_and_what_next(run_gpumem
     assert "step 3: outputs" in done.out
     next_command = after.removeprefix("gpumem: next: gpumem ").split()
     assert "linear_loop.py:22" in run_gpumem(*next_command, cwd=tmp_path).check().out
+
+
+def test_a_process_that_nobody_waited_for_has_ended(run_gpumem, records, tmp_path):
+    (tmp_path / "allocates.py").write_text('import torch; kept = torch.zeros(1 << 20, device="cuda")')
+    (tmp_path / "parent.sh").write_text(f"{PYTHON} allocates.py & echo $! > child; exec sleep 60")
+    shell = """
+        sh parent.sh > /dev/null 2>&1 &
+        echo $! > sleeper
+        until grep -qs '^State:.Z' /proc/$(cat child)/status; do sleep 0.1; done
+    """
+    try:
+        done = run_gpumem("run", "--sim", "--", "sh", "-c", shell, env=records, cwd=tmp_path).check()
+    finally:
+        os.kill(int((tmp_path / "sleeper").read_text()), signal.SIGTERM)
+    assert "still runs" not in done.err
+    assert list(tmp_path.glob("gpumem-*.gpumem"))
 
 
 @pytest.mark.parametrize("how", ["option", "variable"])
