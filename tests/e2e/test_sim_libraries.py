@@ -118,6 +118,50 @@ def test_a_failure_of_a_driver_s_call_is_not_the_runtime_s_last_error(run_gpumem
     assert finished.out == "[1.0, 1.0, 1.0]\n1\n"
 
 
+NULLS = """
+import ctypes, torch
+cuda = ctypes.CDLL(None)
+torch.zeros(1, device="cuda")
+stream = ctypes.c_void_p(torch.cuda.Stream().cuda_stream)
+calls = {
+    "cudaGetDevice": (None,), "cudaGetDeviceFlags": (None,), "cudaDeviceCanAccessPeer": (None, 0, 1), "cudaDriverGetVersion": (None,),
+    "cudaDeviceGetP2PAttribute": (None, 1, 0, 1), "cudaRuntimeGetVersion": (None,), "cudaDeviceGetCacheConfig": (None,),
+    "cuDeviceGetCount": (None,), "cuDriverGetVersion": (None,), "cuDeviceGet": (None, 0), "cuDeviceGetName": (None, 9, 0),
+    "cuDeviceTotalMem_v2": (None, 0), "cuDevicePrimaryCtxRetain": (None, 0), "cuCtxGetCurrent": (None,), "cuCtxGetDevice": (None,),
+    "cuGetErrorString": (1, None), "cuGetErrorName": (1, None), "cudaStreamGetPriority": (stream, None), "cudaStreamGetFlags": (stream, None),
+    "cudaStreamGetId": (stream, None), "cudaStreamGetDevice": (stream, None), "cudaStreamIsCapturing": (stream, None),
+    "cudaLaunchHostFunc": (stream, None, None), "cudaStreamAddCallback": (stream, None, None, 0), "cudaDeviceEnablePeerAccess": (1, 1),
+}
+for name, arguments in calls.items():
+    code = getattr(cuda, name)(*arguments)
+    print(name, code, cuda.cudaGetLastError() == (code if name.startswith("cuda") else 0))
+"""
+
+
+def test_a_pointer_that_is_null_is_an_invalid_value(run_gpumem):
+    lines = run_gpumem("run", "--sim=a100-40gbx2", "--", PYTHON, "-c", NULLS).check().out.splitlines()
+    assert len(lines) == 25 and [line for line in lines if not line.endswith(" 1 True")] == []
+
+
+RESET = """
+import ctypes
+cuda = ctypes.CDLL(None)
+p, left, all_of_it, can = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_int()
+out = ctypes.byref
+print(cuda.cudaDeviceEnablePeerAccess(1, 0), cuda.cudaMemGetInfo(out(left), out(all_of_it)))
+before = left.value
+print([cuda.cudaMalloc(out(p), ctypes.c_size_t(size)) for size in (1, 3 << 20, 5 << 30)])
+print(cuda.cudaDeviceReset(), cuda.cudaGetLastError(), cuda.cudaMemGetInfo(out(left), out(all_of_it)), left.value == before)
+print(cuda.cudaFree(p), cuda.cudaDeviceEnablePeerAccess(1, 0), cuda.cudaDeviceEnablePeerAccess(1, 0))
+"""
+
+
+def test_a_reset_of_a_device_frees_its_memory(run_gpumem):
+    finished = run_gpumem("run", "--sim=a100-40gbx2", "--", PYTHON, "-c", RESET).check()
+    assert finished.out == "0 0\n[0, 0, 0]\n0 0 0 True\n1 0 704\n"
+    assert "not simulated" not in finished.err
+
+
 SETTINGS = [
     "max_split_size_mb:64",
     "roundup_power2_divisions:4",

@@ -206,6 +206,8 @@ GM_SIM_EXPORT cudaError_t cudaStreamIsCapturing(
         cudaStream_t stream, enum cudaStreamCaptureStatus *status)
 {
 	int code = gm_sim_stream_check(stream);
+	if (code == cudaSuccess && !status)
+		code = gm_sim_error(cudaErrorInvalidValue);
 	if (code == cudaSuccess) {
 		struct gm_sim_capture *capture = gm_sim_capture_of(stream);
 		*status = capture ? capture->status : cudaStreamCaptureStatusNone;

@@ -29,6 +29,8 @@ GM_SIM_EXPORT cudaError_t cudaGetDevice(int *device)
 {
 	if (gm_sim_device_count() == 0)
 		return gm_sim_error(gm_sim_no_device());
+	if (!device)
+		return gm_sim_error(cudaErrorInvalidValue);
 	*device = gm_sim_current_index();
 	return cudaSuccess;
 }
@@ -56,6 +58,8 @@ GM_SIM_EXPORT cudaError_t cudaSetDeviceFlags(unsigned flags)
 
 GM_SIM_EXPORT cudaError_t cudaGetDeviceFlags(unsigned *flags)
 {
+	if (!flags)
+		return gm_sim_error(cudaErrorInvalidValue);
 	*flags = cudaDeviceScheduleAuto;
 	return cudaSuccess;
 }
@@ -265,6 +269,8 @@ GM_SIM_EXPORT cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 
 GM_SIM_EXPORT cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
 {
+	if (!config)
+		return gm_sim_error(cudaErrorInvalidValue);
 	*config = cudaFuncCachePreferNone;
 	return cudaSuccess;
 }
@@ -282,6 +288,8 @@ GM_SIM_EXPORT cudaError_t cudaDeviceCanAccessPeer(int *can, int index, int peer)
 {
 	if (!gm_sim_device_facts(index) || !gm_sim_device_facts(peer))
 		return gm_sim_error(cudaErrorInvalidDevice);
+	if (!can)
+		return gm_sim_error(cudaErrorInvalidValue);
 	*can = index != peer && gm_sim_device_facts(index)->choice.profile.peers != GM_SIM_NO_PEERS;
 	return cudaSuccess;
 }
@@ -302,6 +310,9 @@ static int peer_change(int peer, bool enable)
 
 GM_SIM_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {
+	/* The flags are reserved. */
+	if (flags)
+		return gm_sim_error(cudaErrorInvalidValue);
 	return (cudaError_t)peer_change(peer, true);
 }
 
@@ -310,11 +321,28 @@ GM_SIM_EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer)
 	return (cudaError_t)peer_change(peer, false);
 }
 
+GM_SIM_EXPORT cudaError_t cudaDeviceReset(void)
+{
+	struct gm_sim_device *device = gm_sim_device_facts(gm_sim_current_index());
+	if (!device)
+		return gm_sim_error(gm_sim_no_device());
+	int code = gm_sim_capture_device_waits();
+	if (code != cudaSuccess)
+		return (cudaError_t)code;
+	gm_sim_works_wait_all();
+	gm_sim_memory_reset(device);
+	for (unsigned peer = 0; peer < GM_SIM_DEVICES_MAX; peer++)
+		peers[device->index][peer] = false;
+	return cudaSuccess;
+}
+
 GM_SIM_EXPORT cudaError_t cudaDeviceGetP2PAttribute(
         int *value, enum cudaDeviceP2PAttr id, int from, int to)
 {
 	if (!gm_sim_device_facts(from) || !gm_sim_device_facts(to) || from == to)
 		return gm_sim_error(cudaErrorInvalidDevice);
+	if (!value)
+		return gm_sim_error(cudaErrorInvalidValue);
 	enum gm_sim_peers how = gm_sim_device_facts(from)->choice.profile.peers;
 	*value = (id == cudaDevP2PAttrAccessSupported && how != GM_SIM_NO_PEERS) ||
 	         (id == cudaDevP2PAttrNativeAtomicSupported && how == GM_SIM_NVLINK);
@@ -323,12 +351,16 @@ GM_SIM_EXPORT cudaError_t cudaDeviceGetP2PAttribute(
 
 GM_SIM_EXPORT cudaError_t cudaDriverGetVersion(int *version)
 {
+	if (!version)
+		return gm_sim_error(cudaErrorInvalidValue);
 	*version = GM_SIM_RUNTIME;
 	return cudaSuccess;
 }
 
 GM_SIM_EXPORT cudaError_t cudaRuntimeGetVersion(int *version)
 {
+	if (!version)
+		return gm_sim_error(cudaErrorInvalidValue);
 	*version = GM_SIM_RUNTIME;
 	return cudaSuccess;
 }

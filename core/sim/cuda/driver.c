@@ -39,18 +39,24 @@ GM_SIM_EXPORT CUresult cuInit(unsigned flags)
 
 GM_SIM_EXPORT CUresult cuDriverGetVersion(int *version)
 {
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
 	*version = GM_SIM_RUNTIME;
 	return CUDA_SUCCESS;
 }
 
 GM_SIM_EXPORT CUresult cuDeviceGetCount(int *count)
 {
+	if (!count)
+		return CUDA_ERROR_INVALID_VALUE;
 	*count = (int)gm_sim_device_count();
 	return CUDA_SUCCESS;
 }
 
 GM_SIM_EXPORT CUresult cuDeviceGet(CUdevice *device, int index)
 {
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!gm_sim_device_facts(index))
 		return CUDA_ERROR_INVALID_DEVICE;
 	*device = index;
@@ -60,7 +66,7 @@ GM_SIM_EXPORT CUresult cuDeviceGet(CUdevice *device, int index)
 GM_SIM_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 {
 	struct gm_sim_device *facts = gm_sim_device_facts(device);
-	if (!facts || length <= 0)
+	if (!facts || !name || length <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	snprintf(name, (size_t)length, "%s", facts->choice.profile.device_name);
 	return CUDA_SUCCESS;
@@ -68,6 +74,8 @@ GM_SIM_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 
 GM_SIM_EXPORT CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device)
 {
+	if (!bytes)
+		return CUDA_ERROR_INVALID_VALUE;
 	struct gm_sim_device *facts = gm_sim_device_facts(device);
 	if (!facts)
 		return CUDA_ERROR_INVALID_DEVICE;
@@ -112,6 +120,8 @@ GM_SIM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *fla
 
 GM_SIM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
+	if (!context)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!gm_sim_device(device))
 		return CUDA_ERROR_INVALID_DEVICE;
 	*context = context_of(device);
@@ -125,6 +135,8 @@ GM_SIM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 
 GM_SIM_EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
 {
+	if (!context)
+		return CUDA_ERROR_INVALID_VALUE;
 	struct gm_sim_device *facts = gm_sim_device_facts(gm_sim_current_index());
 	*context = facts && facts->active ? context_of(gm_sim_current_index()) : NULL;
 	return CUDA_SUCCESS;
@@ -143,6 +155,8 @@ GM_SIM_EXPORT CUresult cuCtxSetCurrent(CUcontext context)
 
 GM_SIM_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
 {
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
 	*device = gm_sim_current_index();
 	return CUDA_SUCCESS;
 }
@@ -157,12 +171,16 @@ GM_SIM_EXPORT CUresult cuCtxSynchronize(void)
 
 GM_SIM_EXPORT CUresult cuGetErrorString(CUresult code, const char **text)
 {
+	if (!text)
+		return CUDA_ERROR_INVALID_VALUE;
 	*text = cudaGetErrorString((cudaError_t)code);
 	return CUDA_SUCCESS;
 }
 
 GM_SIM_EXPORT CUresult cuGetErrorName(CUresult code, const char **name)
 {
+	if (!name)
+		return CUDA_ERROR_INVALID_VALUE;
 	*name = cudaGetErrorName((cudaError_t)code);
 	return CUDA_SUCCESS;
 }
@@ -171,6 +189,8 @@ GM_SIM_EXPORT CUresult cuPointerGetAttribute(
         void *data, CUpointer_attribute attribute, CUdeviceptr pointer)
 {
 	struct cudaPointerAttributes attributes;
+	if (!data)
+		return CUDA_ERROR_INVALID_VALUE;
 	(void)GM_SIM_KEEP_ERROR(
 	        cudaPointerGetAttributes(&attributes, (const void *)(uintptr_t)pointer));
 	if (attributes.type == cudaMemoryTypeUnregistered)

@@ -23,6 +23,25 @@ int gm_sim_memory_free(void *address)
 	                                                    : gm_sim_pool_free(device, address);
 }
 
+/* The first allocation with an address of its own; NULL if there is none. */
+static void *first_allocation(struct gm_sim_device *device)
+{
+	void *found = NULL;
+	pthread_mutex_lock(&device->lock);
+	for (size_t i = 0; i < device->ranges.count && !found; i++)
+		if (device->ranges.items[i].value)
+			found = (void *)(uintptr_t)device->ranges.items[i].start;
+	pthread_mutex_unlock(&device->lock);
+	return found;
+}
+
+void gm_sim_memory_reset(struct gm_sim_device *device)
+{
+	void *address;
+	while ((address = first_allocation(device)) && gm_sim_memory_free(address) == cudaSuccess)
+		continue;
+}
+
 bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint64_t size)
 {
 	uint64_t at = (uintptr_t)address;

@@ -142,6 +142,8 @@ void gm_sim_error_restore(int code);
 /* take.c, memory.c: addresses of a device. */
 int gm_sim_memory_take(struct gm_sim_device *device, uint64_t size, void **ret);
 int gm_sim_memory_free(void *address);
+/* Frees all that cudaMalloc() took of the device. */
+void gm_sim_memory_reset(struct gm_sim_device *device);
 /* The same without an address of its own: what cuMemCreate makes, whole pages, known to no other
  * call. */
 int gm_sim_memory_take_physical(struct gm_sim_device *device, uint64_t size, void **ret);
@@ -249,10 +251,10 @@ uint64_t gm_sim_data_written(struct gm_sim_device *device, const void *from, uin
  * is one that only such a runtime makes, so it is remembered and told.
  */
 bool gm_sim_own_runtime(const void *caller, bool begins);
-/* Says that the PyTorch of a process that ends has no CUDA, if so. */
-void gm_sim_say_no_cuda(void);
 /* dlopen() of the file itself, also where ours would answer in its place. */
 void *gm_sim_dlopen_real(const char *name, int flags);
+/* Says that the PyTorch of a process that ends has no CUDA, if so. */
+void gm_sim_say_no_cuda(void);
 
 /* host_capacity.c: false where the host has no room for `more` bytes of a device (said once): they
  * are not to be kept. */

@@ -110,6 +110,8 @@ GM_SIM_EXPORT cudaError_t cudaStreamWaitEvent(
 GM_SIM_EXPORT cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority)
 {
 	int code = gm_sim_stream_check(stream);
+	if (code == cudaSuccess && !priority)
+		code = gm_sim_error(cudaErrorInvalidValue);
 	if (code == cudaSuccess)
 		*priority = gm_sim_stream_special(stream) ? 0 : stream->priority;
 	return (cudaError_t)code;
@@ -118,6 +120,8 @@ GM_SIM_EXPORT cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priori
 GM_SIM_EXPORT cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned *flags)
 {
 	int code = gm_sim_stream_check(stream);
+	if (code == cudaSuccess && !flags)
+		code = gm_sim_error(cudaErrorInvalidValue);
 	if (code == cudaSuccess)
 		*flags = gm_sim_stream_special(stream) ? 0 : stream->flags;
 	return (cudaError_t)code;
@@ -126,6 +130,8 @@ GM_SIM_EXPORT cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned *flag
 GM_SIM_EXPORT cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long *id)
 {
 	int code = gm_sim_stream_check(stream);
+	if (code == cudaSuccess && !id)
+		code = gm_sim_error(cudaErrorInvalidValue);
 	if (code == cudaSuccess)
 		*id = gm_sim_stream_special(stream) ? (uintptr_t)stream : stream->id;
 	return (cudaError_t)code;
@@ -134,6 +140,8 @@ GM_SIM_EXPORT cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long lon
 GM_SIM_EXPORT cudaError_t cudaStreamGetDevice(cudaStream_t stream, int *device)
 {
 	int code = gm_sim_stream_check(stream);
+	if (code == cudaSuccess && !device)
+		code = gm_sim_error(cudaErrorInvalidValue);
 	if (code == cudaSuccess)
 		*device = gm_sim_stream_special(stream) ? gm_sim_current_index() : stream->device;
 	return (cudaError_t)code;
