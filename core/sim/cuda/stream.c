@@ -26,14 +26,6 @@ void gm_sim_stream_finish(cudaStream_t stream)
 		gm_sim_works_wait(gm_sim_stream_works(stream));
 }
 
-int gm_sim_stream_check(cudaStream_t stream)
-{
-	if (gm_sim_forked())
-		return gm_sim_error(cudaErrorInitializationError);
-	return gm_sim_stream_valid(stream) ? cudaSuccess
-	                                   : gm_sim_error(cudaErrorInvalidResourceHandle);
-}
-
 GM_SIM_EXPORT cudaError_t cudaStreamCreateWithPriority(
         cudaStream_t *ret, unsigned flags, int priority)
 {

@@ -74,8 +74,14 @@ static inline bool gm_sim_stream_valid(cudaStream_t stream)
 	return gm_sim_stream_special(stream) || stream->magic == GM_SIM_STREAM;
 }
 
-/* The error of a call that is given the stream; cudaSuccess. */
-int gm_sim_stream_check(cudaStream_t stream);
+/* The error of a call that is given the stream, or cudaSuccess. */
+static inline int gm_sim_stream_check(cudaStream_t stream)
+{
+	if (gm_sim_forked())
+		return gm_sim_error(cudaErrorInitializationError);
+	return gm_sim_stream_valid(stream) ? cudaSuccess
+	                                   : gm_sim_error(cudaErrorInvalidResourceHandle);
+}
 
 /* The capture that a stream is in, or NULL. */
 struct gm_sim_capture *gm_sim_capture_of(cudaStream_t stream);
