@@ -1,6 +1,7 @@
 """Kernels that decide control flow are computed on the host: their results equal PyTorch's own on the CPU."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def test_special_values_at_random_give_what_they_give_elsewhere(run_gpumem):
     found = finished.out.json()
     assert len(found) > 50
     assert {line: how for line, how in found.items() if how != "same"} == {}
-    assert "not computed" not in finished.err and "never computed" not in finished.err
+    assert "never computed" not in finished.err and not re.search("not computed: [1-9]", finished.err)
 
 
 SCALER = """

@@ -227,6 +227,9 @@ gm_sim_family gm_sim_elementwise_plan, gm_sim_reduce_plan, gm_sim_index_plan, gm
         gm_sim_cub_plan, gm_sim_sort_plan, gm_sim_scaler_plan, gm_sim_layout_plan,
         gm_sim_various_plan;
 
+/* The same for a kernel that is compiled at run time, under a plain name. */
+bool gm_sim_product_plan(const char *name, struct gm_sim_plan *ret);
+
 /* Bytes up to which a launch is computed: GPUMEM_SIM_COMPUTE_BELOW. */
 uint64_t gm_sim_compute_limit(void);
 

@@ -6,12 +6,24 @@
 
 static const struct gm_sim_plan no_plan;
 
+static struct gm_sim_plan *keep(const struct gm_sim_plan *made)
+{
+	struct gm_sim_plan *kept = malloc(sizeof(*kept));
+	if (!kept)
+		return (struct gm_sim_plan *)(uintptr_t)&no_plan;
+	*kept = *made;
+	return kept;
+}
+
 static struct gm_sim_plan *make(const char *mangled)
 {
 	static gm_sim_family *const families[] = {gm_sim_elementwise_plan, gm_sim_reduce_plan,
 	        gm_sim_index_plan, gm_sim_random_plan, gm_sim_cub_plan, gm_sim_sort_plan,
 	        gm_sim_scaler_plan, gm_sim_layout_plan, gm_sim_various_plan};
 	struct gm_sim_plan *plan = (struct gm_sim_plan *)(uintptr_t)&no_plan;
+	struct gm_sim_plan product = {0};
+	if (gm_sim_product_plan(mangled, &product))
+		return keep(&product);
 	char *readable = gm_sim_name_readable(mangled);
 	if (!readable)
 		return plan;
@@ -21,11 +33,7 @@ static struct gm_sim_plan *make(const char *mangled)
 		struct gm_sim_plan made = {0};
 		if (!families[i](name, base, arguments, count, &made))
 			continue;
-		struct gm_sim_plan *kept = malloc(sizeof(*kept));
-		if (kept) {
-			*kept = made;
-			plan = kept;
-		}
+		plan = keep(&made);
 		break;
 	}
 	free(readable);

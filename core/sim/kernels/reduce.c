@@ -375,6 +375,40 @@ static enum gm_sim_type accumulator(
 	return count >= 2 && count <= 6 ? gm_sim_type_of(types[1]) : input;
 }
 
+/*
+ * prod(), which PyTorch compiles at run time: reduction_prod_kernel(ReduceJitOp), which is ReduceOp
+ * without ops_t (Reduce.cuh). Its name has no type. Where the accumulator has 8 bytes, 1 as its
+ * bits shows an integer or a double (which are also what is read and written); with 4 bytes the
+ * elements may be halves of either kind.
+ */
+static bool compute_product(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
+{
+	static const double one = 1;
+	const char *op = launch->arguments[0];
+	struct gm_sim_plan known = {.form = PRODUCT, .number = {sizeof(int64_t)}};
+	int64_t identity;
+	int32_t size;
+	memcpy(&identity, op, sizeof(identity));
+	memcpy(&size, op + sizeof(identity), sizeof(size));
+	if (size != sizeof(identity))
+		return false;
+	if (memcmp(&identity, &one, sizeof(one)) == 0)
+		known.type[0] = GM_SIM_F64;
+	else if (identity == 1)
+		known.type[0] = GM_SIM_I64;
+	else
+		return false;
+	known.type[1] = known.type[2] = known.type[0];
+	return compute(&known, launch);
+}
+
+bool gm_sim_product_plan(const char *name, struct gm_sim_plan *ret)
+{
+	ret->compute = compute_product;
+	return strcmp(name, "reduction_prod_kernel") == 0;
+}
+
 bool gm_sim_reduce_plan(struct gm_sim_text name, struct gm_sim_text base,
         const struct gm_sim_text *arguments, unsigned count, struct gm_sim_plan *ret)
 {
