@@ -60,20 +60,25 @@ static void reap(void)
 	}
 }
 
-/* After exec() the process is the same one, but the memory of the program before is gone: that
- * program's entry is used again. */
-static void place_before_exec(void)
+/* This process's entry, if it has one already. */
+static struct gm_sim_machine_process *find_own(void)
 {
 	uint64_t start = start_of((uint32_t)getpid());
+	for (size_t i = 0; i < GM_SIM_MACHINE_PROCESSES; i++)
+		if (machine->processes[i].process == (uint32_t)getpid() &&
+		        machine->processes[i].start == start)
+			return &machine->processes[i];
+	return NULL;
+}
+
+/* After exec() the process is the same one, but the memory of the program before is gone. */
+static void forget_before_exec(void)
+{
 	if (!take_lock())
 		return;
-	for (size_t i = 0; i < GM_SIM_MACHINE_PROCESSES && !own; i++) {
-		struct gm_sim_machine_process *process = &machine->processes[i];
-		if (process->process != (uint32_t)getpid() || process->start != start)
-			continue;
-		memset(process->bytes, 0, sizeof(process->bytes));
-		own = process;
-	}
+	struct gm_sim_machine_process *entry = find_own();
+	if (entry)
+		memset(entry->bytes, 0, sizeof(entry->bytes));
 	pthread_mutex_unlock(&machine->lock);
 }
 
@@ -106,7 +111,7 @@ void gm_sim_share_start(void)
 	machine = at;
 	gpumem_sim_account.machine = (uintptr_t)at;
 	identity = inode;
-	place_before_exec();
+	forget_before_exec();
 }
 
 uint64_t gm_sim_machine(void)
@@ -126,6 +131,8 @@ static uint64_t sum_of_others(uint32_t physical)
 /* This process's entry; NULL if there are too many processes (its memory is then counted alone). */
 static struct gm_sim_machine_process *place(void)
 {
+	if (!own)
+		own = find_own();
 	for (int round = 0; !own && round < 2; round++) {
 		for (size_t i = 0; i < GM_SIM_MACHINE_PROCESSES && !own; i++)
 			if (!machine->processes[i].process)
