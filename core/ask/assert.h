@@ -10,9 +10,11 @@
 enum gm_assert_kind {
 	GM_ASSERT_PEAK,   /* the most bytes that were allocated at a time, of each device */
 	GM_ASSERT_GROWTH, /* the same, beyond that of another recording */
-	GM_ASSERT_LEAKS, /* bytes that lines leave behind in each iteration, in all (ask/leaks.h) */
-	GM_ASSERT_STEPS, /* by how much peaks, or ends, of steps from the second on differ */
-	GM_ASSERT_OOM,   /* out-of-memory errors */
+	/* bytes that lines leave behind in each iteration, in all, of each device (ask/leaks.h) */
+	GM_ASSERT_LEAKS,
+	/* by how much peaks, or ends, of steps from the second on differ, of each device */
+	GM_ASSERT_STEPS,
+	GM_ASSERT_OOM, /* out-of-memory errors */
 	GM_ASSERT_KINDS
 };
 
@@ -46,8 +48,8 @@ struct gm_assert_check {
 	enum gm_assert_verdict verdict;
 	enum gm_assert_reason reason;
 	struct gm_assert_limit limit; /* of growth in bytes, whatever it was given in */
-	uint8_t device_type;          /* c10::DeviceType; with `device` of peak and growth */
-	int device;                   /* -1: none */
+	uint8_t device_type;          /* c10::DeviceType; with `device` */
+	int device;                   /* -1: of no single device */
 	uint64_t actual;
 	uint64_t reserved;     /* of peak: the most that was reserved at a time */
 	uint64_t baseline;     /* of growth */

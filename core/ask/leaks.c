@@ -363,11 +363,13 @@ static struct gm_error *find(
 	return NULL;
 }
 
-struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_leaks)
+struct gm_error *gm_ask_leaks_of(
+        struct gm_context *context, size_t device, struct gm_leaks *ret_leaks)
 {
 	struct gm_model *model;
 	gm_try(gm_context_model(context, &model));
-	struct gm_leaks leaks = {.model = model, .device = gm_model_main_device(model)};
+	struct gm_leaks leaks = {.model = model,
+	        .device = device == SIZE_MAX ? gm_model_main_device(model) : device};
 	struct gm_growth growth;
 	struct gm_levels levels;
 	gm_growth_init(&growth, model, leaks.device);
@@ -395,6 +397,11 @@ struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_l
 	}
 	*ret_leaks = leaks;
 	return NULL;
+}
+
+struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_leaks)
+{
+	return gm_ask_leaks_of(context, SIZE_MAX, ret_leaks);
 }
 
 struct gm_error *gm_leaks_among(const struct gm_model *model, const uint32_t *blocks, size_t count,

@@ -16,7 +16,11 @@
 #include "ask/recording/growth.h"
 #include "ask/recording/leak.h"
 
+/* Of the main device. */
 struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_leaks);
+/* Of another one; SIZE_MAX: the main device. */
+struct gm_error *gm_ask_leaks_of(
+        struct gm_context *context, size_t device, struct gm_leaks *ret_leaks);
 /* The same of given blocks of the main device, which are allocated now: costs as many as there are.
  * Categories are not shown. */
 struct gm_error *gm_leaks_among(const struct gm_model *model, const uint32_t *blocks, size_t count,

@@ -110,11 +110,13 @@ static struct gm_error *find_kept_after(struct gm_steps_answer *answer)
 	return NULL;
 }
 
-struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer *ret_answer)
+struct gm_error *gm_ask_steps_of(
+        struct gm_context *context, size_t device, struct gm_steps_answer *ret_answer)
 {
 	struct gm_model *model;
 	gm_try(gm_context_model(context, &model));
-	struct gm_steps_answer answer = {.model = model, .device = gm_model_main_device(model)};
+	struct gm_steps_answer answer = {.model = model,
+	        .device = device == SIZE_MAX ? gm_model_main_device(model) : device};
 	GM_ARRAY(struct gm_stretch) steps = {0};
 	GM_ARRAY(uint32_t) ends = {0}; /* the last event of each, on any device */
 	if (answer.device == SIZE_MAX) {
@@ -166,7 +168,7 @@ struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer
 	count_training(&answer);
 	if (answer.growth) {
 		struct gm_leaks leaks;
-		struct gm_error *error = gm_ask_leaks(context, &leaks);
+		struct gm_error *error = gm_ask_leaks_of(context, answer.device, &leaks);
 		if (error) {
 			gm_steps_answer_deinit(&answer);
 			return error;
@@ -179,4 +181,9 @@ struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer
 	}
 	*ret_answer = answer;
 	return NULL;
+}
+
+struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer *ret_answer)
+{
+	return gm_ask_steps_of(context, SIZE_MAX, ret_answer);
 }

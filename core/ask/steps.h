@@ -28,7 +28,11 @@ struct gm_steps_answer {
 	bool even; /* all steps from the second on end with as much as they began with */
 };
 
+/* Of the main device. */
 struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer *ret_answer);
+/* Of another one; SIZE_MAX: the main device. */
+struct gm_error *gm_ask_steps_of(
+        struct gm_context *context, size_t device, struct gm_steps_answer *ret_answer);
 void gm_steps_answer_deinit(struct gm_steps_answer *answer);
 
 #endif

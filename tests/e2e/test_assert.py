@@ -6,6 +6,7 @@ import random
 
 import pytest
 from conftest import PYTHON, TORCH_VERSION
+from pages import entry, snapshot
 
 # (peaks in MiB, MiB that each step keeps) of loops. Each runs in a fork of one process, because importing PyTorch takes long.
 # A step allocates its peak and releases it. The loop of KILLED is killed in its last step.
@@ -102,10 +103,44 @@ def test_what_cannot_be_known_is_unknown(run_gpumem, recorded):
     found = checks(run_gpumem, path, "--leaks=none", "--steps-equal", "--peak=1GiB", "--device=3")
     assert {name: (check["verdict"], check["reason"]) for name, check in found.items()} == {
         "peak": ("unknown", "no_events"),
-        "leaks": ("unknown", "too_few_steps"),
-        "steps-equal": ("unknown", "too_few_steps"),
+        "leaks": ("unknown", "no_events"),
+        "steps-equal": ("unknown", "no_events"),
     }
     assert all(check["actual"] is None for check in found.values())
+    found = checks(run_gpumem, path, "--leaks=none", "--steps-equal")
+    assert {name: check["reason"] for name, check in found.items()} == {"leaks": "too_few_steps", "steps-equal": "too_few_steps"}
+    assert all(check["actual"] is None for check in found.values())
+
+
+def test_leaks_and_steps_of_each_device_are_checked(run_gpumem, tmp_path):
+    """Of two devices, the one with the lower peak keeps a block in each step; a third is used once."""
+
+    def at(line):
+        return (("f", line, "step"), ("train.py", line, "main"))
+
+    def trace(base, size, kept):
+        for step in range(10):
+            for i, line in enumerate((10, 11)):
+                yield entry("alloc", base + 16 * i, size, *at(line)) | {"time_us": (clock := 10 * step + 2 * i)}
+                yield entry("free_requested", base + 16 * i, size, *at(line)) | {"time_us": clock + 1}
+                yield entry("free_completed", base + 16 * i, size, *at(line)) | {"time_us": clock + 1}
+            if kept:
+                yield entry("alloc", base + 64 + 16 * step, kept, *at(12)) | {"time_us": 10 * step + 5}
+
+    once = [entry("alloc", 1 << 20, 512, *at(10)) | {"time_us": 3}]
+    path = snapshot(tmp_path / "two.pickle", trace(1 << 12, 64 << 20, 0), trace(1 << 16, 1 << 20, 1 << 20), once)
+
+    def verdicts(*words):
+        (file,) = run_gpumem("assert", path, "--allow-gaps", "--leaks=none", "--steps-equal", *words, "--json").json()["files"]
+        return {(check["check"], check["device"]): check["verdict"] for check in file["checks"]}
+
+    clean = {("leaks", 0): "holds", ("steps-equal", 0): "holds"}
+    leaky = {("leaks", 1): "fails", ("steps-equal", 1): "fails"}
+    assert verdicts("--device=0") == clean
+    assert verdicts("--device=1") == leaky
+    assert verdicts("--device=2") == {("leaks", 2): "holds", ("steps-equal", 2): "unknown"}
+    assert verdicts() == {**clean, **leaky, ("leaks", 2): "holds"}
+    assert "fails    leaks of cuda:1: " in run_gpumem("assert", path, "--allow-gaps", "--leaks=none").out
 
 
 def test_growth_is_measured_from_the_baseline(run_gpumem, recorded):
@@ -177,7 +212,7 @@ def test_several_recordings_are_shown_one_after_the_other(run_gpumem, recorded):
     assert answer.status == 1
     lines = answer.out.splitlines()
     assert [lines[0], lines[2]] == [os.fspath(first), os.fspath(second)]
-    assert lines[1].startswith("  holds    steps-equal: ") and lines[3].startswith("  fails    steps-equal: ")
+    assert lines[1].startswith("  holds    steps-equal of cuda:0: ") and lines[3].startswith("  fails    steps-equal of cuda:0: ")
 
 
 @pytest.mark.parametrize(
