@@ -18,7 +18,8 @@ static struct gm_error *read_one(const char *path, const char *host,
         struct gm_rank_summary *ret_summary)
 {
 	unsigned others = 0;
-	if (options->keep && gm_kept_read(path, options->sections, strings, ret_summary, &others))
+	if (options->keep &&
+	        gm_kept_read(path, host, options->sections, strings, ret_summary, &others))
 		return NULL;
 	gm_try(gm_rank_summarise(path, host, options->sections | others, strings, ret_summary));
 	if (options->keep)

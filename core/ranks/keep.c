@@ -111,7 +111,7 @@ static bool is_of(const struct gm_rank_summary *summary, const struct gm_strings
 	       summary->sections[GM_SECTION_PEAK].there;
 }
 
-bool gm_kept_read(const char *path, unsigned sections, struct gm_strings *strings,
+bool gm_kept_read(const char *path, const char *host, unsigned sections, struct gm_strings *strings,
         struct gm_rank_summary *ret_summary, unsigned *ret_others)
 {
 	struct stat recording;
@@ -131,10 +131,12 @@ bool gm_kept_read(const char *path, unsigned sections, struct gm_strings *string
 		counts = (sections & ~*ret_others) == 0;
 	}
 	if (counts) {
-		/* It may have come here with its recording, from another folder. */
+		/* It may have come here with its recording, from another folder or machine. */
 		summary.path = gm_strings_add(&own, path);
+		summary.host = gm_strings_add(&own, host);
 		summary.strings = NULL;
-		counts = summary.path && gm_summary_move(&summary, &own, strings, ret_summary);
+		counts = summary.path && summary.host &&
+		         gm_summary_move(&summary, &own, strings, ret_summary);
 	}
 	if (counts)
 		ret_summary->kept = true;

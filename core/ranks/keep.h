@@ -9,9 +9,9 @@
 
 #include "ranks/summary.h"
 
-/* False: there is none that counts, or it lacks one of the sections; *ret_others: those that it
- * has, and that are worth keeping. */
-bool gm_kept_read(const char *path, unsigned sections, struct gm_strings *strings,
+/* host: of who reads it. False: there is none that counts, or it lacks one of the sections;
+ * *ret_others: those that it has, and that are worth keeping. */
+bool gm_kept_read(const char *path, const char *host, unsigned sections, struct gm_strings *strings,
         struct gm_rank_summary *ret_summary, unsigned *ret_others);
 /* The bytes of a kept summary, into which the summary points. False: they are none. */
 bool gm_kept_decode(const uint8_t *bytes, size_t length, struct gm_strings *strings,

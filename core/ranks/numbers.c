@@ -146,7 +146,7 @@ static int compare_files(const void *a, const void *b, void *strings)
 	return strcmp(gm_strings_at(strings, left->path), gm_strings_at(strings, right->path));
 }
 
-/* Machines that see one folder have each read all of it. */
+/* Machines that see one folder have each read all of it; one process reads no path twice. */
 static int compare_doubles(const void *a, const void *b)
 {
 	const struct gm_rank_summary *left = a, *right = b;
@@ -170,7 +170,7 @@ static void drop_doubles(struct gm_job *job)
 			last = &job->files.items[kept - 1];
 		if (last != file && last->path == file->path && last->size == file->size &&
 		        last->modified_ns == file->modified_ns && last->pid == file->pid &&
-		        last->start_ns == file->start_ns && last->host != file->host) {
+		        last->start_ns == file->start_ns) {
 			gm_rank_summary_deinit(file);
 			job->doubles++;
 			continue;

@@ -6,10 +6,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 #include "random.h"
+#include "synthetic.h"
 #include "ranks/codec.h"
 #include "ranks/groups.h"
+#include "ranks/keep.h"
 #include "ranks/numbers.h"
 #include "ranks/table.h"
 
@@ -224,6 +227,32 @@ static void what_two_machines_have_read_counts_once(void **state)
 	gm_job_deinit(&job);
 }
 
+/* A summary that a process of one machine kept, and one of another machine reads. */
+static void a_kept_summary_is_of_the_machine_that_reads_it(void **state)
+{
+	struct synthetic log;
+	struct gm_strings strings = {0}, other = {0};
+	struct gm_rank_summary summary, read;
+	unsigned others;
+	char kept[80];
+	synthetic_begin(&log);
+	assert_null(gm_log_writer_close(log.writer));
+	assert_null(
+	        gm_rank_summarise(log.path, "node1", 1U << GM_SECTION_PEAK, &strings, &summary));
+	gm_kept_write(log.path, &strings, &summary);
+	assert_true(gm_kept_read(log.path, "node2", 1U << GM_SECTION_PEAK, &other, &read, &others));
+	assert_string_equal(gm_strings_at(&other, read.host), "node2");
+	assert_string_equal(gm_strings_at(&other, read.path), log.path);
+	assert_true(read.kept);
+	gm_rank_summary_deinit(&summary);
+	gm_rank_summary_deinit(&read);
+	gm_strings_deinit(&strings);
+	gm_strings_deinit(&other);
+	snprintf(kept, sizeof(kept), "%s.summary", log.path);
+	unlink(kept);
+	unlink(log.path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -233,6 +262,7 @@ int main(void)
 	        cmocka_unit_test(ranks_are_the_number_in_which_names_differ),
 	        cmocka_unit_test(recorded_ranks_count_and_the_world_tells_who_is_missing),
 	        cmocka_unit_test(what_two_machines_have_read_counts_once),
+	        cmocka_unit_test(a_kept_summary_is_of_the_machine_that_reads_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
