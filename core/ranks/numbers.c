@@ -64,6 +64,17 @@ static bool are_ranks(uint32_t *values, size_t count, size_t doubles)
 	return same <= doubles && values[count - 1] < 2 * count + 8;
 }
 
+static void read_all_numbers(
+        const struct gm_job *job, struct numbers *ret_numbers, size_t *ret_doubles)
+{
+	*ret_doubles = 0;
+	for (size_t i = 0; i < job->files.count; i++) {
+		const char *path = gm_strings_at(&job->strings, job->files.items[i].path);
+		read_numbers(path, &ret_numbers[i]);
+		*ret_doubles += path[gm_path_stem(path)] != '\0';
+	}
+}
+
 static struct gm_error *number_by_names(struct gm_job *job)
 {
 	size_t count = job->files.count;
@@ -74,14 +85,11 @@ static struct gm_error *number_by_names(struct gm_job *job)
 	if (count < 2)
 		return NULL; /* no name to differ from */
 	unsigned common = NUMBERS_MOST;
-	size_t doubles = 0;
-	for (size_t i = 0; i < count; i++) {
-		const char *path = gm_strings_at(&job->strings, job->files.items[i].path);
-		read_numbers(path, &numbers[i]);
-		doubles += path[gm_path_stem(path)] != '\0';
+	size_t doubles;
+	read_all_numbers(job, numbers, &doubles);
+	for (size_t i = 0; i < count; i++)
 		if (numbers[i].count < common)
 			common = numbers[i].count;
-	}
 	for (unsigned at = 0; at < common; at++) {
 		for (size_t i = 0; i < count; i++)
 			values[i] = numbers[i].values[at];
@@ -91,6 +99,48 @@ static struct gm_error *number_by_names(struct gm_job *job)
 			job->files.items[i].numbers[GM_JOB_RANK] = numbers[i].values[at];
 		job->known = GM_RANK_BY_NAME;
 		return NULL;
+	}
+	return NULL;
+}
+
+static bool has_rank(const struct gm_job *job, uint32_t rank)
+{
+	for (size_t i = 0; i < job->files.count; i++)
+		if (gm_rank_of(&job->files.items[i]) == rank)
+			return true;
+	return false;
+}
+
+/* Is the number at a place of the names the recorded rank, in each file that was read? */
+static bool are_named(const struct gm_job *job, const struct numbers *numbers, unsigned at)
+{
+	for (size_t i = 0; i < job->files.count; i++) {
+		uint32_t rank = gm_rank_of(&job->files.items[i]);
+		if (rank != GM_RANK_NONE &&
+		        (at >= numbers[i].count || numbers[i].values[at] != rank))
+			return false;
+	}
+	return true;
+}
+
+/* What cannot be read has no recorded rank, but a name like that of the others. */
+static struct gm_error *number_unreadable(struct gm_job *job)
+{
+	_cleanup_free_ struct numbers *numbers = calloc(job->files.count, sizeof(*numbers));
+	unsigned at = 0;
+	size_t doubles;
+	if (!numbers)
+		return &gm_error_no_memory;
+	read_all_numbers(job, numbers, &doubles);
+	while (at < NUMBERS_MOST && !are_named(job, numbers, at))
+		at++;
+	for (size_t i = 0; i < job->files.count; i++) {
+		uint32_t *rank = &job->files.items[i].numbers[GM_JOB_RANK];
+		if (*rank != GM_RANK_NONE || at >= numbers[i].count)
+			continue;
+		uint32_t named = numbers[i].values[at];
+		if (named < (job->world ? job->world : RANKS_MOST) && !has_rank(job, named))
+			*rank = named;
 	}
 	return NULL;
 }
@@ -117,24 +167,30 @@ static struct gm_error *note_missing(struct gm_job *job, uint32_t rank)
 }
 
 /* Where the number of ranks is not recorded, the highest file counts as the last rank. Names that
- * count from 1 are left alone. */
+ * count from 1 are left alone. Files whose rank is not known may be those of the missing ranks:
+ * they cannot be read. */
 static struct gm_error *find_missing(struct gm_job *job)
 {
 	uint32_t next = 0;
+	size_t unknown = 0;
 	if (!job->files.count || job->known == GM_RANK_NOT_KNOWN)
 		return NULL;
 	if (job->known == GM_RANK_BY_NAME && !job->world && gm_rank_of(&job->files.items[0]) == 1)
 		next = 1;
 	for (size_t i = 0; i < job->files.count; i++) {
 		uint32_t rank = gm_rank_of(&job->files.items[i]);
-		if (rank == GM_RANK_NONE)
-			return NULL;
+		if (rank == GM_RANK_NONE) {
+			unknown++;
+			continue;
+		}
 		for (; next < rank; next++)
 			gm_try(note_missing(job, next));
 		next = rank + 1;
 	}
 	for (; next < job->world; next++)
 		gm_try(note_missing(job, next));
+	if (unknown >= job->missing_count)
+		job->missing_count = job->missing.count = 0;
 	return NULL;
 }
 
@@ -347,10 +403,12 @@ struct gm_error *gm_job_number(struct gm_job *job)
 	find_world(job);
 	gm_try(find_parts(job));
 	gm_try(compare_names(job));
-	if (are_recorded(job))
+	if (are_recorded(job)) {
 		job->known = GM_RANK_RECORDED;
-	else
+		gm_try(number_unreadable(job));
+	} else {
 		gm_try(number_by_names(job));
+	}
 	qsort_r(job->files.items, job->files.count, sizeof(*job->files.items), compare_files,
 	        &job->strings);
 	/* A job of one process says with its rank 0 nothing about several files. */

@@ -320,6 +320,21 @@ def test_a_file_that_cannot_be_read_is_told_and_the_others_are_answered(run_rank
     assert text.startswith("5 recordings of 8 files") and "rank 3: not read: " in text
 
 
+def test_a_damaged_file_of_recorded_ranks_is_no_missing_rank(run, run_ranks, tmp_path):
+    run([RECORDINGS, tmp_path, "8", "400", "1", "--world", "8"]).check()
+    (tmp_path / "run.5.gpumem").write_bytes(b"x" * 100)
+    text = run_ranks("one", 1, "info", tmp_path / "run.*.gpumem", "--no-keep").check().out
+    assert "  rank 5: not read: " in text and "no file of rank" not in text
+    job = ask(run_ranks, tmp_path, "info", "--no-keep")["job"]
+    assert (job["world"], job["missing"], job["missing_count"], job["complete"]) == (8, [], 0, False)
+    (tmp_path / "run.2.gpumem").rename(tmp_path / "run.x.gpumem")
+    (tmp_path / "run.7.gpumem").unlink()
+    (tmp_path / "run.6.gpumem").unlink()
+    text = run_ranks("one", 1, "info", tmp_path / "run.*.gpumem", "--no-keep").check().out
+    said = "(3 of 8, as the recordings count them; 1 file that cannot be read may be of these ranks)"
+    assert f"  no file of ranks 5-7 {said}\n" in text and "  run.5.gpumem: not read: " in text
+
+
 def test_where_nothing_can_be_read_the_status_says_so(run_ranks, tmp_path):
     (tmp_path / "run.0.gpumem").write_text("nothing")
     done = run_ranks("one", 1, "peak", tmp_path / "run.*.gpumem").check(3)

@@ -213,6 +213,46 @@ static void recorded_ranks_count_and_the_world_tells_who_is_missing(void **state
 	gm_job_deinit(&job);
 }
 
+static void check_unreadable(const char *const *paths, uint32_t rank, size_t missing)
+{
+	struct gm_job job = job_of(paths);
+	for (size_t i = 0; i < job.files.count; i++) {
+		struct gm_rank_summary *file = &job.files.items[i];
+		if (strstr(paths[i], "bad")) {
+			file->state = GM_RANK_UNREADABLE;
+			continue;
+		}
+		file->numbers[GM_JOB_RANK] = (uint32_t)i;
+		file->numbers[GM_JOB_WORLD] = 4;
+	}
+	assert_null(gm_job_number(&job));
+	assert_int_equal(job.known, GM_RANK_RECORDED);
+	assert_int_equal(job.missing_count, missing);
+	assert_int_equal(job.missing.count, missing);
+	for (size_t i = 0; i < job.files.count; i++)
+		if (job.files.items[i].state == GM_RANK_UNREADABLE)
+			assert_int_equal(gm_rank_of(&job.files.items[i]), rank);
+	gm_job_deinit(&job);
+}
+
+static void what_cannot_be_read_has_the_rank_of_its_name_and_is_not_missing(void **state)
+{
+	const char *const named[] = {"0/9/a.3", "1/9/a.3", "2/9/a.3", "3/9/bad.3", NULL};
+	check_unreadable(named, 3, 0);
+	const char *const last[] = {"run.0", "run.1", "bad/run.3", NULL};
+	check_unreadable(last, 3, 1);
+	/* no number of the names is the rank; which of the two is missing cannot be told */
+	const char *const others[] = {"run.9", "run.5", "run.4", "bad.0", NULL};
+	check_unreadable(others, GM_RANK_NONE, 0);
+	const char *const two[] = {"x", "y", "bad.2", NULL};
+	check_unreadable(two, GM_RANK_NONE, 2);
+	/* more than the recorded number of ranks, and a rank that another file has */
+	const char *const high[] = {"run.0", "run.1", "run.2", "bad.7", NULL};
+	check_unreadable(high, GM_RANK_NONE, 0);
+	const char *const taken[] = {"run.0", "run.1", "run.2", "bad.2", NULL};
+	check_unreadable(taken, GM_RANK_NONE, 0);
+}
+
 static void what_two_machines_have_read_counts_once(void **state)
 {
 	const char *const paths[] = {"run.0", "run.1", "run.0", "run.1", NULL};
@@ -261,6 +301,7 @@ int main(void)
 	        cmocka_unit_test(damaged_bytes_are_bad_and_never_read_beyond),
 	        cmocka_unit_test(ranks_are_the_number_in_which_names_differ),
 	        cmocka_unit_test(recorded_ranks_count_and_the_world_tells_who_is_missing),
+	        cmocka_unit_test(what_cannot_be_read_has_the_rank_of_its_name_and_is_not_missing),
 	        cmocka_unit_test(what_two_machines_have_read_counts_once),
 	        cmocka_unit_test(a_kept_summary_is_of_the_machine_that_reads_it),
 	};

@@ -137,13 +137,21 @@ static char *flaw(const struct gm_job *job, const struct gm_ranks_answer *answer
 
 static void put_missing(const struct gm_job *job, FILE *out)
 {
+	size_t ranked = 0;
 	if (!job->missing_count)
 		return;
+	for (size_t i = 0; i < job->files.count; i++)
+		ranked += gm_rank_of(&job->files.items[i]) != GM_RANK_NONE;
+	size_t others = job->files.count - ranked;
 	gm_put(out, "  no file of rank%s ", gm_text_s(job->missing_count));
 	put_numbers(job->missing.items, job->missing.count, out);
-	gm_put(out, " (%zu of %zu, %s)\n", job->missing_count,
-	        job->missing_count + job->files.count,
+	gm_put(out, " (%zu of %zu, %s", job->missing_count,
+	        job->world ? (size_t)job->world : job->missing_count + ranked,
 	        job->world ? "as the recordings count them" : "by the names of the files");
+	if (others)
+		gm_put(out, "; %zu file%s that cannot be read may be of these ranks", others,
+		        gm_text_s(others));
+	gm_put(out, ")\n");
 }
 
 /* One line for all older files of a rank, from `first` on. Returns how many these are. */
