@@ -25,6 +25,7 @@ struct fitting {
 	struct gm_fit_running running;
 	FILE *out, *err;
 	bool header;
+	unsigned applied; /* in any run of the cell: a run may end before it comes to a measure */
 };
 
 /* A run of the only search: its row comes at once. */
@@ -32,6 +33,7 @@ static struct gm_error *run_and_show(void *data, int64_t value, struct gm_fit_ru
 {
 	struct fitting *fitting = data;
 	gm_try(gm_fit_run_once(&fitting->running, value, ret));
+	fitting->applied |= fitting->running.applied;
 	if (!fitting->options->json && !fitting->options->tabled)
 		gm_render_fit_run(&fitting->options->table, ret, !fitting->header, fitting->out);
 	fitting->header = true;
@@ -66,6 +68,7 @@ static struct gm_error *run_cell(struct fitting *fitting, struct gm_fit_cell *ce
 	struct gm_fit_table *table = &fitting->options->table;
 	const struct gm_fit_way *way = &table->ways[cell->way];
 	fitting->running.cell = cell;
+	fitting->applied = 0;
 	gm_fit_table_guess(table, cell);
 	struct gm_error *error = gm_fit_search(&cell->search, run_and_show, fitting);
 	if (error && fitting->running.failed && cell->way > 0) {
@@ -79,7 +82,9 @@ static struct gm_error *run_cell(struct fitting *fitting, struct gm_fit_cell *ce
 	if (error)
 		return error;
 	cell->outcome = cell->search.any ? GM_FIT_FITS : GM_FIT_DOES_NOT_FIT;
-	cell->not_applied = ~fitting->running.applied & ((1U << way->measure_count) - 1);
+	/* Only a run that came to its end has had the chance to use all of them. */
+	if (cell->search.any)
+		cell->not_applied = ~fitting->applied & ((1U << way->measure_count) - 1);
 	return NULL;
 }
 

@@ -175,6 +175,15 @@ def test_a_measure_is_applied_where_the_program_finds_pytorch_itself(run_gpumem,
     assert [(one["outcome"], one["not_applied"]) for one in answer["table"]] == [("fits", []), ("fits", [])]
 
 
+def test_a_measure_that_a_run_without_memory_does_not_come_to_is_applied(run_gpumem):
+    """The optimizer is made after the memory ran out, which is so in the last run, or in each."""
+    program = "import torch\ntorch.empty(1 + 600 * ({size} - 1) << 20, dtype=torch.uint8, device='cuda')\ntorch.optim.AdamW(torch.nn.Linear(64, 64).cuda().parameters())"
+    for sizes, outcome, unused in (("1..2", "fits", ["set_to_none"]), ("2..3", "does_not_fit", [])):
+        words = ["--sim=512MiB", f"--vary=size={sizes}", "--with=fused_optimizer+set_to_none", "--json", "--", PYTHON, "-c", program]
+        row = run_gpumem("fit", *words).check(0 if outcome == "fits" else 1).json()["table"][1]
+        assert (row["outcome"], row["not_applied"]) == (outcome, unused)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
