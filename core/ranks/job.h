@@ -52,7 +52,9 @@ struct gm_job {
 	bool same_names;                     /* two files in different folders have one name */
 	size_t siblings;  /* files FILE.PID next to the files, which were not asked for */
 	uint32_t sibling; /* string: one of them */
-	size_t doubles;   /* files that several machines have read: they share the folder */
+	size_t together;  /* files of a rank of which another process ran at the same time: ... */
+	uint32_t together_rank; /* ... such as this rank; the ranks are not known then */
+	size_t doubles;         /* files that several machines have read: they share the folder */
 	GM_ARRAY(struct gm_job_foreign) foreign;
 	GM_ARRAY(struct gm_job_message *) messages; /* what the files point into */
 };

@@ -6,6 +6,7 @@
 
 #include "ask/recording/place.h"
 #include "base/cleanup.h"
+#include "ranks/together.h"
 
 enum { NUMBERS_MOST = 32, MISSING_MOST = 1000, RANKS_MOST = 1 << 20 };
 
@@ -403,16 +404,23 @@ struct gm_error *gm_job_number(struct gm_job *job)
 	find_world(job);
 	gm_try(find_parts(job));
 	gm_try(compare_names(job));
+	/* A job of one process says with its rank 0 nothing about several files. */
+	bool of_one_job = !job->parts.count && job->world != 1;
 	if (are_recorded(job)) {
 		job->known = GM_RANK_RECORDED;
+		if (of_one_job)
+			gm_job_forget_together(job);
+	}
+	if (job->known == GM_RANK_RECORDED) {
 		gm_try(number_unreadable(job));
 	} else {
 		gm_try(number_by_names(job));
+		if (of_one_job && job->known == GM_RANK_BY_NAME)
+			gm_job_forget_together(job);
 	}
 	qsort_r(job->files.items, job->files.count, sizeof(*job->files.items), compare_files,
 	        &job->strings);
-	/* A job of one process says with its rank 0 nothing about several files. */
-	if (job->known != GM_RANK_NOT_KNOWN && !job->parts.count && job->world != 1)
+	if (job->known != GM_RANK_NOT_KNOWN && of_one_job)
 		gm_try(drop_older(job));
 	job->unique = are_unique(job);
 	return job->unique && !job->parts.count ? find_missing(job) : NULL;

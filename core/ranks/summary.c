@@ -148,6 +148,15 @@ static bool read_batch(const struct gm_log *log, struct gm_strings *strings, uin
 	return true;
 }
 
+static uint64_t end_of(const struct gm_log *log)
+{
+	uint64_t count = gm_log_event_count(log), start = gm_log_start_ns(log);
+	struct gm_event last = {0};
+	if (count)
+		gm_log_event(log, count - 1, &last);
+	return last.time_ns > start ? last.time_ns : start;
+}
+
 static struct gm_error *read_devices(
         struct gm_context *context, const struct gm_log *log, struct gm_rank_summary *summary)
 {
@@ -178,6 +187,7 @@ static struct gm_error *read_recording(struct gm_context *context, unsigned sect
 		return &gm_error_no_memory;
 	summary->pid = gm_log_pid(log);
 	summary->start_ns = gm_log_start_ns(log);
+	summary->end_ns = end_of(log);
 	for (unsigned i = 0; i < GM_JOB_NUMBERS; i++)
 		summary->numbers[i] = read_number(log, i);
 	gm_try(read_devices(context, log, summary));
@@ -281,6 +291,7 @@ void gm_code_summary(struct gm_codec *codec, struct gm_rank_summary *summary)
 	gm_code_string(codec, &summary->batch);
 	gm_code_u64(codec, &summary->pid);
 	gm_code_u64(codec, &summary->start_ns);
+	gm_code_u64(codec, &summary->end_ns);
 	gm_code_u64(codec, &summary->total);
 	gm_code_u64(codec, &summary->ooms);
 	for (unsigned i = 0; i < GM_JOB_NUMBERS; i++)

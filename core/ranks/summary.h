@@ -57,8 +57,9 @@ struct gm_rank_summary {
 	uint32_t allocator; /* the settings of PyTorch's allocator, as recorded; 0: none are */
 	uint32_t batch; /* "SLURM_JOB_ID 17": the job of the batch system; 0: none is recorded */
 	uint64_t pid, start_ns;
-	uint64_t total; /* bytes of the device that the peak is of; 0: not recorded */
-	uint64_t ooms;  /* how often it ran out of memory, on any device */
+	uint64_t end_ns; /* of the last event; not before start_ns */
+	uint64_t total;  /* bytes of the device that the peak is of; 0: not recorded */
+	uint64_t ooms;   /* how often it ran out of memory, on any device */
 	uint32_t numbers[GM_JOB_NUMBERS]; /* GM_RANK_NONE: not recorded */
 
 	struct gm_summary_section sections[GM_SECTIONS];

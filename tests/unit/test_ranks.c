@@ -213,6 +213,74 @@ static void recorded_ranks_count_and_the_world_tells_who_is_missing(void **state
 	gm_job_deinit(&job);
 }
 
+/* Files with a rank and the seconds of its first and last event. */
+static struct gm_job job_of_times(const char *const *paths, const uint32_t (*of)[3])
+{
+	struct gm_job job = job_of(paths);
+	for (size_t i = 0; i < job.files.count; i++) {
+		struct gm_rank_summary *file = &job.files.items[i];
+		file->numbers[GM_JOB_RANK] = of[i][0];
+		file->numbers[GM_JOB_WORLD] = 2;
+		file->start_ns = of[i][1] * UINT64_C(1000000000);
+		file->end_ns = of[i][2] * UINT64_C(1000000000);
+		file->pid = 100 + i;
+	}
+	return job;
+}
+
+static void processes_of_one_rank_that_ran_at_the_same_time_all_count(void **state)
+{
+	const char *const pids[] = {"run.907", "run.911", "run.1800", "run.1801", NULL};
+	const uint32_t spawned[][3] = {{0, 5, 90}, {0, 6, 90}, {1, 5, 91}, {1, 6, 91}};
+	struct gm_job job = job_of_times(pids, spawned);
+	assert_null(gm_job_number(&job));
+	assert_int_equal(job.known, GM_RANK_NOT_KNOWN);
+	assert_int_equal(job.files.count, 4);
+	assert_int_equal(job.older.count, 0);
+	assert_int_equal(job.together, 2);
+	assert_int_equal(job.world, 0);
+	gm_job_deinit(&job);
+	/* the names tell them apart */
+	const char *const names[] = {"run.3", "run.2", "run.1", "run.0", NULL};
+	job = job_of_times(names, spawned);
+	assert_null(gm_job_number(&job));
+	assert_int_equal(job.known, GM_RANK_BY_NAME);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(gm_rank_of(&job.files.items[i]), i);
+	assert_int_equal(job.missing_count, 0);
+	gm_job_deinit(&job);
+	/* or do not */
+	const char *const again[] = {
+	        "r.0.gpumem", "r.0.gpumem.17", "r.1.gpumem", "r.1.gpumem.18", NULL};
+	job = job_of_times(again, spawned);
+	assert_null(gm_job_number(&job));
+	assert_int_equal(job.known, GM_RANK_NOT_KNOWN);
+	assert_int_equal(job.files.count, 4);
+	gm_job_deinit(&job);
+}
+
+static void a_rank_that_was_started_again_has_one_file_that_counts(void **state)
+{
+	const char *const again[] = {
+	        "r.0.gpumem", "r.0.gpumem.17", "r.1.gpumem", "r.1.gpumem.18", NULL};
+	const uint32_t restarted[][3] = {{0, 5, 40}, {0, 41, 90}, {1, 5, 40}, {1, 41, 90}};
+	struct gm_job job = job_of_times(again, restarted);
+	assert_null(gm_job_number(&job));
+	assert_int_equal(job.known, GM_RANK_RECORDED);
+	assert_int_equal(job.files.count, 2);
+	assert_int_equal(job.older.count, 2);
+	assert_int_equal(job.together, 0);
+	gm_job_deinit(&job);
+	/* A copy is of the same process. */
+	const uint32_t copied[][3] = {{0, 5, 40}, {0, 5, 40}, {1, 5, 40}, {1, 41, 90}};
+	job = job_of_times(again, copied);
+	job.files.items[1].pid = job.files.items[0].pid;
+	assert_null(gm_job_number(&job));
+	assert_int_equal(job.known, GM_RANK_RECORDED);
+	assert_int_equal(job.files.count, 2);
+	gm_job_deinit(&job);
+}
+
 static void check_unreadable(const char *const *paths, uint32_t rank, size_t missing)
 {
 	struct gm_job job = job_of(paths);
@@ -301,6 +369,8 @@ int main(void)
 	        cmocka_unit_test(damaged_bytes_are_bad_and_never_read_beyond),
 	        cmocka_unit_test(ranks_are_the_number_in_which_names_differ),
 	        cmocka_unit_test(recorded_ranks_count_and_the_world_tells_who_is_missing),
+	        cmocka_unit_test(processes_of_one_rank_that_ran_at_the_same_time_all_count),
+	        cmocka_unit_test(a_rank_that_was_started_again_has_one_file_that_counts),
 	        cmocka_unit_test(what_cannot_be_read_has_the_rank_of_its_name_and_is_not_missing),
 	        cmocka_unit_test(what_two_machines_have_read_counts_once),
 	        cmocka_unit_test(a_kept_summary_is_of_the_machine_that_reads_it),

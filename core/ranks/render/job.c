@@ -189,6 +189,17 @@ static void put_older(const struct gm_job *job, FILE *out)
 		        lines - LINES_MOST);
 }
 
+static void put_together(const struct gm_job *job, FILE *out)
+{
+	if (!job->together)
+		return;
+	gm_put(out,
+	        "  %zu file%s %s the rank of another process that ran at the same time, such as "
+	        "rank %" PRIu32 ": these ranks are not used, and all files count\n",
+	        job->together, gm_text_s(job->together), job->together == 1 ? "has" : "have",
+	        job->together_rank);
+}
+
 static void put_parts(const struct gm_job *job, FILE *out)
 {
 	if (!job->parts.count)
@@ -234,6 +245,7 @@ void gm_render_job_head(const struct gm_job *job, const struct gm_ranks_answer *
 		gm_put(out, "; %zu from kept summaries", kept);
 	fputs("\n", out);
 	put_parts(job, out);
+	put_together(job, out);
 	put_older(job, out);
 	if (job->siblings)
 		gm_put(out,
@@ -349,6 +361,7 @@ void gm_stream_job(struct gm_json_stream *stream, const struct gm_job *job,
 	for (size_t i = 0; i < job->missing.count; i++)
 		gm_stream_put(stream, NULL, json_integer(job->missing.items[i]));
 	gm_stream_close(stream, ']');
+	gm_stream_put(stream, "same_rank_together", json_integer((json_int_t)job->together));
 	gm_stream_put(stream, "siblings", json_integer((json_int_t)job->siblings));
 	gm_stream_open(stream, "older", '[');
 	for (size_t i = 0; i < job->older.count; i++)
