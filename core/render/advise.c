@@ -191,6 +191,8 @@ static const struct {
         {GM_NEED_NATIVE, "native_stacks", "native stacks: `gpumem run` records them"},
 };
 enum { NEEDS = sizeof(needs) / sizeof(*needs) };
+/* What is not missing in the recording, but in the program. */
+static const char whole_name[] = "whole_parameters";
 
 static void put_why_not(const struct gm_advise *advise, const struct gm_advice *advice, FILE *out)
 {
@@ -209,6 +211,12 @@ static void put_why_not(const struct gm_advise *advise, const struct gm_advice *
 		gm_put(out, "there is nothing that it would change");
 		break;
 	default:
+		if (advice->lacks & GM_NEED_WHOLE) {
+			gm_put(out, "is not judged, because the program shards already (FSDP, "
+			            "DeepSpeed "
+			            "or ZeroRedundancyOptimizer)");
+			break;
+		}
 		gm_put(out, "cannot be judged");
 		for (int i = 0; i < NEEDS; i++)
 			if (advice->lacks & needs[i].need)
@@ -235,11 +243,20 @@ static struct gm_error *put_others(const struct gm_advise *advise, FILE *out)
 static void put_lacks(const struct gm_advise *advise, FILE *out)
 {
 	unsigned lacks = 0;
-	size_t count = 0;
+	size_t count = 0, sharded = 0;
 	for (size_t i = 0; i < advise->count; i++) {
+		if (advise->items[i].lacks & GM_NEED_WHOLE) {
+			sharded++;
+			continue;
+		}
 		lacks |= advise->items[i].lacks;
 		count += advise->items[i].verdict == GM_ADVICE_UNKNOWN;
 	}
+	if (sharded)
+		gm_put(out,
+		        "%zu measures that shard or offload parameters are not judged, because the "
+		        "program shards already.\n",
+		        sharded);
 	if (!count)
 		return;
 	gm_put(out, "%zu measure%s cannot be judged. The recording lacks:\n", count,
@@ -312,6 +329,8 @@ static json_t *lacks_json(unsigned lacks)
 	for (int i = 0; i < NEEDS; i++)
 		if (lacks & needs[i].need)
 			json_array_append_new(list, json_string(needs[i].name));
+	if (lacks & GM_NEED_WHOLE)
+		json_array_append_new(list, json_string(whole_name));
 	return list;
 }
 

@@ -105,6 +105,20 @@ def test_without_stacks_the_answer_says_what_cannot_be_judged(run_gpumem, tmp_pa
     assert f"{len(unknown)} measures cannot be judged" in text and "Python stacks: `gpumem run` records them" in text
 
 
+@pytest.mark.parametrize("version", [pytest.param("1", marks=pytest.mark.long), "2"])
+def test_what_is_sharded_already_is_not_advised_to_be_sharded(run_gpumem, tmp_path, version):
+    path, program = tmp_path / "run.gpumem", ROOT / "tests" / "e2e" / "programs" / "sharded.py"
+    run_gpumem("run", "--sim", "--rank", "1", "--world", "2", "-o", path, "--", PYTHON, "-W", "ignore", program, version).check()
+    answer = run_gpumem("advise", path, "--json").check().json()
+    assert problems("advise", answer) == []
+    left_out = {one["measure"]: one["verdict"] for one in answer["not_advised"] if "whole_parameters" in one["lacks"]}
+    assert left_out == dict.fromkeys(("zero1", "zero2", "zero3", "offload_parameters"), "unknown")
+    assert not {one["measure"] for one in answer["advice"]} & set(left_out)
+    text = run_gpumem("advise", path, "--all").check().out
+    assert text.count(": is not judged, because the program shards already (FSDP, ") == 4
+    assert "\n4 measures that shard or offload parameters are not judged, " in text and "The recording lacks" not in text
+
+
 def test_gdb_answers_as_the_shell_does(run_gpumem, run_gdb, tmp_path):
     program, path = tmp_path / "plain.py", tmp_path / "run.gpumem"
     program.write_text(PLAIN)

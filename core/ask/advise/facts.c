@@ -50,6 +50,41 @@ static void find_lacks(struct gm_advise_facts *facts)
 	               (tensors ? 0 : GM_NEED_SHAPES) | (facts->step_count ? 0 : GM_NEED_STEPS);
 }
 
+/* torch/distributed/fsdp, torch/distributed/optim (2.0 to 2.15), deepspeed/runtime/zero (0.19) */
+static bool is_sharding_on_stack(const struct gm_advise_facts *facts, uint32_t stack)
+{
+	static const char *const files[] = {"/torch/distributed/fsdp/", "deepspeed/runtime/zero/",
+	        "/torch/distributed/optim/zero_redundancy_optimizer.py"};
+	struct gm_frame_place place;
+	for (size_t i = 0; gm_place_frame(facts->log, stack, i, &place); i++)
+		for (size_t j = 0; j < sizeof(files) / sizeof(*files); j++)
+			if (place.file && strstr(place.file, files[j]))
+				return true;
+	return false;
+}
+
+/* Has the program sharded something already? What FSDP and DeepSpeed gather, reduce or shard, and
+ * the state that ZeroRedundancyOptimizer makes of this rank's parameters, has their frames. */
+static void find_sharding(struct gm_advise_facts *facts)
+{
+	static const enum gm_category categories[] = {GM_CATEGORY_COMMUNICATION,
+	        GM_CATEGORY_PARAMETER, GM_CATEGORY_GRADIENT, GM_CATEGORY_OPTIMIZER_STATE};
+	for (size_t i = 0; i < sizeof(categories) / sizeof(*categories); i++) {
+		uint32_t last = 0;
+		gm_advise_each(facts, categories[i], block)
+		{
+			uint32_t python, native;
+			gm_model_stacks(facts->model, gm_model_block(facts->model, block)->alloc,
+			        &python, &native);
+			if (python != last && is_sharding_on_stack(facts, python)) {
+				facts->lacks |= GM_NEED_WHOLE;
+				return;
+			}
+			last = python;
+		}
+	}
+}
+
 /* Steps and phases of all blocks: each measure asks for them. */
 static bool find_blocks(struct gm_advise_facts *facts)
 {
@@ -98,6 +133,7 @@ struct gm_error *gm_advise_facts_init(struct gm_advise_facts *facts, const struc
 		return &gm_error_no_memory;
 	}
 	find_lacks(facts);
+	find_sharding(facts);
 	return NULL;
 }
 

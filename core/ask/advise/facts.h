@@ -14,6 +14,7 @@ enum gm_advise_need {
 	GM_NEED_STACKS = 2, /* Python stacks */
 	GM_NEED_SHAPES = 4, /* shapes and dtypes of tensors */
 	GM_NEED_NATIVE = 8, /* names of native functions */
+	GM_NEED_WHOLE = 16, /* no sharding yet: FSDP, DeepSpeed's ZeRO, ZeroRedundancyOptimizer */
 };
 
 /* Events of a step; GM_NO_EVENT: it has none of that phase. */
