@@ -105,6 +105,35 @@ def test_without_stacks_the_answer_says_what_cannot_be_judged(run_gpumem, tmp_pa
     assert f"{len(unknown)} measures cannot be judged" in text and "Python stacks: `gpumem run` records them" in text
 
 
+# Of eight layers with biases three are frozen.
+UPDATES = """
+import sys, torch
+model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(8))).cuda()
+for layer in list(model)[:3] if "frozen" in sys.argv[2:] else (): layer.requires_grad_(False)
+made = {"sgd": lambda **more: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1, maximize=True, **more),
+        "adamw": lambda **more: torch.optim.AdamW(model.parameters(), amsgrad=True, **more)}
+optimizer = made[sys.argv[1]](**({"fused": True} if "fused" in sys.argv else {"foreach": True}))
+for step in range(4):
+    model(torch.ones(4, 512, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("kind", [("sgd",), ("adamw",), ("adamw", "frozen")])
+def test_the_peak_with_a_fused_optimizer_is_the_predicted_one(run_gpumem, tmp_path, kind):
+    program, peaks = tmp_path / "updates.py", {}
+    program.write_text(UPDATES)
+    for more in ((), ("fused",)):
+        path = tmp_path / "run.gpumem"
+        run_gpumem("run", "--sim", "-o", path, "--", PYTHON, program, *kind, *more).check()
+        answer = run_gpumem("advise", path, "--json").check().json()
+        peaks[more] = answer["peak"]["bytes"]
+        if not more:
+            (fused,) = [one for one in answer["advice"] + answer["not_advised"] if one["measure"] == "fused_optimizer"]
+    assert fused["exact"] and fused["verdict"] != "nothing_there" and fused["peak"]["bytes"] == peaks["fused",]
+
+
 @pytest.mark.parametrize("version", [pytest.param("1", marks=pytest.mark.long), "2"])
 def test_what_is_sharded_already_is_not_advised_to_be_sharded(run_gpumem, tmp_path, version):
     path, program = tmp_path / "run.gpumem", ROOT / "tests" / "e2e" / "programs" / "sharded.py"

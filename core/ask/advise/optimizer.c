@@ -8,17 +8,19 @@
 struct optimizer {
 	const char *foreach;    /* the function's name begins so */
 	bool fused;             /* there is a fused implementation */
+	bool counts_steps;      /* that counts the steps of each parameter on the device */
 	bool keeps_denominator; /* one by one, a parameter's update holds two tensors of its size,
 	                           beside the last parameter's one; else one */
 };
 static const struct optimizer optimizers[] = {
-        {"_multi_tensor_adamax", false, false},
-        {"_multi_tensor_adam", true, true}, /* AdamW too */
-        {"_multi_tensor_nadam", false, true},
-        {"_multi_tensor_radam", false, true},
-        {"_multi_tensor_adagrad", true, false},
-        {"_multi_tensor_sgd", true, false},
-        {"_multi_tensor_", false, false},
+        {"_multi_tensor_adamax", false, false, false},
+        {"_multi_tensor_adam", true, true, true}, /* AdamW too */
+        {"_multi_tensor_nadam", false, false, true},
+        {"_multi_tensor_radam", false, false, true},
+        /* older versions have a fused one for the CPU alone; a recording has no version */
+        {"_multi_tensor_adagrad", false, false, false},
+        {"_multi_tensor_sgd", true, false, false},
+        {"_multi_tensor_", false, false, false},
 };
 
 /* What was asked about a stack last: the temporaries of an update have the same one. */
@@ -89,24 +91,49 @@ struct gm_error *gm_measure_for_loop(const struct gm_advise_facts *facts,
 
 enum { LEAST_BLOCK = 512 };
 
+static bool state_place(
+        const struct gm_advise_facts *facts, uint32_t block, struct gm_frame_place *ret_place)
+{
+	uint32_t python, native;
+	gm_model_stacks(facts->model, gm_model_block(facts->model, block)->alloc, &python, &native);
+	return gm_place_frame(facts->log, python, 0, ret_place) && ret_place->file &&
+	       strstr(ret_place->file, "/torch/optim/");
+}
+
+/* How many parameters the optimizer updates: frozen ones have no state. Each line that makes state
+ * makes one block for each of the others. Without any state that was recorded: all parameters. */
+static uint64_t count_updated(const struct gm_advise_facts *facts)
+{
+	struct gm_frame_place first = {0}, place;
+	uint64_t updated = 0, parameters = 0;
+	gm_advise_each(facts, GM_CATEGORY_OPTIMIZER_STATE, i)
+	{
+		if (!state_place(facts, i, &place))
+			continue;
+		if (!updated)
+			first = place;
+		updated += place.code == first.code && place.lasti == first.lasti;
+	}
+	gm_advise_each(facts, GM_CATEGORY_PARAMETER, i) parameters++;
+	return updated ? updated : parameters;
+}
+
 struct gm_error *gm_measure_fused(const struct gm_advise_facts *facts,
         const struct gm_candidate *candidate, enum gm_bound bound, struct gm_whatif *whatif)
 {
 	struct last_stack last = {0};
-	uint64_t parameters = 0;
 	uint32_t first = GM_NO_EVENT;
 	for (uint32_t i = 0; i < gm_model_block_count(facts->model); i++) {
 		const struct optimizer *optimizer = foreach_of(facts, i, &last);
-		parameters += gm_advise_counts(facts, i) &&
-		              gm_advise_category(facts, i) == GM_CATEGORY_PARAMETER;
 		if (!optimizer || !optimizer->fused)
 			continue;
-		first = first < whatif->begin[i] ? first : whatif->begin[i];
+		if (optimizer->counts_steps && whatif->begin[i] < first)
+			first = whatif->begin[i];
 		gm_whatif_resize(whatif, i, 0);
 	}
-	/* it counts the steps of each parameter on the device */
 	if (first != GM_NO_EVENT)
-		gm_whatif_add(whatif, first, facts->event_count, parameters * LEAST_BLOCK);
+		gm_whatif_add(
+		        whatif, first, facts->event_count, count_updated(facts) * LEAST_BLOCK);
 	return NULL;
 }
 
