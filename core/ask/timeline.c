@@ -115,8 +115,9 @@ static void find_slab(struct gm_looking *looking)
 		return;
 	for (size_t i = 0; i < gm_model_block_count(looking->model); i++) {
 		const struct gm_block *block = gm_model_block(looking->model, i);
-		if (block->alloc == GM_NO_EVENT || block->alloc < forward->first ||
-		        block->alloc > forward->last || block->size != size)
+		if (block->device != looking->device || block->alloc == GM_NO_EVENT ||
+		        block->alloc < forward->first || block->alloc > forward->last ||
+		        block->size != size)
 			continue;
 		if (gm_categories_of(looking->categories, i) != GM_CATEGORY_ACTIVATION)
 			continue;

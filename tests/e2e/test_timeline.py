@@ -46,6 +46,34 @@ def test_checkpoints_make_waves(sim_env, run, run_gpumem, tmp_path):
     assert json.loads(Path(f"{out}.json").read_text())["windows"]
 
 
+# In each forward pass a module on cuda:1 makes a block as large as the logits on cuda:0, and before them.
+TWO_DEVICES = """
+import torch
+from torch import nn
+body = nn.Sequential(*(nn.Linear(256, 256) for _ in range(8))).to("cuda:0")
+head, aside = nn.Linear(256, 8192).to("cuda:0"), nn.Linear(256, 8192).to("cuda:1")
+for step in range(4):
+    hidden = body(torch.ones(512, 256, device="cuda:0"))
+    other = aside(torch.ones(512, 256, device="cuda:1"))
+    logits = head(hidden)
+    loss = logits.square().mean() + other.square().mean().to("cuda:0")
+    del logits, other
+    loss.backward()
+    del loss
+    for module in (body, head, aside):
+        module.zero_grad()
+"""
+
+
+def test_the_slab_is_a_block_of_the_device_that_is_shown(run_gpumem, tmp_path):
+    program, path = tmp_path / "two.py", tmp_path / "two.gpumem"
+    program.write_text(TWO_DEVICES)
+    run_gpumem("run", "--sim=2GiBx2", "-o", path, "--", PYTHON, program).check()
+    slab = shapes(run_gpumem, path)["slab"]
+    assert slab["bytes"] == 512 * 8192 * 4
+    assert TWO_DEVICES.splitlines()[slab["site"]["line"] - 1].strip().startswith(("logits = ", "loss = logits")), slab
+
+
 def test_each_block_is_explained(mlp, run_gpumem):
     lines = run_gpumem("blocks", mlp, "--at-peak", "--explain").check().out.splitlines()[2:]
     blocks = run_gpumem("blocks", mlp, "--at-peak", "--json").check().json()["blocks"]
