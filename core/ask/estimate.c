@@ -76,6 +76,18 @@ static struct gm_error *apply_formula(
 	return NULL;
 }
 
+/* What one rank has is counted from the shape: the given number cannot be split. */
+static struct gm_error *check_parameters(
+        const struct gm_estimate_options *options, const struct gm_estimate_model *model)
+{
+	const struct gm_estimate_settings *settings = &options->settings;
+	bool split = settings->tp > 1 || settings->pp > 1 || settings->ep > 1;
+	if (!options->given.parameters || !model->has_shape || !split)
+		return NULL;
+	return gm_error_create(GM_USAGE, "estimate: --parameters: with --tp, --pp or --ep the "
+	                                 "config's layers are counted: leave it out");
+}
+
 struct gm_error *gm_ask_estimate(
         const struct gm_estimate_options *options, struct gm_estimate_answer *ret_answer)
 {
@@ -84,7 +96,9 @@ struct gm_error *gm_ask_estimate(
 	struct gm_estimate_settings settings = options->settings;
 	given.any_architecture = options->simulate || options->hooks;
 	gm_try(gm_estimate_model_read(options->path, &given, &answer.model));
-	struct gm_error *error = count_by_hooks(options, &settings, &answer);
+	struct gm_error *error = check_parameters(options, &answer.model);
+	if (!error)
+		error = count_by_hooks(options, &settings, &answer);
 	if (!error)
 		error = apply_formula(&settings, &answer);
 	if (!error)

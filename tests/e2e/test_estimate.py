@@ -559,6 +559,7 @@ def test_sums_beyond_64_bits_are_refused(run_gpumem, tmp_path):
         (("--parameters=1e99",), "is out of range"),
         (("--layers=2",), "hidden_size: it is missing"),
         ((CONFIG, "--tp=2", "--world=3"), "--world: it is not a multiple"),
+        ((CONFIG, "--tp=2", "--parameters=1e9"), "--parameters: with --tp"),
         ((CONFIG, "--tp=16"), "--tp: there are fewer heads"),
         ((CONFIG, "--pp=64"), "--pp: there are fewer layers"),
         ((CONFIG, "--ep=2", "--world=2"), "--ep: the model has no experts"),
