@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/trusted_path.h"
 #include "model/model.h"
 
 /* What is tried where no setting is named: each of the allocator's that changes how memory is laid
@@ -20,18 +21,31 @@ static const char *const usual[] = {
         "expandable_segments:True,garbage_collection_threshold:0.8",
 };
 
-/* The recording's, where its command began with one that is still there; else that of PATH. The
+/* The recording's, where its command began with one that is still there; else that of PATH. Who
+ * wrote the recording chose that name: what somebody else could have put there is not run. The
  * caller frees it. */
-static char *python_of(const struct gm_log *log)
+static struct gm_error *python_of(const struct gm_log *log, char **ret_python)
 {
 	const char *source = gm_log_source(log);
 	size_t length = strcspn(source, " ");
 	char *first = strndup(source, length);
 	const char *name = first ? strrchr(first, '/') : NULL;
-	if (name && strncmp(name + 1, "python", 6) == 0 && access(first, X_OK) == 0)
-		return first;
-	free(first);
-	return strdup("python3");
+	struct gm_error *error = NULL;
+	if (!first || !name || strncmp(name + 1, "python", 6) != 0 || access(first, X_OK) != 0) {
+		free(first);
+		first = strdup("python3");
+	} else if (!gm_path_is_trusted(first)) {
+		error = gm_error_create(GM_USAGE,
+		        "replay: the recording names the interpreter %s, which another user could "
+		        "have put there: name one with --python",
+		        first);
+		free(gm_take(first));
+	}
+	if (!error && !first)
+		error = &gm_error_no_memory;
+	if (!error)
+		*ret_python = first;
+	return error;
 }
 
 static struct gm_error *find_device(const struct gm_model *model, int wanted, size_t *ret_index)
@@ -76,9 +90,11 @@ static void judge(struct gm_replay *replay)
 static struct gm_error *run(
         const struct gm_log *log, const struct gm_replay_options *options, struct gm_replay *replay)
 {
-	_cleanup_free_ char *python = options->python ? strdup(options->python) : python_of(log);
+	_cleanup_free_ char *python = options->python ? strdup(options->python) : NULL;
 	const bool named = options->count > 0;
 	struct reporting reporting = {options, 0};
+	if (!options->python)
+		gm_try(python_of(log, &python));
 	if (!python)
 		return &gm_error_no_memory;
 	replay->count = named ? options->count : sizeof(usual) / sizeof(usual[0]);

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import PYTHON, ROOT
@@ -156,3 +157,15 @@ def test_what_cannot_be_replayed_is_refused(run_gpumem, tmp_path):
     assert "one device is replayed at a time" in run_gpumem("replay", recording, "--sim", "h100-80gbx2").check(2).err
     assert "no-such" in run_gpumem("replay", recording, "--sim", "no-such").check(2).err
     assert run_gpumem("replay", tmp_path / "none").check(3).err.startswith("gpumem: ")
+
+
+def test_an_interpreter_that_another_user_could_have_put_there_is_not_run(run_gpumem, tmp_path):
+    folder, recording = tmp_path / "open", tmp_path / "run.gpumem"
+    folder.mkdir()
+    (folder / "venv").symlink_to(Path(PYTHON).parent.parent)
+    python = folder / "venv" / "bin" / Path(PYTHON).name
+    run_gpumem("run", "--sim", "-o", recording, "--", python, "-c", "import torch; torch.empty(1000, device='cuda')").check()
+    folder.chmod(0o777)
+    refused = run_gpumem("replay", recording, "--alloc-conf", "").check(2)
+    assert f"names the interpreter {python}, which another user could have put there: name one with --python" in refused.err
+    assert replayed(run_gpumem, recording, [""], f"--python={PYTHON}")["settings"][0]["outcome"] == "complete"
