@@ -103,8 +103,9 @@ static struct gm_style style_of(FILE *out)
 	return style;
 }
 
-/* diff: they differ; oom: no rank did. Launchers take any other status than 0 for a failure: they
- * print a message after the answer and mark the step of the job as failed. */
+/* diff: they differ; oom: no rank did, as far as all files tell. Launchers take any other status
+ * than 0 for a failure: they print a message after the answer and mark the step of the job as
+ * failed. */
 static int status_of(const struct question *question, const struct gm_job *job,
         const struct gm_ranks_answer *answer)
 {
@@ -123,7 +124,10 @@ static int status_of(const struct question *question, const struct gm_job *job,
 		if (has)
 			return GM_OK;
 	}
-	return question->section == GM_SECTION_OOM ? GM_NEGATIVE : GM_OK;
+	if (question->section != GM_SECTION_OOM)
+		return GM_OK;
+	/* A file without an answer may be that of the rank. */
+	return answer->count - answer->without < job->files.count ? GM_CORRUPT : GM_NEGATIVE;
 }
 
 static struct gm_error *render(const struct question *question, const struct gm_job *job,
@@ -250,7 +254,8 @@ QUESTION(leaks, "lines whose memory grows, and in how many ranks",
         "which it grows.\n");
 QUESTION(oom, "the ranks that ran out of memory, and why",
         "Shows the last out-of-memory error of each rank. Exit status 1: there is none, "
-        "where\none process answers; several exit 0, as their launcher takes 1 for a failure.\n");
+        "where\none process answers, and 3: none was found, but not all files have an answer; "
+        "several exit 0,\nas their launcher takes 1 for a failure.\n");
 QUESTION(timeline, "a plot of allocated memory over all ranks, and its shapes",
         "Shows the least, the median and the most at each part of the recordings, and of each "
         "shape.\n");

@@ -318,6 +318,9 @@ def test_a_file_that_cannot_be_read_is_told_and_the_others_are_answered(run_rank
     assert len(answer["files"]) == 5 and answer["job"]["complete"] is False
     text = run_ranks("mpich", 3, "peak", small / "run.*.gpumem").check().out
     assert text.startswith("5 recordings of 8 files") and "rank 3: not read: " in text
+    # whether a rank ran out of memory is not known then
+    text = run_ranks("one", 1, "oom", small / "run.*.gpumem").check(3).out
+    assert "\nNo rank ran out of memory, in the 5 of 8 recordings that have an answer.\n" in text
 
 
 def test_a_damaged_file_of_recorded_ranks_is_no_missing_rank(run, run_ranks, tmp_path):

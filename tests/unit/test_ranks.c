@@ -8,12 +8,14 @@
 #include <stdbool.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "random.h"
 #include "synthetic.h"
 #include "ranks/codec.h"
 #include "ranks/groups.h"
 #include "ranks/keep.h"
 #include "ranks/numbers.h"
+#include "ranks/render/rows.h"
 #include "ranks/table.h"
 
 static void least_median_and_most_are_those_of_the_files_that_have_one(void **state)
@@ -335,6 +337,55 @@ static void what_two_machines_have_read_counts_once(void **state)
 	gm_job_deinit(&job);
 }
 
+/* What is said of a job of two files, of which `told` have an empty section. */
+static void check_said(enum gm_section section, size_t told, const char *expected)
+{
+	const char *const paths[] = {"run.0", "run.1", NULL};
+	struct gm_job job = job_of(paths);
+	struct gm_codec codecs[2];
+	struct gm_string_numbers numbers = {0};
+	struct gm_ranks_answer answer;
+	_cleanup_free_ void *empty = calloc(1, gm_sections[section]->size);
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	for (size_t i = 0; i < 2; i++) {
+		struct gm_rank_summary *file = &job.files.items[i];
+		gm_codec_write(&codecs[i], &job.strings);
+		gm_sections[section]->code(&codecs[i], empty);
+		file->closed = file->complete = true;
+		file->strings = &numbers;
+		file->sections[section] = (struct gm_summary_section){.there = i < told,
+		        .bytes = codecs[i].out.items,
+		        .size = codecs[i].out.count};
+		if (i >= told)
+			file->sections[section].why = gm_strings_add(&job.strings, "odd");
+	}
+	assert_null(gm_job_number(&job));
+	assert_null(gm_ranks_answer(&job, section, &answer));
+	FILE *out = open_memstream(&text, &size);
+	const struct gm_style style = {0};
+	assert_null(gm_render_ranks_rows(&job, &answer, &style, out));
+	fclose(out);
+	const char *said = strstr(text, "No ");
+	assert_string_equal(said ? said : "", expected);
+	gm_ranks_answer_deinit(&answer);
+	gm_codec_deinit(&codecs[0]);
+	gm_codec_deinit(&codecs[1]);
+	gm_job_deinit(&job);
+}
+
+static void that_there_is_nothing_is_said_only_of_files_with_an_answer(void **state)
+{
+	check_said(GM_SECTION_OOM, 2, "No rank ran out of memory.\n");
+	check_said(GM_SECTION_OOM, 1,
+	        "No rank ran out of memory, in the 1 of 2 recordings that have an answer.\n");
+	check_said(GM_SECTION_OOM, 0, "");
+	check_said(GM_SECTION_LEAKS, 1,
+	        "No leak: no line's blocks accumulate in any rank, in the 1 of 2 recordings that "
+	        "have an answer.\n");
+	check_said(GM_SECTION_COLLECTIVES, 0, "");
+}
+
 /* A summary that a process of one machine kept, and one of another machine reads. */
 static void a_kept_summary_is_of_the_machine_that_reads_it(void **state)
 {
@@ -373,6 +424,7 @@ int main(void)
 	        cmocka_unit_test(a_rank_that_was_started_again_has_one_file_that_counts),
 	        cmocka_unit_test(what_cannot_be_read_has_the_rank_of_its_name_and_is_not_missing),
 	        cmocka_unit_test(what_two_machines_have_read_counts_once),
+	        cmocka_unit_test(that_there_is_nothing_is_said_only_of_files_with_an_answer),
 	        cmocka_unit_test(a_kept_summary_is_of_the_machine_that_reads_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -242,10 +242,25 @@ static void put_plot(const struct gm_ranks_answer *answer, FILE *out)
 
 /* --- the answers ------------------------------------------------------------------------------ */
 
-static struct gm_error *put_none(const struct gm_ranks_answer *answer, const char *what, FILE *out)
+/* That there is nothing is said of the recordings that tell, not of those without an answer. */
+static void put_none(
+        const struct gm_job *job, const struct gm_ranks_answer *answer, const char *what, FILE *out)
 {
-	if (!answer->rows.rows.count && answer->count)
-		gm_put(out, "%s\n", what);
+	size_t told = answer->count - answer->without;
+	if (!told)
+		return;
+	gm_put(out, "%s", what);
+	if (told < job->files.count)
+		gm_put(out, ", in the %zu of %zu recordings that have an answer", told,
+		        job->files.count);
+	fputs(".\n", out);
+}
+
+static struct gm_error *put_no_rows(
+        const struct gm_job *job, const struct gm_ranks_answer *answer, const char *what, FILE *out)
+{
+	if (!answer->rows.rows.count)
+		put_none(job, answer, what, out);
 	return NULL;
 }
 
@@ -284,8 +299,8 @@ static struct gm_error *put_answer(const struct gm_job *job, const struct gm_ran
 		gm_try(put_cut(job, answer, out));
 		gm_try(put_table(job, answer, GM_FIGURE_PEAK, "peak of step", style, out));
 		gm_try(say_each(job, answer, say_growth, out, &said));
-		return put_none(answer,
-		        "No training loop was found: no stack shows a loop that iterates.", out);
+		return put_no_rows(job, answer,
+		        "No training loop was found: no stack shows a loop that iterates", out);
 	case GM_SECTION_PHASES:
 		gm_try(put_table(job, answer, GM_FIGURE_PEAK, "peak in", style, out));
 		return put_table(job, answer, GM_FIGURE_BYTES, "allocated in", style, out);
@@ -293,11 +308,12 @@ static struct gm_error *put_answer(const struct gm_job *job, const struct gm_ran
 		gm_try(put_table(job, answer, GM_FIGURE_BYTES, "grows: allocated at", style, out));
 		gm_try(put_table(
 		        job, answer, GM_FIGURE_BOUND, "ends by itself: allocated at", style, out));
-		return put_none(answer, "No leak: no line's blocks accumulate in any rank.", out);
+		return put_no_rows(
+		        job, answer, "No leak: no line's blocks accumulate in any rank", out);
 	case GM_SECTION_OOM:
 		gm_try(say_each(job, answer, say_oom, out, &said));
-		if (!said && answer->count)
-			fputs("No rank ran out of memory.\n", out);
+		if (!said)
+			put_none(job, answer, "No rank ran out of memory", out);
 		return NULL;
 	case GM_SECTION_TIMELINE:
 		put_plot(answer, out);
@@ -305,7 +321,7 @@ static struct gm_error *put_answer(const struct gm_job *job, const struct gm_ran
 	default:
 		gm_try(put_table(job, answer, GM_FIGURE_CALLS, "calls", style, out));
 		gm_try(put_table(job, answer, GM_FIGURE_MOVED, "moved by", style, out));
-		return put_none(answer, "No calls of NCCL are recorded in any rank.", out);
+		return put_no_rows(job, answer, "No calls of NCCL are recorded in any rank", out);
 	}
 }
 
