@@ -80,12 +80,21 @@ static void put_differences(const struct gm_zero_sharding *sharding, FILE *out)
 			gm_put(out, "  %s %s: not explained\n",
 			        gm_zero_part_text((enum gm_zero_part)part),
 			        signed_text(gm_zero_unexplained(term), text));
-		if (!term->has_ideal)
+		if (!term->has_ideal && !sharding->split_further)
 			gm_put(out,
 			        "  %s: the ideal is unknown, because no parameter of this rank has "
 			        "any yet\n",
 			        gm_zero_part_text((enum gm_zero_part)part));
 	}
+}
+
+static void put_split_further(const struct gm_zero_sharding *sharding, FILE *out)
+{
+	if (sharding->split_further)
+		gm_put(out,
+		        "  %" PRIu64 " parameter%s split along another dimension of the mesh too, "
+		        "as by tensor parallelism: the ideal is unknown\n",
+		        sharding->split_further, sharding->split_further == 1 ? " is" : "s are");
 }
 
 static bool put_terms(
@@ -168,7 +177,7 @@ static bool put_parameters(
 static void put_paper(const struct gm_zero_sharding *sharding, FILE *out)
 {
 	const struct gm_zero_parameter *first = sharding->parameters;
-	if (!sharding->has_state_per_element || !sharding->has_world)
+	if (!sharding->has_state_per_element || !sharding->has_world || sharding->split_further)
 		return;
 	for (size_t i = 0; i < sharding->parameter_count; i++)
 		if (sharding->parameters[i].element_size != first->element_size ||
@@ -286,6 +295,7 @@ struct gm_error *gm_render_zero_text(
 			continue;
 		}
 		written = put_terms(sharding, style, out);
+		put_split_further(sharding, out);
 		put_differences(sharding, out);
 		put_buckets(sharding, out);
 		written = written && put_parameters(sharding, style, out);

@@ -106,6 +106,7 @@ static json_t *sharding_json(const struct gm_zero_sharding *sharding)
 	json_object_set_new(value, "buckets", buckets);
 	json_object_set_new(value, "buckets_known", json_boolean(!sharding->buckets_unknown));
 	json_object_set_new(value, "layout_known", json_boolean(!sharding->layout_unknown));
+	json_object_set_new(value, "split_further", number(sharding->split_further));
 	json_object_set_new(value, "unread", number(sharding->unread));
 	json_object_set_new(value, "parameters", parameters);
 	return value;

@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from conftest import PYTHON, ROOT, run_process, spawning, wait_until
+from schemas import problems
 
 PROGRAM = ROOT / "tests" / "e2e" / "programs" / "zero_models.py"
 DEEPSPEED = PROGRAM.with_name("zero_deepspeed.py")
@@ -331,6 +332,31 @@ def wrong_of(run_gpumem, truths, wrong_in=wrong_in):
 def test_each_byte_of_random_models_is_the_ideal_and_what_is_named(run_gpumem, shared_ranks, world):
     wrong = wrong_of(run_gpumem, shared_ranks(world, 0, 8, PROGRAM))
     assert not wrong, wrong
+
+
+def test_fsdp2_with_tensor_parallelism_has_no_ideal_and_with_copies_it_has(run_gpumem, gpumem, spawn, tmp_path):
+    program = PROGRAM.with_name("zero_fsdp2_mesh.py")
+    run = spawn([gpumem, "run", "--no-record", "--sim", "--rank", "0", "--world", "4", "--", PYTHON, "-W", "ignore", program, tmp_path])
+    try:
+        wait_until(lambda: (tmp_path / "0.json").exists() or run.poll() is not None, timeout=300)
+        truth = json.loads((tmp_path / "0.json").read_text())
+        told = run_gpumem("zero", f"--pid={truth['pid']}", "--json").check().json()
+        text = run_gpumem("zero", f"--pid={truth['pid']}").check().out
+    finally:
+        (tmp_path / "done").touch()
+    assert problems("zero", told) == []
+    by_address = {one["address"]: one for one in told["shardings"]}
+    split, hybrid = (by_address[hex(truth[name]["address"])] for name in ("split", "hybrid"))
+    for name, one in (("split", split), ("hybrid", hybrid)):
+        assert sum(parameter["elements"] for parameter in one["parameters"]) == truth[name]["elements"]
+        assert sum(parameter["owned_elements"] for parameter in one["parameters"]) == truth[name]["owned"]
+    assert (split["split_further"], hybrid["split_further"]) == (2, 0)
+    divided = [term for term in split["terms"] if term["partitioned"]]
+    assert len(divided) >= 3 and {term["ideal"] for term in divided} == {None}
+    assert not any("imbalance" in term["differences"] for term in split["terms"])
+    assert [term["ideal"] for term in hybrid["terms"] if term["term"] == "parameters"] == [truth["hybrid"]["elements"] * 4 // 2]
+    assert text.count("the ideal is unknown") == 1 and "2 parameters are split along another dimension of the mesh too, " in text
+    assert {parameter["name"] for parameter in hybrid["parameters"]} == {"0.weight", "0.bias", "1.weight", "1.bias"}
 
 
 @pytest.mark.parametrize(("world", "first"), [(2, 0), pytest.param(4, 100, marks=pytest.mark.long)])

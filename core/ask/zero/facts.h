@@ -126,7 +126,10 @@ struct gm_zero_sharding {
 	bool buckets_unknown; /* there is a DistributedDataParallel whose buckets could not be read
 	                       */
 	bool layout_unknown;  /* its attributes are those of no version that is known */
-	uint64_t unread;      /* objects that should be tensors, and could not be read */
+	/* parameters that more ranks share than `world`: split by tensor parallelism too; the terms
+	 * that are divided have no ideal then */
+	uint64_t split_further;
+	uint64_t unread; /* objects that should be tensors, and could not be read */
 	struct gm_zero_term terms[GM_ZERO_PART_COUNT];
 };
 

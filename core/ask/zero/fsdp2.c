@@ -47,6 +47,32 @@ static void attributes_of(
 	gm_zero_attributes(reading, object, own, ATTRIBUTES);
 }
 
+struct placed {
+	struct gm_zero_reading *reading;
+	unsigned shards;
+};
+
+static bool see_placement(void *context, uint64_t item, uint64_t index)
+{
+	struct placed *placed = context;
+	struct gm_python *python = placed->reading->python;
+	placed->shards += gm_python_is_instance(python, item, "Shard") ||
+	                  gm_python_is_instance(python, item, "_StridedShard");
+	return true;
+}
+
+/* A DTensor has a placement for each dimension of its mesh (torch/distributed/tensor, 2.6 to 2.15).
+ * FSDP splits it along one of them; the copies of HSDP are Replicate. */
+static bool is_split_further(struct gm_zero_reading *reading, uint64_t parameter)
+{
+	struct placed placed = {reading, 0};
+	struct gm_zero_attribute spec[] = {{"_spec", 0}}, placements[] = {{"placements", 0}};
+	gm_zero_attributes(reading, parameter, spec, 1);
+	gm_zero_attributes(reading, spec[0].object, placements, 1);
+	gm_zero_items(reading, placements[0].object, see_placement, &placed);
+	return placed.shards > 1;
+}
+
 /* The part is in a tensor that is as large as the first rank's. */
 static void read_padding(struct gm_zero_parameters *parameters, uint64_t whole,
         const struct gm_zero_parameter *parameter)
@@ -71,6 +97,8 @@ static void read_parameters(struct gm_zero_parameters *parameters)
 		if (gm_zero_tensor(reading, parameter->object, &part))
 			parameter->owned = part.numel;
 		parameter->spread = parameter->split;
+		parameters->sharding->split_further +=
+		        parameter->split && is_split_further(reading, parameter->object);
 	}
 	for (size_t i = 0; i < reading->fsdp2.count; i++) {
 		struct gm_zero_attribute own[ATTRIBUTES];

@@ -4,7 +4,7 @@
  * gradient takes the bytes of its dtype. The bytes of its state (K) come from the parameters that
  * this rank owns and that have state. For the others they come from parameters of the same dtype
  * and group, or of the same dtype if all groups agree. If that does not answer it, there is no
- * ideal yet.
+ * ideal yet. Nor is there one where other ranks than those of the sharding have a part too.
  */
 #include "ask/zero/ideal.h"
 
@@ -121,7 +121,8 @@ static void count_term(
 {
 	struct gm_zero_term *term = &sharding->terms[part];
 	uint64_t whole = 0, owned = 0;
-	term->has_ideal = !term->partitioned || (sharding->has_world && sharding->has_rank);
+	bool divisible = sharding->has_world && sharding->has_rank && !sharding->split_further;
+	term->has_ideal = !term->partitioned || divisible;
 	for (size_t i = 0; i < sharding->parameter_count; i++) {
 		const struct gm_zero_parameter *parameter = &sharding->parameters[i];
 		uint64_t unit;

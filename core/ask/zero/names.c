@@ -57,6 +57,14 @@ void gm_zero_names_deinit(struct gm_zero_names *names)
 	gm_map_deinit(&names->owners);
 }
 
+/* Modules that FullyShardedDataParallel, checkpoint_wrapper() and torch.compile() put around
+ * another: names in checkpoints (torch.distributed.checkpoint) omit them. */
+static bool is_of_wrapper(const char *name)
+{
+	return strcmp(name, "_fsdp_wrapped_module") == 0 ||
+	       strcmp(name, "_checkpoint_wrapped_module") == 0 || strcmp(name, "_orig_mod") == 0;
+}
+
 bool gm_zero_name_of(const struct gm_zero_names *names, uint64_t object, char **ret_name)
 {
 	char *name = NULL;
@@ -66,8 +74,7 @@ bool gm_zero_name_of(const struct gm_zero_names *names, uint64_t object, char **
 			break;
 		const struct gm_zero_name *entry = &names->entries.items[*number - 1];
 		object = entry->module;
-		/* FullyShardedDataParallel omits the wrapper modules that it inserts */
-		if (strcmp(entry->name, "_fsdp_wrapped_module") == 0)
+		if (is_of_wrapper(entry->name))
 			continue;
 		char *longer = NULL;
 		if (asprintf(&longer, "%s%s%s", entry->name, name ? "." : "", name ? name : "") < 0)

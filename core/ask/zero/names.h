@@ -1,5 +1,5 @@
 /* What parameters are called: "module.0.weight", as named_parameters() of the outermost module has
- * them. */
+ * them, without wrapper modules. */
 #ifndef GM_ASK_ZERO_NAMES_H
 #define GM_ASK_ZERO_NAMES_H
 
