@@ -279,9 +279,20 @@ static struct gm_error *check_all(struct checks *checks, struct gm_context *cont
 	return error;
 }
 
+/* No figure is less than 0. */
+static struct gm_error *refuse_impossible(const struct gm_assert_limits *limits)
+{
+	for (int kind = 0; kind < GM_ASSERT_KINDS; kind++)
+		if (limits->of[kind].set && limits->of[kind].strict && !limits->of[kind].bytes)
+			return gm_error_create(GM_USAGE, "assert: a limit of less than 0 can never "
+			                                 "hold: give 0, or one such as '<20GiB'");
+	return NULL;
+}
+
 struct gm_error *gm_ask_assert(struct gm_context *context, const struct gm_assert_limits *limits,
         const struct gm_assert_baseline *baseline, struct gm_assert_answer *ret_answer)
 {
+	gm_try(refuse_impossible(limits));
 	struct checks checks = {.limits = limits};
 	struct gm_error *error = check_all(&checks, context, baseline);
 	if (error) {

@@ -236,6 +236,13 @@ def test_wrong_limits_are_refused(run_gpumem, words, message):
     assert answer.status == 2 and message in answer.err and answer.out == ""
 
 
+@pytest.mark.parametrize("limit", ["--peak=<0", "--leaks=< 0", "--steps-equal=<0MiB", "--growth=<0%"])
+def test_a_limit_that_can_never_hold_is_refused(run_gpumem, recorded, limit):
+    path = recorded(EVEN)[0]
+    answer = run_gpumem("assert", path, *(("--baseline", path) if "growth" in limit else ()), limit)
+    assert answer.status == 2 and "less than 0 can never hold" in answer.err and answer.out == ""
+
+
 def test_a_recording_that_is_not_there_is_an_error(run_gpumem, recorded, tmp_path):
     missing, there = tmp_path / "missing.gpumem", recorded([64] * 5)[0]
     for words in ((missing, "--peak=1GiB"), (there, missing, "--peak=1GiB"), (there, "--baseline", missing, "--growth=5%")):
