@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/map.h"
 #include "base/search.h"
 #include "base/text.h"
 #include "model/marks.h"
@@ -39,15 +40,25 @@ const char *gm_scaled_evidence_name(enum gm_scaled_evidence evidence)
 struct check {
 	uint32_t number;
 	uint64_t mark; /* marks of the log before it */
+	bool gone;     /* a read explained it */
 	struct gm_scaled_step step;
+};
+
+/* A step whose check was finished as unread may still be explained by a read that comes later. */
+struct flush {
+	size_t step;     /* number of the step */
+	uint64_t before; /* number of the flush of the same check before it, from 1; 0: none */
 };
 
 struct finding {
 	const struct gm_model *model;
 	const struct gm_log *log;
 	GM_ARRAY(struct check) waiting;
+	struct gm_map waiting_of; /* key_of(number) -> number in `waiting`, from 1; 0: none */
 	GM_ARRAY(struct gm_scaled_step) steps;
-	GM_ARRAY(uint32_t) numbers; /* of the steps' checks */
+	GM_ARRAY(bool) dropped; /* of each step: a later read explains it, in a step of its own */
+	GM_ARRAY(struct flush) flushes;
+	struct gm_map flushed; /* key_of(number) -> its last flush, from 1; 0: none */
 	GM_ARRAY(struct gm_scale_update) updates;
 	GM_ARRAY(uint64_t) ranges; /* indices of the marks where an Optimizer.step() begins */
 	size_t range;              /* the first that is not explained yet */
@@ -77,25 +88,28 @@ static void add_check(struct gm_scaled_step *step, uint32_t number)
 		step->checks[step->check_count++] = number;
 }
 
-static void add_step(struct finding *finding, const struct gm_scaled_step *step, uint32_t number)
+static void add_step(struct finding *finding, const struct gm_scaled_step *step)
 {
-	if (!gm_array_push(&finding->steps, *step) || !gm_array_push(&finding->numbers, number))
+	if (!gm_array_push(&finding->steps, *step) || !gm_array_push(&finding->dropped, false))
 		finding->no_memory = true;
+}
+
+/* A key is not 0. */
+static uint64_t key_of(uint32_t number)
+{
+	return (uint64_t)number + 1;
 }
 
 static struct check *find_check(struct finding *finding, uint32_t number)
 {
-	for (size_t i = 0; i < finding->waiting.count; i++)
-		if (finding->waiting.items[i].number == number)
-			return &finding->waiting.items[i];
-	return NULL;
+	const uint64_t *at = gm_map_find(&finding->waiting_of, key_of(number));
+	return at && *at ? &finding->waiting.items[*at - 1] : NULL;
 }
 
-static void forget_check(struct finding *finding, const struct check *check)
+static void forget_check(struct finding *finding, struct check *check)
 {
-	size_t at = (size_t)(check - finding->waiting.items);
-	memmove(&finding->waiting.items[at], &finding->waiting.items[at + 1],
-	        (--finding->waiting.count - at) * sizeof(*check));
+	*gm_map_find(&finding->waiting_of, key_of(check->number)) = 0;
+	check->gone = true;
 }
 
 static void take_check(struct finding *finding, const struct gm_log_amp *record)
@@ -105,10 +119,12 @@ static void take_check(struct finding *finding, const struct gm_log_amp *record)
 		const struct check fresh = {.number = record->number,
 		        .mark = record->mark,
 		        .step = begin_step(finding, record)};
-		if (!gm_array_push(&finding->waiting, fresh)) {
+		uint64_t *at = gm_map_put(&finding->waiting_of, key_of(record->number), NULL);
+		if (!at || !gm_array_push(&finding->waiting, fresh)) {
 			finding->no_memory = true;
 			return;
 		}
+		*at = finding->waiting.count;
 		check = &finding->waiting.items[finding->waiting.count - 1];
 	}
 	double count = record->count > 0 ? record->values[0] : 0;
@@ -127,22 +143,45 @@ static bool is_read_by_step(const struct gm_log *log, uint32_t stack)
 }
 
 /* Where a check was finished as unread, because another scaler was updated first. */
-static bool was_flushed(struct finding *finding, uint32_t number)
+static void drop_flushed(struct finding *finding, uint32_t number)
 {
-	for (size_t i = finding->steps.count; i-- > 0;)
-		if (finding->numbers.items[i] == number &&
-		        finding->steps.items[i].outcome != GM_SCALED_TAKEN &&
-		        finding->steps.items[i].evidence != GM_SCALED_BY_HOST_READ) {
-			size_t more = finding->steps.count - i - 1;
-			memmove(&finding->steps.items[i], &finding->steps.items[i + 1],
-			        more * sizeof(*finding->steps.items));
-			memmove(&finding->numbers.items[i], &finding->numbers.items[i + 1],
-			        more * sizeof(*finding->numbers.items));
-			finding->steps.count--;
-			finding->numbers.count--;
-			return true;
-		}
-	return false;
+	uint64_t *last = gm_map_find(&finding->flushed, key_of(number));
+	if (!last || !*last)
+		return;
+	const struct flush *flush = &finding->flushes.items[*last - 1];
+	finding->dropped.items[flush->step] = true;
+	*last = flush->before;
+}
+
+static void note_flush(struct finding *finding, uint32_t number)
+{
+	bool is_new = false;
+	uint64_t *last = gm_map_put(&finding->flushed, key_of(number), &is_new);
+	const struct flush flush = {
+	        .step = finding->steps.count - 1, .before = last && !is_new ? *last : 0};
+	if (!last || !gm_array_push(&finding->flushes, flush)) {
+		finding->no_memory = true;
+		return;
+	}
+	*last = finding->flushes.count;
+}
+
+/* The steps without those that were dropped. */
+static void keep_steps(struct finding *finding)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < finding->steps.count; i++)
+		if (!finding->dropped.items[i])
+			finding->steps.items[kept++] = finding->steps.items[i];
+	finding->steps.count = kept;
+}
+
+/* The first range at or behind a mark that nothing has explained yet. */
+static size_t range_from(const struct finding *finding, uint64_t mark)
+{
+	const uint64_t *ranges = finding->ranges.items;
+	size_t at = gm_partition_point(finding->ranges.count, i, ranges[i] < mark);
+	return at > finding->range ? at : finding->range;
 }
 
 /* Does an Optimizer.step() begin after one record and before the next one? */
@@ -198,13 +237,13 @@ static size_t take_found(struct finding *finding, size_t index, const struct gm_
 	for (size_t i = 0; i < count; i++) {
 		struct gm_log_amp one;
 		gm_log_amp(finding->log, index + i, &one);
-		const struct check *check = find_check(finding, one.number);
+		struct check *check = find_check(finding, one.number);
 		add_check(&step, one.number);
 		if (check) {
 			step.gradients += check->step.gradients;
 			forget_check(finding, check);
 		} else {
-			was_flushed(finding, one.number);
+			drop_flushed(finding, one.number);
 		}
 	}
 	step.outcome = sum != 0 ? GM_SCALED_SKIPPED : GM_SCALED_TAKEN;
@@ -212,13 +251,10 @@ static size_t take_found(struct finding *finding, size_t index, const struct gm_
 	step.found_known = true;
 	step.found = sum != 0;
 	/* its range, so that it is not taken for another one's */
-	for (size_t i = finding->range;
-	        step.outcome == GM_SCALED_TAKEN && i < finding->ranges.count; i++)
-		if (finding->ranges.items[i] >= record->mark) {
-			finding->range = i + 1;
-			break;
-		}
-	add_step(finding, &step, record->number);
+	size_t own = range_from(finding, record->mark);
+	if (step.outcome == GM_SCALED_TAKEN && own < finding->ranges.count)
+		finding->range = own + 1;
+	add_step(finding, &step);
 	return count;
 }
 
@@ -229,13 +265,12 @@ static void finish_remaining(struct finding *finding, uint64_t mark, bool ended)
 	for (size_t i = 0; i < finding->waiting.count; i++) {
 		const struct check *check = &finding->waiting.items[i];
 		struct gm_scaled_step step = check->step;
-		bool stepped = false;
-		for (size_t at = finding->range; at < finding->ranges.count && !stepped; at++)
-			if (finding->ranges.items[at] >= check->mark &&
-			        finding->ranges.items[at] < mark) {
-				stepped = true;
-				finding->range = at + 1;
-			}
+		size_t own = range_from(finding, check->mark);
+		bool stepped = own < finding->ranges.count && finding->ranges.items[own] < mark;
+		if (check->gone)
+			continue;
+		if (stepped)
+			finding->range = own + 1;
 		step.on_device = stepped;
 		if (stepped && step.found_known) {
 			step.outcome = step.found ? GM_SCALED_SKIPPED : GM_SCALED_TAKEN;
@@ -245,9 +280,12 @@ static void finish_remaining(struct finding *finding, uint64_t mark, bool ended)
 			step.evidence = GM_SCALED_BY_RANGE;
 		}
 		add_check(&step, check->number);
-		add_step(finding, &step, check->number);
+		add_step(finding, &step);
+		if (!finding->no_memory && step.outcome != GM_SCALED_TAKEN)
+			note_flush(finding, check->number);
 	}
 	finding->waiting.count = 0;
+	gm_map_deinit(&finding->waiting_of);
 }
 
 static void take_update(struct finding *finding, const struct gm_log_amp *record)
@@ -403,10 +441,14 @@ struct gm_error *gm_scaling_find(const struct gm_model *model, struct gm_scaling
 		i += taken;
 	}
 	finish_remaining(&finding, UINT64_MAX, true);
-	if (!finding.no_memory)
+	if (!finding.no_memory) {
+		keep_steps(&finding);
 		infer_from_scale(&finding);
+	}
 	gm_array_deinit(&finding.waiting);
-	gm_array_deinit(&finding.numbers);
+	gm_map_deinit(&finding.flushed);
+	gm_array_deinit(&finding.flushes);
+	gm_array_deinit(&finding.dropped);
 	gm_array_deinit(&finding.ranges);
 	*ret_scaling = (struct gm_scaling){.recorded = true,
 	        .steps = finding.steps.items,

@@ -101,7 +101,8 @@ struct gm_error *gm_amp_outcomes(const struct gm_model *model, const struct gm_s
 		free(runs);
 		return &gm_error_no_memory;
 	}
-	qsort(scaling->steps, scaling->step_count, sizeof(*scaling->steps), by_step);
+	if (scaling->step_count)
+		qsort(scaling->steps, scaling->step_count, sizeof(*scaling->steps), by_step);
 	find_runs(model, runs, &ranges);
 	for (uint32_t i = 1; i <= count; i++)
 		steps[i - 1].step = i;
