@@ -218,7 +218,13 @@ static struct gm_error *handle_option(void *input, int key, const char *argument
 		settings->zero = (unsigned)stage;
 		return NULL;
 	case KEY_BUDGET:
-		return gm_parse_bytes(argument, &settings->budget);
+		gm_try(gm_parse_bytes(argument, &settings->budget));
+		return settings->budget
+		               ? NULL
+		               : gm_error_create(GM_USAGE,
+		                         "--budget %s: less than a byte: give the memory of "
+		                         "the GPU, such as 24GiB",
+		                         argument);
 	case KEY_DTYPE:
 	case KEY_AUTOCAST:
 	case KEY_OPTIMIZER:

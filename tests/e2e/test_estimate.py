@@ -176,6 +176,8 @@ def test_the_budget_decides_the_exit_status(estimate, run_gpumem):
     assert estimate(CONFIG, f"--budget={total}")["fits"] is True
     assert estimate(CONFIG, f"--budget={total - 1}", status=1)["fits"] is False
     assert "does not fit" in run_gpumem("estimate", CONFIG, "--budget=1GiB").check(1).out
+    for nothing in ("0", "0.5", "0GiB"):
+        assert "less than a byte" in run_gpumem("estimate", CONFIG, f"--budget={nothing}").check(2).err
     assert estimate(CONFIG)["fits"] is None
 
 
