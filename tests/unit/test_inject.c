@@ -69,6 +69,14 @@ static void a_wait_that_was_interrupted_before_begins_again_as_that_call(void **
 	free(thread);
 }
 
+/* The sanitizer has functions of its own in place of the C library's: a thread is in those. */
+static void skip_if_sanitized(void)
+{
+#if defined(__SANITIZE_ADDRESS__)
+	skip();
+#endif
+}
+
 /* --- where a thread stands -------------------------------------------------------------------- */
 
 struct stopped {
@@ -178,6 +186,7 @@ static size_t safe_steps_in_malloc(void *(*function)(void), size_t *ret_counted)
 
 static void a_thread_in_malloc_is_not_safe_whichever_function_called_it(void **state)
 {
+	skip_if_sanitized();
 	static void *(*const functions[])(void) = {
 	        by_malloc, by_strdup, by_strndup, by_wcsdup, by_qsort};
 	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
@@ -235,6 +244,7 @@ static struct gm_inject_thread *stopped_in_call(pid_t pid)
 
 static void a_thread_that_waits_for_another_one_or_for_input_is_safe(void **state)
 {
+	skip_if_sanitized();
 	static void (*const functions[])(void) = {
 	        wait_for_condition, wait_for_mutex, wait_for_input};
 	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
@@ -266,6 +276,7 @@ static void wait_for_thread(void)
 /* The kernel tells by the call in which it was stopped. */
 static void a_wait_for_a_lock_is_no_wait_for_input_for_a_debugger_either(void **state)
 {
+	skip_if_sanitized();
 	static void (*const functions[])(void) = {wait_for_input, wait_for_thread};
 	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
 		pid_t pid = child_that_calls(functions[i]);
@@ -298,6 +309,7 @@ static void wait_in_unknown_code(void)
 
 static void a_stack_that_cannot_be_followed_counts_only_where_the_thread_waits(void **state)
 {
+	skip_if_sanitized();
 	pid_t pid = child_that_calls(wait_in_unknown_code);
 	struct gm_inject_thread *thread = stopped_in_call(pid);
 	struct stopped stopped = stopped_of(pid);

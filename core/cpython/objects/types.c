@@ -180,9 +180,11 @@ static char *read_text(struct gm_python *python, uint64_t address, bool any)
 {
 	char text[256];
 	size_t size = address ? gm_image_read_some(python->image, address, text, sizeof(text)) : 0;
+	if (size == 0)
+		return NULL;
 	size_t length = strnlen(text, size);
 
-	if (any && size)
+	if (any)
 		return length == size ? cut_text(text, length) : strndup(text, length);
 	if (!length || length == size)
 		return NULL;
