@@ -114,6 +114,14 @@ def begin(spawn, python, text, *arguments, **keys):
     return start(spawn, [python, *arguments, "-c", text], stderr=subprocess.PIPE, **keys)
 
 
+def wait_until_blocked(process):
+    """Until the main thread stays in one system call: what it prints before, another thread may print first."""
+    path, seen = Path(f"/proc/{process.pid}/task/{process.pid}/syscall"), []
+    while seen[-4:] != [path.read_text()] * 4 or "running" in seen[-1]:
+        seen.append(path.read_text())
+        time.sleep(0.1)
+
+
 def end(process, line="x\n"):
     """What the program printed. gpumem printed nothing into it, and no signal ended the program."""
     out, err = process.communicate(line, timeout=600)
@@ -200,6 +208,7 @@ def test_earlier_allocations_are_in_the_recording(spawn, run_gpumem, newer_torch
 @pytest.mark.parametrize("text", [WAITS, LOCKED], ids=["input", "lock"])
 def test_if_the_main_thread_does_not_respond_another_way_is_used(spawn, run_gpumem, newer, folder, tmp_path, text):
     process = begin(spawn, newer, text)
+    wait_until_blocked(process)
     refused = attach(run_gpumem, process, tmp_path / "no.gpumem", "--way", "python", "--timeout", "1").check(4).err
     assert "its main thread runs no Python code now" in refused
     assert not (tmp_path / "no.gpumem").exists()
