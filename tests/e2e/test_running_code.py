@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import PYTHON, spawning
+from conftest import PYTHON, PYTHON_VERSION, spawning
 
 PROGRAM = Path(__file__).parent / "programs" / "running_code.py"
 OBJECTS = """
@@ -44,9 +44,14 @@ def check(run_gpumem, seed):
         process = start([PYTHON, PROGRAM, seed], stdout=subprocess.PIPE)
         for address, lost, is_variable in json.loads(process.stdout.readline()):
             complete, proven, answer = ask(run_gpumem, process.pid, address)
-            assert complete != lost, (seed, answer)
-            # an exception that is handled within another one leads to that too
-            assert len(proven) == 1 if is_variable else proven, (seed, answer)
+            # docs/truth.md: a word on a native stack may be taken for a reference of running C code
+            guessed = any(one["text"].startswith("the native stack of thread") for one in proven)
+            assert complete != lost or (lost and guessed), (seed, answer)
+            proven = [one for one in proven if not one["text"].startswith("the native stack of thread")]
+            # An exception that is handled within another one leads to that too. Up to 3.10 a generator's frame is an object, which
+            # both the generator and the frame that it called refer to.
+            once = is_variable and PYTHON_VERSION >= (3, 11)
+            assert len(proven) == 1 if once else proven, (seed, answer)
 
 
 @pytest.mark.parametrize("seed", [0])
