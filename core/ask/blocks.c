@@ -486,17 +486,11 @@ struct gm_error *gm_blocks_find_device(
 	        index);
 }
 
-/* The model's number of an event's device; SIZE_MAX: it is of none. */
 static size_t device_of(const struct gm_model *model, uint64_t number)
 {
 	struct gm_event event;
 	gm_log_event(gm_model_log(model), number, &event);
-	for (size_t i = 0; i < gm_model_device_count(model); i++) {
-		const struct gm_model_device *device = gm_model_device(model, i);
-		if (device->type == event.device_type && device->index == event.device)
-			return i;
-	}
-	return SIZE_MAX;
+	return gm_model_find_device(model, event.device_type, event.device);
 }
 
 struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_blocks_options *options,

@@ -142,8 +142,12 @@ size_t gm_python_stack(
 size_t gm_python_thread_stack(struct gm_python *python, const struct gm_python_thread *thread,
         struct gm_python_frame *ret_frames, size_t max);
 
-/* At most so many threads, and frames of each, are looked at to find references. */
-enum { GM_PYTHON_THREADS_MAX = 4096, GM_PYTHON_FRAMES_AT_ONCE = 4096 };
+/* Visits the frames of all threads, innermost first: of at most 4,096 threads, 4,096 of each. The
+ * visitor returns false to stop. */
+typedef bool (*gm_python_visit_frame)(
+        void *context, const struct gm_python_thread *thread, const struct gm_python_frame *frame);
+struct gm_error *gm_python_each_frame(
+        struct gm_python *python, gm_python_visit_frame visit, void *context);
 /* Before the references of objects are read: notes what threads execute, whose references
  * gm_python_frame_references() and gm_python_thread_references() give. */
 struct gm_error *gm_python_note_running(struct gm_python *python);

@@ -418,9 +418,10 @@ static void put_entry(struct writing *writing, const struct gm_event *event, uin
 	gm_pickler_dict_end(&writing->pickler);
 }
 
-static void put_trace(struct writing *writing, int index, bool has_events)
+static void put_trace(struct writing *writing, int16_t index)
 {
-	uint64_t count = has_events ? gm_log_event_count(writing->log) : 0;
+	bool some = gm_model_find_device(writing->model, writing->type, index) != SIZE_MAX;
+	uint64_t count = some ? gm_log_event_count(writing->log) : 0;
 	gm_pickler_list_begin(&writing->pickler);
 	for (uint64_t number = 0; number < count; number++) {
 		struct gm_event event;
@@ -436,22 +437,15 @@ static void put_trace(struct writing *writing, int index, bool has_events)
 /* One for each index up to the highest; those of devices without events are empty. */
 static void put_traces(struct writing *writing)
 {
-	_cleanup_free_ bool *has_events = calloc(INT16_MAX + 1, sizeof(*has_events));
 	int devices = 0;
-	if (!has_events) {
-		writing->no_memory = true;
-		return;
-	}
 	for (size_t i = 0; i < gm_model_device_count(writing->model); i++) {
 		const struct gm_model_device *device = gm_model_device(writing->model, i);
-		if (device->type != writing->type || device->index < 0)
-			continue;
-		has_events[device->index] = true;
-		devices = device->index >= devices ? device->index + 1 : devices;
+		if (device->type == writing->type && device->index >= devices)
+			devices = device->index + 1;
 	}
 	gm_pickler_list_begin(&writing->pickler);
 	for (int index = 0; index < devices; index++)
-		put_trace(writing, index, has_events[index]);
+		put_trace(writing, (int16_t)index);
 	gm_pickler_list_end(&writing->pickler);
 }
 
@@ -480,7 +474,7 @@ static struct gm_error *put_host(struct writing *writing)
 	gm_pickler_string(&writing->pickler, "host_segments");
 	gm_try(put_segments(writing));
 	gm_pickler_string(&writing->pickler, "host_traces");
-	put_trace(writing, 0, true);
+	put_trace(writing, 0);
 	return NULL;
 }
 

@@ -294,28 +294,40 @@ static struct gm_error *put_old(struct writing *writing, const struct gm_trace_d
 
 /* Segments come first, as each block is in one; then the blocks that are not allocated any more,
  * which would raise the peak after others. */
-static size_t turn_of(const struct gm_before *before)
+enum turn { TURN_SEGMENTS, TURN_PENDING, TURN_BLOCKS, TURNS };
+
+static enum turn turn_of(const struct gm_before *before)
 {
 	if (before->action != GM_ALLOC)
-		return 0;
-	return before->free_pending ? 1 : 2;
+		return TURN_SEGMENTS;
+	return before->free_pending ? TURN_PENDING : TURN_BLOCKS;
 }
 
-static struct gm_error *put_before(
-        struct writing *writing, const struct gm_trace_device *device, uint64_t time_us)
+static struct gm_error *put_turn(struct writing *writing, const struct gm_trace_device *device,
+        enum turn turn, uint64_t time_us)
 {
-	uint64_t count = 0, bytes = 0, segments = 0;
-	size_t each = device->before.count;
-	for (size_t i = 0; i < 3 * each; i++) {
-		const struct gm_before *before = &device->before.items[i % each];
+	for (size_t i = 0; i < device->before.count; i++) {
+		const struct gm_before *before = &device->before.items[i];
 		struct stacks stacks;
-		if (i / each != turn_of(before))
+		if (turn_of(before) != turn)
 			continue;
 		gm_try(put_stacks(writing, before->frames, &stacks));
 		gm_try(put_old(writing, device, before, before->action, &stacks, time_us));
 		if (before->free_pending)
 			gm_try(put_old(
 			        writing, device, before, GM_FREE_REQUESTED, &stacks, time_us));
+	}
+	return NULL;
+}
+
+static struct gm_error *put_before(
+        struct writing *writing, const struct gm_trace_device *device, uint64_t time_us)
+{
+	uint64_t count = 0, bytes = 0, segments = 0;
+	for (enum turn turn = 0; turn < TURNS; turn++)
+		gm_try(put_turn(writing, device, turn, time_us));
+	for (size_t i = 0; i < device->before.count; i++) {
+		const struct gm_before *before = &device->before.items[i];
 		count += before->action == GM_ALLOC;
 		bytes += before->action == GM_ALLOC ? before->size : 0;
 		segments += before->action != GM_ALLOC;

@@ -94,8 +94,6 @@ struct gm_model {
 	struct gm_categories *categories; /* made when first asked for */
 };
 
-/* SIZE_MAX: not known. */
-size_t gm_model_find_device(const struct gm_model *model, uint8_t type, int16_t index);
 static inline uint64_t gm_usage_less(uint64_t from, uint64_t size)
 {
 	return from > size ? from - size : 0;

@@ -8,6 +8,9 @@
 
 struct gm_model;
 
+/* The model's number of a device; SIZE_MAX: the recording has no events of it. */
+size_t gm_model_find_device(const struct gm_model *model, uint8_t type, int16_t index);
+
 /* The usage of a device after an event. Costs one pass over at most 2 K events. */
 struct gm_usage gm_model_usage_after(const struct gm_model *model, size_t device, uint64_t event);
 

@@ -236,16 +236,18 @@ static bool add_frame_object(
 	return !graph->no_memory;
 }
 
-static void add_frame(struct gm_holders *graph, const struct gm_python_frame *frame, pid_t thread)
+static bool add_frame(
+        void *context, const struct gm_python_thread *thread, const struct gm_python_frame *frame)
 {
-	struct gm_frame_root root = {*frame, thread};
+	struct gm_holders *graph = context;
+	struct gm_frame_root root = {*frame, thread->native_id};
 	if (graph->frames.count >= MAX_FRAMES)
-		return;
+		return false;
 	uint32_t number =
 	        gm_graph_add(graph, frame->address, GM_VERTEX_FRAME, (uint32_t)graph->frames.count);
-	if (number == GM_NO_VERTEX || graph->vertices.items[number].kind != GM_VERTEX_FRAME)
-		return;
-	graph->no_memory |= !gm_array_push(&graph->frames, root);
+	if (number != GM_NO_VERTEX && graph->vertices.items[number].kind == GM_VERTEX_FRAME)
+		graph->no_memory |= !gm_array_push(&graph->frames, root);
+	return !graph->no_memory;
 }
 
 /* This is done before the references of objects are read: up to 3.10 a frame is an object, and a
@@ -253,20 +255,7 @@ static void add_frame(struct gm_holders *graph, const struct gm_python_frame *fr
  * another one. */
 static struct gm_error *add_frames(struct gm_holders *graph)
 {
-	_cleanup_free_ struct gm_python_thread *threads =
-	        calloc(GM_PYTHON_THREADS_MAX, sizeof(*threads));
-	_cleanup_free_ struct gm_python_frame *frames =
-	        calloc(GM_PYTHON_FRAMES_AT_ONCE, sizeof(*frames));
-	if (!threads || !frames)
-		return &gm_error_no_memory;
-	size_t thread_count;
-	gm_try(gm_python_threads(graph->python, threads, GM_PYTHON_THREADS_MAX, &thread_count));
-	for (size_t i = 0; i < thread_count; i++) {
-		size_t count = gm_python_thread_stack(
-		        graph->python, &threads[i], frames, GM_PYTHON_FRAMES_AT_ONCE);
-		for (size_t j = 0; j < count; j++)
-			add_frame(graph, &frames[j], threads[i].native_id);
-	}
+	gm_try(gm_python_each_frame(graph->python, add_frame, graph));
 	for (size_t i = 0; i < graph->frames.count && !graph->no_memory; i++)
 		gm_python_frame_references(
 		        graph->python, &graph->frames.items[i].frame, add_frame_object, graph);
