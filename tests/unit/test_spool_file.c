@@ -15,6 +15,7 @@
 #include "log/log.h"
 #include "spool/internal.h"
 #include "spool/spool.h"
+#include "at_call.h"
 #include "spool_file.h"
 
 /* ---- its process ---- */
@@ -203,6 +204,17 @@ static void ask(const char *path)
 	gm_error_destroy(error);
 }
 
+struct cut {
+	int fd;
+	off_t size;
+};
+
+static void cut_file(void *context)
+{
+	const struct cut *cut = context;
+	assert_int_equal(ftruncate(cut->fd, cut->size), 0);
+}
+
 /* Does so in a process that is stopped at its `calls`-th system call while the file is cut. False:
  * it had finished before. */
 static bool survives_cut(
@@ -217,21 +229,8 @@ static bool survives_cut(
 		work(file->path);
 		_exit(0);
 	}
-	int status;
-	assert_int_equal(waitpid(child, &status, 0), child);
-	for (unsigned stops = 0; WIFSTOPPED(status) && stops < calls; stops++) {
-		assert_int_equal(ptrace(PTRACE_SYSCALL, child, NULL, NULL), 0);
-		assert_int_equal(waitpid(child, &status, 0), child);
-	}
-	bool stands = WIFSTOPPED(status);
-	if (stands) {
-		assert_int_equal(ftruncate(file->fd, size), 0);
-		assert_int_equal(ptrace(PTRACE_DETACH, child, NULL, NULL), 0);
-		assert_int_equal(waitpid(child, &status, 0), child);
-	}
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
-	return stands;
+	struct cut cut = {file->fd, size};
+	return change_at_call(child, calls, cut_file, &cut);
 }
 
 static void a_file_may_become_shorter_at_any_moment(void **state)

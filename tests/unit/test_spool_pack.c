@@ -25,13 +25,14 @@
 #include "base/hash.h"
 #include "log/log.h"
 #include "spool/spool.h"
+#include "at_call.h"
+#include "spool_file.h"
 
 enum { EXTENTS = 12, THREADS = 3 };
 
 struct file {
 	char path[64];
 	int fd;
-	uint32_t extents;
 	uint64_t sequence; /* of the last event */
 	unsigned random;
 };
@@ -65,28 +66,6 @@ static uint8_t *put_filler(uint8_t *at, struct file *file)
 	return at + (end - payload);
 }
 
-static void write_header(struct file *file)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	struct gm_agent_file_header header = {.major = GM_AGENT_MAJOR,
-	        .minor = GM_AGENT_MINOR,
-	        .header_size = GM_AGENT_HEADER_SIZE,
-	        .extent_size = GM_AGENT_EXTENT_SIZE,
-	        .pid = (uint32_t)getpid(),
-	        .rank = UINT32_MAX,
-	        .id = 7,
-	        .start_ns = (uint64_t)now.tv_sec * 1000000000,
-	        .extents = file->extents};
-	memcpy(header.magic, GM_AGENT_MAGIC, sizeof(header.magic));
-	assert_int_equal(pwrite(file->fd, &header, sizeof(header), 0), sizeof(header));
-}
-
-static off_t offset_of(uint32_t number)
-{
-	return GM_AGENT_HEADER_SIZE + (off_t)number * GM_AGENT_EXTENT_SIZE;
-}
-
 /* A further extent, with `share` of it full. */
 static void add_extent(struct file *file, double share, bool finished)
 {
@@ -107,7 +86,8 @@ static void add_extent(struct file *file, double share, bool finished)
 		at = put_filler(at, file);
 	}
 	header->committed = (uint32_t)(at - begin);
-	assert_int_equal(pwrite(file->fd, bytes, sizeof(bytes), offset_of(number)), sizeof(bytes));
+	assert_int_equal(
+	        pwrite(file->fd, bytes, sizeof(bytes), spool_offset(number)), sizeof(bytes));
 	number++;
 	assert_int_equal(
 	        pwrite(file->fd, &number, 4, offsetof(struct gm_agent_file_header, extents)), 4);
@@ -119,7 +99,8 @@ static void begin(struct file *file, uint32_t extents)
 	strcpy(file->path, "/tmp/gpumem-test-pack-XXXXXX");
 	file->fd = mkstemp(file->path);
 	assert_true(file->fd >= 0);
-	write_header(file);
+	struct gm_agent_file_header header = spool_header();
+	assert_int_equal(pwrite(file->fd, &header, sizeof(header), 0), sizeof(header));
 	for (uint32_t i = 0; i < extents; i++)
 		add_extent(file, 1, true);
 	add_extent(file, 0.3, false); /* one that a thread still writes */
@@ -209,12 +190,7 @@ static bool packs_until(const struct file *file, unsigned calls)
 			gm_spool_packer_step(packer);
 		_exit(0);
 	}
-	int status;
-	assert_int_equal(waitpid(child, &status, 0), child);
-	for (unsigned stops = 0; WIFSTOPPED(status) && stops < 2 * calls; stops++) {
-		assert_int_equal(ptrace(PTRACE_SYSCALL, child, NULL, NULL), 0);
-		assert_int_equal(waitpid(child, &status, 0), child);
-	}
+	int status = run_to_call(child, 2 * calls);
 	if (WIFEXITED(status)) {
 		assert_int_equal(WEXITSTATUS(status), 0);
 		return false;
@@ -317,8 +293,9 @@ static void put_state(const struct file *file, uint32_t state)
 }
 
 /* As `gpumem run` and the process that packs do at the end of the recorded process. */
-static void become_log(const struct file *file)
+static void become_log(void *context)
 {
+	const struct file *file = context;
 	const struct gm_spool_options options = {.packed = true};
 	struct gm_spool_summary summary;
 	char made[sizeof(file->path) + 8];
@@ -329,7 +306,7 @@ static void become_log(const struct file *file)
 
 /* Reads the file as every question does, in a process that is stopped at its `calls`-th system call
  * while the file becomes a log. False: it had finished before. */
-static bool reads_on_until(const struct file *file, unsigned calls)
+static bool reads_on_until(struct file *file, unsigned calls)
 {
 	pid_t child = fork();
 	if (child == 0) {
@@ -352,21 +329,7 @@ static bool reads_on_until(const struct file *file, unsigned calls)
 		}
 		_exit(0);
 	}
-	int status;
-	assert_int_equal(waitpid(child, &status, 0), child);
-	for (unsigned stops = 0; WIFSTOPPED(status) && stops < calls; stops++) {
-		assert_int_equal(ptrace(PTRACE_SYSCALL, child, NULL, NULL), 0);
-		assert_int_equal(waitpid(child, &status, 0), child);
-	}
-	bool stands = WIFSTOPPED(status);
-	if (stands) {
-		become_log(file);
-		assert_int_equal(ptrace(PTRACE_DETACH, child, NULL, NULL), 0);
-		assert_int_equal(waitpid(child, &status, 0), child);
-	}
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
-	return stands;
+	return change_at_call(child, calls, become_log, file);
 }
 
 static void a_recording_may_become_a_log_at_any_moment_of_a_reading(void **state)
@@ -400,19 +363,21 @@ static void packed_records_that_are_damaged_are_reported(void **state)
 	begin(&file, 2);
 	pack_all(&file);
 	uint32_t words[2], wrong[2];
-	assert_int_equal(pread(file.fd, words, sizeof(words), offset_of(0) + IN), sizeof(words));
+	assert_int_equal(pread(file.fd, words, sizeof(words), spool_offset(0) + IN), sizeof(words));
 	assert_true(words[0] > 0);
 	const uint32_t tries[][2] = {{words[0] + 1000, words[1]}, {UINT32_MAX, UINT32_MAX},
 	        {words[0], words[1] + 8}, {words[0], 0}, {1, words[1]}};
 	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
 		memcpy(wrong, tries[i], sizeof(wrong));
-		assert_int_equal(pwrite(file.fd, wrong, sizeof(wrong), offset_of(0) + IN), 8);
+		assert_int_equal(pwrite(file.fd, wrong, sizeof(wrong), spool_offset(0) + IN), 8);
 		expect_damaged(&file);
 	}
-	assert_int_equal(pwrite(file.fd, words, sizeof(words), offset_of(0) + IN), sizeof(words));
+	assert_int_equal(
+	        pwrite(file.fd, words, sizeof(words), spool_offset(0) + IN), sizeof(words));
 	read_all(&file);
 	uint8_t byte;
-	off_t at = offset_of(words[0] - 1) + words[1] + (off_t)sizeof(struct gm_agent_packed) + 50;
+	off_t at =
+	        spool_offset(words[0] - 1) + words[1] + (off_t)sizeof(struct gm_agent_packed) + 50;
 	assert_int_equal(pread(file.fd, &byte, 1, at), 1);
 	byte ^= 4;
 	assert_int_equal(pwrite(file.fd, &byte, 1, at), 1);
@@ -442,7 +407,7 @@ static void a_full_disk_uses_up_no_extents(void **state)
 		skip();
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-	const struct rlimit full = {(rlim_t)offset_of(extents), before.rlim_max};
+	const struct rlimit full = {(rlim_t)spool_offset(extents), before.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
 	for (int i = 0; i < 3; i++)
 		gm_spool_packer_step(packer);

@@ -49,6 +49,7 @@ def go_on(plan):
         asynchronous(plan).asend(None).send(None)
 
 
+# The same lines stand in three of these: the exception has to be handled by the function's, generator's or coroutine's own frame.
 def function(plan):
     held = take(plan[0])
     if plan[0]["handles"]:
