@@ -10,6 +10,7 @@
 #include "model/provenance.h"
 #include "model/reasons.h"
 #include "model/runs.h"
+#include "model/statements.h"
 #include "torch/allocator.h"
 
 /* The category of each reason. */
@@ -77,6 +78,7 @@ struct working {
 	size_t parameter_count;
 	bool casts; /* autocast has converted a parameter */
 	struct gm_evaluation_inputs inputs;
+	struct gm_statements statements;
 };
 
 const char *gm_category_name(enum gm_category category)
@@ -297,9 +299,13 @@ static enum gm_category_reason in_forward(const struct working *working,
 
 /* No backward pass follows: what modules leave behind is their output, and what they read is input.
  * */
-static enum gm_category_reason in_evaluation(const struct working *working,
-        const struct gm_block *block, const struct origin *origin, const struct gm_model_run *died,
-        bool same_run)
+static uint32_t statement_of(struct working *working, const struct gm_block *block)
+{
+	return gm_statement_of(&working->statements, working->model->event_sites[block->alloc]);
+}
+
+static enum gm_category_reason in_evaluation(struct working *working, const struct gm_block *block,
+        const struct origin *origin, const struct gm_model_run *died, bool same_run)
 {
 	uint32_t end = gm_block_end(block);
 	if (origin->flags & GM_FROM_CACHE)
@@ -309,10 +315,10 @@ static enum gm_category_reason in_evaluation(const struct working *working,
 	if (end == GM_NO_EVENT && origin->flags & GM_FROM_MODULE_CALL &&
 	        may_be_workspace(working, block, origin))
 		return GM_REASON_WORKSPACE_SIZED;
-	enum gm_inputs_answer answer = origin->flags & GM_FROM_MODULE_CALL
-	                                       ? GM_INPUTS_UNREAD
-	                                       : gm_inputs_of_block(&working->inputs, block,
-	                                                 working->model->event_sites[block->alloc]);
+	enum gm_inputs_answer answer =
+	        origin->flags & GM_FROM_MODULE_CALL
+	                ? GM_INPUTS_UNREAD
+	                : gm_inputs_of_block(&working->inputs, block, statement_of(working, block));
 	if (answer != GM_INPUTS_UNREAD)
 		return answer == GM_INPUTS_READ ? GM_REASON_EVALUATION_INPUT : GM_REASON_NO_RULE;
 	if (same_run)
@@ -321,7 +327,7 @@ static enum gm_category_reason in_evaluation(const struct working *working,
 	                                                   : GM_REASON_NO_RULE;
 }
 
-static enum gm_category_reason judge(const struct working *working, const struct gm_block *block,
+static enum gm_category_reason judge(struct working *working, const struct gm_block *block,
         const struct gm_site *site, const struct origin *origin, struct gm_model_run born,
         const struct gm_model_run *died, bool in_pass)
 {
@@ -439,7 +445,7 @@ static void look_at_inputs(struct working *working)
 		run = run_of(model, run, block->alloc);
 		if (is_without_gradients(gm_run_at_index(model, run).phase) &&
 		        !(working->sites[site].flags & GM_FROM_MODULE_CALL))
-			gm_inputs_see_block(&working->inputs, block, site);
+			gm_inputs_see_block(&working->inputs, block, statement_of(working, block));
 	}
 }
 
@@ -468,14 +474,15 @@ static struct gm_error *work(struct working *working)
 		        end == SIZE_MAX ? NULL : &died, in_one_pass(model, run, end));
 	}
 	bool good = gm_reasons_infer(model, working->categories) &&
-	            gm_reasons_compare_weights(model, working->categories);
+	            gm_reasons_compare_weights(model, working->categories, &working->statements);
 	return good ? NULL : &gm_error_no_memory;
 }
 
 static struct gm_error *create(const struct gm_model *model, struct gm_categories **ret_categories)
 {
 	struct gm_categories *categories = calloc(1, sizeof(*categories));
-	struct working working = {.model = model, .categories = categories};
+	struct working working = {
+	        .model = model, .categories = categories, .statements.model = model};
 	if (!categories)
 		return &gm_error_no_memory;
 	categories->count = model->blocks.count;
@@ -487,6 +494,7 @@ static struct gm_error *create(const struct gm_model *model, struct gm_categorie
 	gm_array_deinit(&working.python);
 	gm_array_deinit(&working.native);
 	gm_inputs_deinit(&working.inputs);
+	gm_statements_deinit(&working.statements);
 	free(working.parameter_sizes);
 	free(working.gathered_sizes);
 	if (error)

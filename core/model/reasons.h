@@ -14,6 +14,7 @@
 #include "model/types.h"
 
 struct gm_model;
+struct gm_statements;
 
 struct gm_categories {
 	uint8_t *reasons; /* by block */
@@ -23,6 +24,7 @@ struct gm_categories {
 /* inferred.c: what the reasons of the others tell of blocks that have none. False: no memory. */
 bool gm_reasons_infer(const struct gm_model *model, struct gm_categories *categories);
 /* weight_copies.c: which inputs are none, but copies of weights. False: no memory. */
-bool gm_reasons_compare_weights(const struct gm_model *model, struct gm_categories *categories);
+bool gm_reasons_compare_weights(const struct gm_model *model, struct gm_categories *categories,
+        struct gm_statements *statements);
 
 #endif

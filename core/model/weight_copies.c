@@ -3,9 +3,9 @@
  * MAML's `p - rate * gradient`. Between two passes of a model they look like the next batch.
  *
  * One statement makes all of them, as many as the model has parameters, or parameters and buffers.
- * So the sizes of the blocks that one stack allocates in one run of events are compared with the
- * sizes of the parameters in order of their allocation: if a range of these has the same sizes, the
- * blocks are no input. The order within the range does not matter: Module.to() takes submodules
+ * So the sizes of the blocks that one statement allocates in one run of events are compared with
+ * the sizes of the parameters in order of their allocation: if a range of these has the same sizes,
+ * the blocks are no input. The order within the range does not matter: Module.to() takes submodules
  * first, Module.parameters() takes them last. A batch may have such sizes by chance, so there must
  * be SEQUENCE_LEAST blocks, not all of one size.
  *
@@ -20,6 +20,7 @@
 #include "model/internal.h"
 #include "model/reasons.h"
 #include "model/runs.h"
+#include "model/statements.h"
 
 enum { SEQUENCE_LEAST = 3, COMPARISONS_MOST = 1 << 27, REMEMBERED = 256 };
 
@@ -37,9 +38,10 @@ struct answer {
 struct comparing {
 	const struct gm_model *model;
 	struct gm_categories *categories;
+	struct gm_statements *statements;
 	GM_ARRAY(uint64_t) parameters; /* prefix sums of hashes, in order of allocation */
 	GM_ARRAY(uint64_t) all;        /* the same with buffers */
-	GM_ARRAY(uint64_t) candidates; /* site << 32 | block */
+	GM_ARRAY(uint64_t) candidates; /* statement << 32 | block */
 	GM_ARRAY(uint64_t) scratch;    /* of the sort */
 	struct answer answers[REMEMBERED];
 	uint64_t compared;
@@ -121,12 +123,15 @@ static bool gather(struct comparing *comparing)
 			good = good && gm_array_push(&comparing->all, all += hash);
 		if (reason == GM_REASON_DATA_INPUT || reason == GM_REASON_EVALUATION_INPUT)
 			good = gm_array_push(&comparing->candidates,
-			        (uint64_t)model->event_sites[block->alloc] << 32 | i);
+			        (uint64_t)gm_statement_of(
+			                comparing->statements, model->event_sites[block->alloc])
+			                        << 32 |
+			                i);
 	}
 	return good && gm_array_reserve(&comparing->scratch, comparing->candidates.count + 1);
 }
 
-/* Candidates of one site and one run of events: what stays and what the statement itself frees are
+/* Candidates of one statement and one run of events: what stays and what it frees itself are
  * two sequences. */
 static void judge(struct comparing *comparing, size_t first, size_t end, uint32_t run_end)
 {
@@ -167,9 +172,11 @@ static void judge_all(struct comparing *comparing)
 	}
 }
 
-bool gm_reasons_compare_weights(const struct gm_model *model, struct gm_categories *categories)
+bool gm_reasons_compare_weights(const struct gm_model *model, struct gm_categories *categories,
+        struct gm_statements *statements)
 {
-	struct comparing comparing = {.model = model, .categories = categories};
+	struct comparing comparing = {
+	        .model = model, .categories = categories, .statements = statements};
 	bool good = gather(&comparing);
 	if (good) {
 		gm_sort_by_address(comparing.candidates.items, comparing.scratch.items,
