@@ -9,6 +9,10 @@
  * Since 3.12 the code of exception handlers (of `with` too) is at the end, and jumps back to what
  * follows the statement. That is no loop: a loop's head is on every path to the jump, and a handler
  * is reached without what follows its statement. The handlers' places are in co_exceptiontable.
+ *
+ * The handler of a `with` that ends a loop's body jumps to the loop's head, so it is of the loop,
+ * but what is between is not: the code that follows the loop. No code of the program is in it, so
+ * it does not make the loop longer.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +30,8 @@ static uint32_t least_line(uint32_t a, uint32_t b)
 	return !a || (b && b < a) ? b : a;
 }
 
-static bool add_jump(struct gm_code_entry *entry, uint32_t head, uint32_t from, uint32_t end)
+static bool add_jump(
+        struct gm_code_entry *entry, uint32_t head, uint32_t from, uint32_t end, bool from_with)
 {
 	uint32_t line = least_line(gm_py_line_at(entry, head), gm_py_line_at(entry, from));
 
@@ -34,7 +39,7 @@ static bool add_jump(struct gm_code_entry *entry, uint32_t head, uint32_t from, 
 		struct gm_loop *loop = &entry->loops.items[i];
 		if (loop->start != head)
 			continue;
-		if (end > loop->end)
+		if (end > loop->end && !from_with)
 			loop->end = end;
 		loop->line = least_line(loop->line, line);
 		return true;
@@ -203,23 +208,34 @@ static void mark_comprehensions(
 	}
 }
 
+static bool is_named(const struct gm_opcode *opcode, const char *name)
+{
+	return opcode->name && strcmp(opcode->name, name) == 0;
+}
+
 static bool find(struct gm_code_entry *entry, struct search *search)
 {
 	enum { MAX_LOOPS = 4096 };
 	const struct gm_opcode *opcodes = search->opcodes;
 	struct gm_decoded at;
+	bool in_handler_of_with = false, handler_begins = false;
 
 	/* `first` is the first of an instruction's EXTENDED_ARGs */
 	for (uint32_t first = 0, next; gm_py_decode(entry, opcodes, first, &at); first = next) {
+		const struct gm_opcode *opcode = &opcodes[at.opcode];
 		next = after(opcodes, &at);
+		if (handler_begins)
+			in_handler_of_with = is_named(opcode, "WITH_EXCEPT_START");
+		handler_begins = is_named(opcode, "PUSH_EXC_INFO");
 		uint32_t unit = gm_py_jump_target(
-		        &opcodes[at.opcode], search->version, next / 2, at.argument, search->count);
+		        opcode, search->version, next / 2, at.argument, search->count);
 		uint32_t target = unit == UINT32_MAX ? UINT32_MAX : 2 * unit;
 		if (target <= at.start && entry->loops.count < MAX_LOOPS &&
 		        !(opcodes[entry->bytecode[target]].flags & GM_OPCODE_SEND) &&
 		        is_loop(search, first, target) &&
 		        !add_jump(entry, target, at.start,
-		                next < entry->bytecode_size ? next : entry->bytecode_size))
+		                next < entry->bytecode_size ? next : entry->bytecode_size,
+		                in_handler_of_with))
 			return false;
 	}
 	return true;
