@@ -24,9 +24,7 @@ void gm_core_plan_pages(
 	}
 	for (size_t i = 0; i < count; i++)
 		ret_states[i] =
-		        (uint8_t)((entries[i] & (GM_PAGEMAP_PRESENT | GM_PAGEMAP_SWAPPED)
-		                                  ? GM_PAGE_TOUCHED
-		                                  : 0) |
+		        (uint8_t)((gm_pagemap_is_touched(entries[i]) ? GM_PAGE_TOUCHED : 0) |
 		                  (entries[i] & GM_PAGEMAP_FILE_OR_SHARED ? GM_PAGE_OF_FILE : 0));
 }
 

@@ -1,5 +1,7 @@
 #include "image/pagemap.h"
 
+#include <errno.h>
+#include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -30,7 +32,7 @@ struct search {
 	uint64_t any_of, shown;
 };
 
-enum { IS_PRESENT = 1 << 3, IS_SWAPPED = 1 << 4 };
+enum { IS_PRESENT = 1 << 3, IS_SWAPPED = 1 << 4, IS_GUARD = 1 << 8 };
 #define SEARCH _IOWR('f', 16, struct search)
 
 static struct search search_for(uint64_t start, uint64_t end, struct region *regions, size_t count)
@@ -44,13 +46,28 @@ static struct search search_for(uint64_t start, uint64_t end, struct region *reg
 	        .shown = IS_PRESENT | IS_SWAPPED};
 }
 
+/* The kernel's search; < 0: it does not support it. Older ones do not know guard pages. */
+static int scan(int pagemap, struct search *search)
+{
+	static atomic_bool knows_no_guards;
+	if (!atomic_load_explicit(&knows_no_guards, memory_order_relaxed)) {
+		search->inverted = search->all_of = IS_GUARD;
+		int found = ioctl(pagemap, SEARCH, search);
+		if (found >= 0 || errno != EINVAL)
+			return found;
+		atomic_store_explicit(&knows_no_guards, true, memory_order_relaxed);
+		search->inverted = search->all_of = 0;
+	}
+	return ioctl(pagemap, SEARCH, search);
+}
+
 /* False: this kernel does not support it. */
 static bool search(int pagemap, uint64_t start, uint64_t end, uint64_t *ret_address)
 {
 	struct region region = {0};
 	struct search search = search_for(start, end, &region, 1);
 	search.max_pages = 1;
-	int found = ioctl(pagemap, SEARCH, &search);
+	int found = scan(pagemap, &search);
 	if (found < 0 || (found == 0 && search.walk_end != end))
 		return false;
 	*ret_address = found == 0 ? end : region.start;
@@ -66,7 +83,7 @@ static bool search_all(int pagemap, uint64_t start, uint64_t end, struct gm_rang
 	size_t count = 0;
 	while (start < end) {
 		struct search search = search_for(start, end, regions, AT_ONCE);
-		int found = ioctl(pagemap, SEARCH, &search);
+		int found = scan(pagemap, &search);
 		if (found < 0 || found > AT_ONCE || search.walk_end <= start ||
 		        search.walk_end > end)
 			return false;
@@ -91,7 +108,7 @@ uint64_t gm_pagemap_next_touched_by_entries(int pagemap, uint64_t start, uint64_
 		if (count == 0 || !gm_pagemap_read(pagemap, at, count, entries))
 			return at;
 		for (size_t i = 0; i < count; i++, at += GM_PAGE_SIZE)
-			if (entries[i] & (GM_PAGEMAP_PRESENT | GM_PAGEMAP_SWAPPED))
+			if (gm_pagemap_is_touched(entries[i]))
 				return at;
 	}
 	return end;
@@ -119,7 +136,7 @@ bool gm_pagemap_touched_by_entries(int pagemap, uint64_t start, uint64_t end,
 		if (pages == 0 || !gm_pagemap_read(pagemap, at, pages, entries))
 			return false;
 		for (size_t i = 0; i < pages; i++, at += GM_PAGE_SIZE)
-			if (entries[i] & (GM_PAGEMAP_PRESENT | GM_PAGEMAP_SWAPPED))
+			if (gm_pagemap_is_touched(entries[i]))
 				gm_ranges_add_page(ret_ranges, &count, max, at);
 	}
 	*ret_count = count;

@@ -15,6 +15,13 @@
 #define GM_PAGEMAP_PRESENT (UINT64_C(1) << 63)
 #define GM_PAGEMAP_SWAPPED (UINT64_C(1) << 62)
 #define GM_PAGEMAP_FILE_OR_SHARED (UINT64_C(1) << 61)
+#define GM_PAGEMAP_GUARD (UINT64_C(1) << 58) /* since Linux 6.15 */
+
+/* A guard page (MADV_GUARD_INSTALL) counts as swapped, but has no memory and cannot be read. */
+static inline bool gm_pagemap_is_touched(uint64_t entry)
+{
+	return entry & (GM_PAGEMAP_PRESENT | GM_PAGEMAP_SWAPPED) && !(entry & GM_PAGEMAP_GUARD);
+}
 
 /* The entries of `count` pages from the address `start` on. False: they cannot be read. */
 bool gm_pagemap_read(int pagemap, uint64_t start, size_t count, uint64_t *ret_entries);

@@ -114,6 +114,40 @@ static void what_was_touched_is_found(void **state)
 	close(pagemap);
 }
 
+/* From 2.42 on glibc's guard below a thread's stack is such a page. It has no memory, and cannot be
+ * read. */
+static void guard_pages_were_not_touched(void **state)
+{
+	enum { GUARD_INSTALL = 102, GUARD_SHIFT = 58 }; /* Linux 6.13 and 6.15 */
+	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint8_t *memory =
+	        mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	uint64_t start = (uint64_t)(uintptr_t)memory, entry = 0;
+	memory[3 * PAGE] = 1;
+	bool guards = madvise(memory + PAGE, PAGE, GUARD_INSTALL) == 0 && pagemap >= 0 &&
+	              gm_pagemap_read(pagemap, start + PAGE, 1, &entry) && entry >> GUARD_SHIFT & 1;
+	if (!guards) {
+		munmap(memory, 8 * PAGE);
+		close(pagemap);
+		skip();
+	}
+	assert_int_equal(
+	        gm_pagemap_next_touched(pagemap, start, start + 8 * PAGE), start + 3 * PAGE);
+	assert_int_equal(gm_pagemap_next_touched_by_entries(pagemap, start, start + 8 * PAGE),
+	        start + 3 * PAGE);
+	struct gm_range ranges[4];
+	size_t count;
+	assert_true(gm_pagemap_touched(pagemap, start, start + 8 * PAGE, ranges, 4, &count));
+	assert_int_equal(count, 1);
+	assert_true(
+	        gm_pagemap_touched_by_entries(pagemap, start, start + 8 * PAGE, ranges, 4, &count));
+	assert_int_equal(count, 1);
+	assert_int_equal(ranges[0].start, start + 3 * PAGE);
+	munmap(memory, 8 * PAGE);
+	close(pagemap);
+}
+
 /* --- 32 TiB of address space ------------------------------------------------------------------ */
 
 static void reserve(uint64_t *words)
@@ -175,6 +209,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(what_was_touched_is_found),
+	        cmocka_unit_test(guard_pages_were_not_touched),
 	        cmocka_unit_test(address_space_that_was_never_used_costs_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
