@@ -23,16 +23,16 @@ bool gm_spool_runs(const struct gm_agent_file_header *header)
 	/* The machine's clock may have been set a little since. */
 	const uint64_t slack_ns = UINT64_C(60) * 1000000000;
 	enum { KERNEL_THREAD = 0x200000 }; /* PF_KTHREAD, include/linux/sched.h */
-	char path[64], line[512], state;
+	char path[64], line[1024], state;
 	unsigned flags;
 	uint64_t ticks;
 	if (header->state > GM_AGENT_EXITED)
 		return false;
 	snprintf(path, sizeof(path), "/proc/%u/stat", header->pid);
 	_cleanup_fclose_ FILE *file = fopen(path, "re");
-	if (!file || !fgets(line, sizeof(line), file))
-		return false;
-	/* its name may have any characters */
+	size_t size = file ? fread(line, 1, sizeof(line) - 1, file) : 0;
+	line[size] = 0;
+	/* its name may have any characters, line feeds too */
 	const char *fields = strrchr(line, ')');
 	if (!fields || sscanf(fields,
 	                       ") %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d "

@@ -57,21 +57,24 @@ static const uint8_t *keep(struct gm_spool_tables *tables, struct gm_bytes bytes
 	return at;
 }
 
-/* An id cannot be greater than the possible number of records. */
-static bool is_possible(
-        struct gm_spool_tables *tables, const struct gm_spool_file *file, uint32_t id)
+/* An id cannot be greater than the possible number of records. Of evidence it can: older agents
+ * went on with the numbers of the process's earlier recordings. */
+static bool is_possible(struct gm_spool_tables *tables, const struct gm_spool_file *file,
+        const struct gm_spool_record *record)
 {
-	enum { RECORD_LEAST = 3 };
+	enum { RECORD_LEAST = 3, EVIDENCE_LEAST = 1 << 18 };
+	uint32_t id = record->id;
 	if (id > tables->most) /* the file may have grown */
 		tables->most = gm_spool_records_size(file) / RECORD_LEAST;
-	return id > 0 && id <= tables->most && id <= UINT32_MAX / 4;
+	bool fits =
+	        id <= tables->most || (record->kind == GM_AGENT_EVIDENCE && id <= EVIDENCE_LEAST);
+	return id > 0 && fits && id <= UINT32_MAX / 4;
 }
 
 bool gm_spool_tables_add(struct gm_spool_tables *tables, const struct gm_spool_record *record,
         const struct gm_spool_file *file)
 {
-	if (!is_possible(tables, file, record->id) ||
-	        !reserve(tables, KIND(record->kind), record->id))
+	if (!is_possible(tables, file, record) || !reserve(tables, KIND(record->kind), record->id))
 		return false;
 	struct gm_bytes *slot = &tables->payloads[KIND(record->kind)][record->id];
 	if (!slot->at)

@@ -64,29 +64,37 @@ static int dying_slot(uint64_t frame, const struct gm_stack_code *code)
 	return -1;
 }
 
+/* There are few different ones: a small table of those written, by any thread; one that was evicted
+ * is written again. Each recording numbers its own from 1. */
+static struct {
+	_Atomic uint64_t key;
+	_Atomic uint32_t id;
+} written[1024];
+static _Atomic uint32_t evidence_count;
+
+void gm_evidence_clear(void)
+{
+	for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++)
+		atomic_store_explicit(&written[i].id, 0, memory_order_relaxed);
+	atomic_store(&evidence_count, 0);
+}
+
 static uint32_t write_evidence(
         uint32_t kind, const struct gm_stack_code *code, uint64_t frame, int slot)
 {
-	/* There are few different ones: a small table of those written, by any thread; one that was
-	 * evicted is written again. */
-	static struct {
-		_Atomic uint64_t key;
-		_Atomic uint32_t id;
-	} written[1024];
-	static _Atomic uint32_t count;
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
 	uint32_t offset = gm_code_offset(layout, gm_stacks_python.version, code->address,
 	        gm_load(frame + (uint64_t)layout->frame_instruction));
-	/* code 17 bits, slot 16, offset 24, kind 2, and the recording's number */
+	/* code 17 bits, slot 16, offset 24, kind 2 */
 	uint64_t key = (uint64_t)code->id << 42 ^ (uint64_t)(slot + 1) << 26 ^
-	               (uint64_t)offset << 2 ^ kind ^ (uint64_t)gm_stacks_generation << 59;
+	               (uint64_t)offset << 2 ^ kind;
 	size_t at = key * UINT64_C(0x9e3779b97f4a7c15) >> 54;
 	uint8_t bytes[48], *end = bytes;
 	uint32_t id = atomic_load_explicit(&written[at].id, memory_order_acquire);
 
 	if (atomic_load_explicit(&written[at].key, memory_order_relaxed) == key && id)
 		return id;
-	id = atomic_fetch_add(&count, 1) + 1;
+	id = atomic_fetch_add(&evidence_count, 1) + 1;
 	end = gm_put_varint(end, kind);
 	end = gm_put_varint(end, code->id);
 	end = gm_put_varint(end, offset);

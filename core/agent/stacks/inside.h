@@ -312,6 +312,7 @@ uint64_t gm_python_innermost(uint64_t state); /* frame of a thread state, 0: non
 
 bool gm_codes_init(void);
 void gm_codes_clear(void);
+void gm_evidence_clear(void);
 uint64_t gm_code_print(uint64_t code);
 
 /* A print but for the content of code that no file has. */

@@ -39,6 +39,7 @@ bool gm_stacks_start(const struct gm_stacks_options *options)
 		gm_trie_clear(&gm_python_trie);
 		gm_trie_clear(&gm_native_trie);
 		gm_codes_clear();
+		gm_evidence_clear();
 		gm_row_slots_clear();
 		gm_iterators_clear();
 		gm_tasks_clear();
