@@ -5,6 +5,7 @@ device. `GPUMEM_BUILD_DIR` names another build than build/ (the sanitizer's, say
 """
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -211,6 +212,17 @@ def preloaded(command, keys):
     environment = dict(os.environ if keys.get("env") is None else keys["env"])
     environment["LD_PRELOAD"] = " ".join([*library.split(), *environment.get("LD_PRELOAD", "").split()])
     return {**keys, "env": environment}
+
+
+@functools.cache
+def has(library):
+    return subprocess.run([PYTHON, "-c", f"import importlib.util as u, sys; sys.exit(not u.find_spec({library!r}))"]).returncode == 0
+
+
+def needs(library):
+    """Skips a test whose programs run in a Python (GPUMEM_TEST_PYTHON) that lacks a library."""
+    if not has(library):
+        pytest.skip(f"{library} is not installed in {PYTHON}")
 
 
 def run_process(command, timeout=600, merge=False, **keys):

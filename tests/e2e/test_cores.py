@@ -205,7 +205,8 @@ def moved(python, run_gpumem, tmp_path_factory):
     interpreter = folder / "python3.11-of-elsewhere"
     shutil.copy(os.path.realpath(python), interpreter)
     site = next(path for path in python.parent.parent.glob("lib/python3*/site-packages") if (path / "torch").is_dir())
-    process = start_held([interpreter, "-S", PROGRAM], env={**os.environ, "PYTHONPATH": site, "PYTHONHOME": "/usr"})
+    home = run_process([python, "-c", "import sys; print(sys.base_prefix)"]).check().out.strip()
+    process = start_held([interpreter, "-S", PROGRAM], env={**os.environ, "PYTHONPATH": site, "PYTHONHOME": home})
     core = folder / "core"
     run_gpumem("core", process.pid, "-o", core).check()
     stop(process)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PYTHON
+from conftest import PYTHON, needs
 
 PROGRAM = Path(__file__).parent / "programs" / "known_memory.py"
 KINDS = ["plain", "checkpoint", "accumulate", "autocast", "evaluation", "sampling", "trainer", "ddp", "generate"]
@@ -42,7 +42,7 @@ LONG = ["plain", "accumulate", "trainer"]
 @pytest.fixture(scope="module", params=[pytest.param(kind, marks=[pytest.mark.long] * (kind in LONG)) for kind in KINDS])
 def recorded(request, record):
     if request.param in ("trainer", "generate"):
-        pytest.importorskip("transformers")
+        needs("transformers")
     return record(request.param)
 
 
@@ -161,8 +161,10 @@ def test_fsdp2s_collectives_belong_to_the_pass_that_calls_them(run_gpumem, tmp_p
     told = collections.Counter()
     for line in run_gpumem("events", log, "--json", "--stacks").check().out.splitlines():
         event = json.loads(line)
-        functions = [frame["function"] for frame in event.get("python", [])]
-        for function in {"forward", "evaluation", "wrapped_evaluation"} & {name for name in functions if "." not in name}:
+        stack = event.get("python", [])
+        functions = [frame["function"] for frame in stack]
+        own = {frame["function"] for frame in stack if Path(frame["file"]).name == FSDP2.name}
+        for function in {"forward", "evaluation", "wrapped_evaluation"} & own:
             gathers = any(name.startswith("foreach_all_gather") for name in functions)
             told[function.removeprefix("wrapped_"), event["phase"], gathers] += event["action"] == "alloc"
     assert {(function, phase) for function, phase, _ in told} == {("forward", "forward"), ("evaluation", "evaluation")}, told

@@ -164,7 +164,7 @@ def test_zero_1_halves_the_optimizers_state_and_adds_buffers(run_gpumem, tmp_pat
 @pytest.mark.long
 def test_the_batch_decides_whether_forward_or_the_optimizer_makes_the_peak(recorded, run_gpumem):
     """A transformers model of 1.5 billion parameters, from its configuration."""
-    pytest.importorskip("transformers")
+    needs("transformers")
     turns = []
     for batch, phase in (16, "backward"), (2, "optimizer"):
         path, peak, found = recorded("qwen2.py", str(batch))
