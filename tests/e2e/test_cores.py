@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 import sys
+from pathlib import Path
 
 import packed
 import pytest
@@ -207,6 +208,9 @@ def moved(python, run_gpumem, tmp_path_factory):
     site = next(path for path in python.parent.parent.glob("lib/python3*/site-packages") if (path / "torch").is_dir())
     home = run_process([python, "-c", "import sys; print(sys.base_prefix)"]).check().out.strip()
     process = start_held([interpreter, "-S", PROGRAM], env={**os.environ, "PYTHONPATH": site, "PYTHONHOME": home})
+    if "/libpython" in Path(f"/proc/{process.pid}/maps").read_text():
+        stop(process)
+        pytest.skip("this Python's interpreter is in a library, which stays where it is")
     core = folder / "core"
     run_gpumem("core", process.pid, "-o", core).check()
     stop(process)
