@@ -53,6 +53,15 @@ static void a_process_that_began_after_the_recording_is_another_one(void **state
 	assert_false(runs(pid, now));
 }
 
+static void a_name_with_a_line_feed_is_no_end_of_a_process(void **state)
+{
+	char name[16];
+	assert_int_equal(prctl(PR_GET_NAME, name), 0);
+	assert_int_equal(prctl(PR_SET_NAME, "a\nb) Z"), 0);
+	assert_true(runs((uint32_t)getpid(), spool_header().start_ns));
+	assert_int_equal(prctl(PR_SET_NAME, name), 0);
+}
+
 static void a_thread_of_the_kernel_records_nothing(void **state)
 {
 	char line[64] = "";
@@ -67,14 +76,30 @@ static void a_thread_of_the_kernel_records_nothing(void **state)
 static struct spool_extent extent;
 
 /* A record whose id is that of the last of `id` ones, and nothing else. */
-static void put_id(struct spool_file *file, uint32_t id)
+static void put_id(struct spool_file *file, uint32_t kind, uint32_t id)
 {
 	uint8_t payload[16], *at = gm_put_varint(payload, id);
 	for (int i = 0; i < 3; i++)
 		at = gm_put_varint(at, 0);
 	spool_extent_begin(file, &extent, 1, 1);
-	spool_put(&extent, GM_AGENT_PYTHON_STACK, payload, (size_t)(at - payload));
+	spool_put(&extent, kind, payload, (size_t)(at - payload));
 	spool_extent_commit(file, &extent);
+}
+
+/* Older agents went on with the numbers of the process's earlier recordings. */
+static void evidence_of_a_later_recording_may_have_a_great_id(void **state)
+{
+	for (int stack = 0; stack < 2; stack++) {
+		struct spool_file file;
+		struct gm_log *log = NULL;
+		spool_begin(&file, GM_AGENT_STOPPED);
+		put_id(&file, stack ? GM_AGENT_PYTHON_STACK : GM_AGENT_EVIDENCE, 200000);
+		struct gm_error *error = gm_spool_import(file.path, &log);
+		assert_int_equal(error != NULL, stack);
+		gm_error_destroy(error);
+		gm_log_close(log);
+		spool_end(&file);
+	}
 }
 
 /* Extents that seem to be full, of which only the first page is in the file. */
@@ -98,7 +123,7 @@ static void an_id_is_not_greater_than_the_number_of_records_that_the_file_can_ha
 		struct spool_file file;
 		struct gm_log *log = NULL;
 		spool_begin(&file, GM_AGENT_STOPPED);
-		put_id(&file, ID);
+		put_id(&file, GM_AGENT_PYTHON_STACK, ID);
 		if (full)
 			add_sparse(&file, SIZE / GM_AGENT_EXTENT_SIZE, full == 2);
 		assert_int_equal(ftruncate(file.fd, SIZE), 0);
@@ -275,7 +300,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(a_process_that_began_after_the_recording_is_another_one),
+	        cmocka_unit_test(a_name_with_a_line_feed_is_no_end_of_a_process),
 	        cmocka_unit_test(a_thread_of_the_kernel_records_nothing),
+	        cmocka_unit_test(evidence_of_a_later_recording_may_have_a_great_id),
 	        cmocka_unit_test(
 	                an_id_is_not_greater_than_the_number_of_records_that_the_file_can_have),
 	        cmocka_unit_test(the_copy_of_a_ring_is_as_sparse_as_its_file),
