@@ -1,6 +1,7 @@
 #include "base/array.h"
 
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 
 enum { HUGE_PAGE = 2 << 20 };
@@ -36,5 +37,17 @@ bool gm_array_grow(void **items, size_t *capacity, size_t count, size_t more, si
 	gm_array_advise(moved, grown * item_size);
 	*items = moved;
 	*capacity = grown;
+	return true;
+}
+
+bool gm_array_extend(void **items, size_t *count, size_t *capacity, size_t index, size_t item_size)
+{
+	if (index < *count)
+		return true;
+	size_t more = index - *count + 1; /* 0: index is SIZE_MAX, and there are none */
+	if (!more || !gm_array_grow(items, capacity, *count, more, item_size))
+		return false;
+	memset((char *)*items + *count * item_size, 0, more * item_size);
+	*count += more;
 	return true;
 }

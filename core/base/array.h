@@ -26,6 +26,15 @@ bool gm_array_grow(void **items, size_t *capacity, size_t count, size_t more, si
 	        gm_array_grow((void **)&(array)->items, &(array)->capacity, (array)->count, \
 	                (more), sizeof(*(array)->items)))
 
+/* Appends zeroed items until there is one at `index`, as a table by number needs it. False: no
+ * memory, nothing changed. */
+bool gm_array_extend(void **items, size_t *count, size_t *capacity, size_t index, size_t item_size);
+
+#define gm_array_reach(array, index)                                                           \
+	((index) < (array)->count ||                                                           \
+	        gm_array_extend((void **)&(array)->items, &(array)->count, &(array)->capacity, \
+	                (index), sizeof(*(array)->items)))
+
 /* Advises the kernel that a large array, allocated elsewhere, will be filled completely. */
 void gm_array_advise(void *items, size_t bytes);
 

@@ -63,14 +63,9 @@ struct writing {
 /* The place of an id's memo. */
 static uint32_t *id_at(struct writing *writing, struct ids *ids, uint32_t id)
 {
-	if (id >= ids->count) {
-		size_t more = id + 1 - ids->count;
-		if (!gm_array_reserve(ids, more)) {
-			writing->no_memory = true;
-			return NULL;
-		}
-		memset(ids->items + ids->count, 0, more * sizeof(*ids->items));
-		ids->count += more;
+	if (!gm_array_reach(ids, id)) {
+		writing->no_memory = true;
+		return NULL;
 	}
 	return &ids->items[id];
 }

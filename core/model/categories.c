@@ -101,14 +101,7 @@ const char *gm_category_name(enum gm_category category)
 
 static struct origin *origin_at(struct origins *origins, uint32_t stack)
 {
-	if (stack >= origins->count) {
-		size_t more = stack + 1 - origins->count;
-		if (!gm_array_reserve(origins, more))
-			return NULL;
-		memset(origins->items + origins->count, 0, more * sizeof(*origins->items));
-		origins->count += more;
-	}
-	return &origins->items[stack];
+	return gm_array_reach(origins, stack) ? &origins->items[stack] : NULL;
 }
 
 /* The flags of an allocation's stacks; false: out of memory. */

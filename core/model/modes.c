@@ -97,14 +97,8 @@ static struct facts facts_of(struct gm_modes *modes, uint32_t stack)
 {
 	if (!stack)
 		return (struct facts){.known = true};
-	if (stack >= modes->facts.count) {
-		size_t more = stack + 1 - modes->facts.count;
-		if (!gm_array_reserve(&modes->facts, more))
-			return (struct facts){.known = true};
-		memset(modes->facts.items + modes->facts.count, 0,
-		        more * sizeof(*modes->facts.items));
-		modes->facts.count += more;
-	}
+	if (!gm_array_reach(&modes->facts, stack))
+		return (struct facts){.known = true};
 	struct facts *facts = &modes->facts.items[stack];
 	if (!facts->known)
 		find_facts(modes, stack, facts);

@@ -103,13 +103,9 @@ static struct gm_error *look(const struct gm_model *model, struct seen *seen, bo
 		gm_model_stacks(model, i, &stack, &native);
 		if (!stack)
 			continue;
-		if (stack >= known.count) {
-			if (!gm_array_reserve(&known, stack + 1 - known.count)) {
-				gm_array_deinit(&known);
-				return &gm_error_no_memory;
-			}
-			memset(known.items + known.count, 0, stack + 1 - known.count);
-			known.count = stack + 1;
+		if (!gm_array_reach(&known, stack)) {
+			gm_array_deinit(&known);
+			return &gm_error_no_memory;
 		}
 		if (!known.items[stack])
 			known.items[stack] = signs_of(log, stack);

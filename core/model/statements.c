@@ -32,14 +32,8 @@ static uint64_t read_operators(const struct gm_log *log, uint32_t stack)
 
 static uint64_t operators_of(struct gm_statements *statements, uint32_t stack)
 {
-	if (stack >= statements->operators.count) {
-		size_t more = stack + 1 - statements->operators.count;
-		if (!gm_array_reserve(&statements->operators, more))
-			return NO_OPERATOR;
-		memset(statements->operators.items + statements->operators.count, 0,
-		        more * sizeof(uint64_t));
-		statements->operators.count += more;
-	}
+	if (!gm_array_reach(&statements->operators, stack))
+		return NO_OPERATOR;
 	uint64_t *hash = &statements->operators.items[stack];
 	if (!*hash)
 		*hash = read_operators(statements->model->log, stack);

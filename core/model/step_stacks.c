@@ -261,14 +261,8 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 
 struct summary *gm_steps_summary(struct gm_steps *steps, uint32_t stack)
 {
-	if (stack >= steps->summaries.count) {
-		size_t more = stack + 1 - steps->summaries.count;
-		if (!gm_array_reserve(&steps->summaries, more))
-			return NULL;
-		memset(steps->summaries.items + steps->summaries.count, 0,
-		        more * sizeof(*steps->summaries.items));
-		steps->summaries.count += more;
-	}
+	if (!gm_array_reach(&steps->summaries, stack))
+		return NULL;
 	struct summary *summary = &steps->summaries.items[stack];
 	if (!summary->known)
 		summarise(steps, stack, summary);

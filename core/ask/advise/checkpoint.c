@@ -88,14 +88,8 @@ static const struct known_frame *find_module(
         struct known_frames *known, const struct gm_log *log, uint32_t stack, uint32_t code)
 {
 	struct module_frame frames[FRAMES_MAX];
-	size_t count = known->list.count;
-	if (stack >= count) {
-		size_t more = (size_t)stack + 1 - count;
-		if (!gm_array_reserve(&known->list, more))
-			return NULL;
-		memset(known->list.items + count, 0, more * sizeof(*known->list.items));
-		known->list.count = (size_t)stack + 1;
-	}
+	if (!gm_array_reach(&known->list, stack))
+		return NULL;
 	struct known_frame *of = &known->list.items[stack];
 	if (of->looked)
 		return of;

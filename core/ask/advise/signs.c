@@ -51,14 +51,8 @@ static uint8_t look(const struct gm_log *log, uint32_t native_stack)
 uint8_t gm_advise_signs_of(
         struct gm_advise_signs *signs, const struct gm_log *log, uint32_t native_stack)
 {
-	size_t count = signs->items.count;
-	if (native_stack >= count) {
-		size_t more = (size_t)native_stack + 1 - count;
-		if (!gm_array_reserve(&signs->items, more))
-			return 0;
-		memset(signs->items.items + count, 0, more);
-		signs->items.count = (size_t)native_stack + 1;
-	}
+	if (!gm_array_reach(&signs->items, native_stack))
+		return 0;
 	uint8_t *of = &signs->items.items[native_stack];
 	if (!*of)
 		*of = look(log, native_stack);

@@ -13,13 +13,8 @@
 
 uint8_t gm_amp_signs_of(struct gm_amp_signs *signs, const struct gm_log *log, uint32_t native_stack)
 {
-	if (native_stack >= signs->count) {
-		size_t more = native_stack + 1 - signs->count;
-		if (!gm_array_reserve(signs, more))
-			return 0;
-		memset(signs->items + signs->count, 0, more);
-		signs->count = native_stack + 1;
-	}
+	if (!gm_array_reach(signs, native_stack))
+		return 0;
 	if (signs->items[native_stack])
 		return signs->items[native_stack];
 	size_t count;
