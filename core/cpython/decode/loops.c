@@ -25,6 +25,11 @@ static uint32_t after(const struct gm_opcode *opcodes, const struct gm_decoded *
 	return at->start + 2 + 2u * opcodes[at->opcode].caches;
 }
 
+static bool is_named(const struct gm_opcode *opcode, const char *name)
+{
+	return opcode->name && strcmp(opcode->name, name) == 0;
+}
+
 static uint32_t least_line(uint32_t a, uint32_t b)
 {
 	return !a || (b && b < a) ? b : a;
@@ -174,8 +179,8 @@ static uint32_t values_of_loops(const struct gm_opcode *opcode, uint32_t argumen
 {
 	static const char *const appends[] = {"LIST_APPEND", "SET_ADD", "MAP_ADD"};
 
-	for (size_t i = 0; opcode->name && i < sizeof(appends) / sizeof(appends[0]); i++)
-		if (strcmp(opcode->name, appends[i]) == 0)
+	for (size_t i = 0; i < sizeof(appends) / sizeof(appends[0]); i++)
+		if (is_named(opcode, appends[i]))
 			return argument ? argument - 1 : 0;
 	return 0;
 }
@@ -208,25 +213,21 @@ static void mark_comprehensions(
 	}
 }
 
-static bool is_named(const struct gm_opcode *opcode, const char *name)
-{
-	return opcode->name && strcmp(opcode->name, name) == 0;
-}
-
 static bool find(struct gm_code_entry *entry, struct search *search)
 {
 	enum { MAX_LOOPS = 4096 };
 	const struct gm_opcode *opcodes = search->opcodes;
 	struct gm_decoded at;
-	bool in_handler_of_with = false, handler_begins = false;
+	bool in_handler_of_with = false;
 
 	/* `first` is the first of an instruction's EXTENDED_ARGs */
 	for (uint32_t first = 0, next; gm_py_decode(entry, opcodes, first, &at); first = next) {
 		const struct gm_opcode *opcode = &opcodes[at.opcode];
 		next = after(opcodes, &at);
-		if (handler_begins)
-			in_handler_of_with = is_named(opcode, "WITH_EXCEPT_START");
-		handler_begins = is_named(opcode, "PUSH_EXC_INFO");
+		if (is_named(opcode, "PUSH_EXC_INFO")) /* each handler begins with it */
+			in_handler_of_with = false;
+		else if (is_named(opcode, "WITH_EXCEPT_START"))
+			in_handler_of_with = true;
 		uint32_t unit = gm_py_jump_target(
 		        opcode, search->version, next / 2, at.argument, search->count);
 		uint32_t target = unit == UINT32_MAX ? UINT32_MAX : 2 * unit;
