@@ -215,14 +215,20 @@ def preloaded(command, keys):
 
 
 @functools.cache
-def has(library):
-    return subprocess.run([PYTHON, "-c", f"import importlib.util as u, sys; sys.exit(not u.find_spec({library!r}))"]).returncode == 0
+def ask_python(expression):
+    """The value of an expression in the Python that the programs run in, as text."""
+    return subprocess.check_output([PYTHON, "-c", f"import importlib.util, sys, sysconfig; print({expression})"], text=True).strip()
 
 
 def needs(library):
     """Skips a test whose programs run in a Python (GPUMEM_TEST_PYTHON) that lacks a library."""
-    if not has(library):
+    if ask_python(f"importlib.util.find_spec({library!r}) is None") == "True":
         pytest.skip(f"{library} is not installed in {PYTHON}")
+
+
+def site_packages():
+    """The folder in which that Python has PyTorch and NVIDIA's libraries."""
+    return Path(ask_python("sysconfig.get_path('purelib')"))
 
 
 def run_process(command, timeout=600, merge=False, **keys):

@@ -15,7 +15,7 @@ from pathlib import Path
 import packed
 import pytest
 
-from conftest import ROOT, Started, run_process
+from conftest import ROOT, Started, ask_python, run_process, site_packages
 
 PROGRAM = ROOT / "tests" / "e2e" / "programs" / "held.py"
 HELD = "global 'kept' of module __main__ (held.py)"
@@ -205,9 +205,7 @@ def moved(python, run_gpumem, tmp_path_factory):
     folder = tmp_path_factory.mktemp("moved")
     interpreter = folder / "python3.11-of-elsewhere"
     shutil.copy(os.path.realpath(python), interpreter)
-    site = next(path for path in python.parent.parent.glob("lib/python3*/site-packages") if (path / "torch").is_dir())
-    home = run_process([python, "-c", "import sys; print(sys.base_prefix)"]).check().out.strip()
-    process = start_held([interpreter, "-S", PROGRAM], env={**os.environ, "PYTHONPATH": site, "PYTHONHOME": home})
+    process = start_held([interpreter, "-S", PROGRAM], env={**os.environ, "PYTHONPATH": str(site_packages()), "PYTHONHOME": ask_python("sys.base_prefix")})
     if "/libpython" in Path(f"/proc/{process.pid}/maps").read_text():
         stop(process)
         pytest.skip("this Python's interpreter is in a library, which stays where it is")

@@ -10,6 +10,7 @@ import pickle
 import pytest
 
 import libraries
+from conftest import needs
 
 
 class Library:
@@ -151,7 +152,7 @@ TRAINER_LINE = TRAINER.split("\n").index("trainer.train()") + 1
 
 @pytest.fixture(scope="module", params=[(), pytest.param(("bf16", "all"), marks=pytest.mark.long)], ids=["fp32", "bf16"])
 def trained(request, gpumem, run, python, tmp_path_factory):
-    pytest.importorskip("transformers", reason="transformers is not installed: its Trainer is what is asked about")
+    needs("transformers")  # its Trainer is what is asked about
     folder = tmp_path_factory.mktemp("trainer")
     script, recording, snapshot = folder / "hf.py", folder / "run.gpumem", folder / "run.pickle"
     script.write_text(TRAINER)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Started
+from conftest import Started, needs
 
 PROGRAMS = Path(__file__).parent / "programs"
 MIB = 1 << 20
@@ -323,7 +323,7 @@ def test_a_snapshot_with_an_error_in_it_is_judged(run_gpumem, run, python, sim_e
 @pytest.fixture(scope="module")
 def transformer_core(gpumem, run, python, tmp_path_factory, sim_env):
     """A core of the program while it is stopped at its error, and what the program printed about itself."""
-    pytest.importorskip("transformers", reason="transformers is not installed: the model is built from its classes")
+    needs("transformers")  # the model is built from its classes
     core = tmp_path_factory.mktemp("core") / "transformer.core"
     process = Started(
         [python, "-W", "ignore", PROGRAMS / "oom_transformer.py"],

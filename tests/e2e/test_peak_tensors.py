@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from names import names_in
 
-from conftest import EXAMPLES, PYTHON, TORCH_VERSION
+from conftest import EXAMPLES, PYTHON, TORCH_VERSION, needs
 
 PROGRAMS = Path(__file__).parent / "programs"
 TRAINER = ["transformers", "accelerate"]
@@ -36,9 +36,9 @@ def same(block, tensor):
 @pytest.fixture(scope="module", params=CASES)
 def recorded(run_gpumem, tmp_path_factory, request):
     """(log, what operators made, what tensors are called, share of the peak's bytes to be known) of one program."""
-    program, options, needs, share = request.param
-    for library in needs:
-        pytest.importorskip(library)
+    program, options, libraries, share = request.param
+    for library in libraries:
+        needs(library)
     folder = tmp_path_factory.mktemp("peak")
     log = folder / "run.gpumem"
     watches = [PROGRAMS / "names_watch.py", folder / "names.json", PROGRAMS / "tensor_watch.py", folder / "made.json"]

@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, PYTHON, ROOT
+from conftest import BUILD, PYTHON, ROOT, site_packages
 from test_sim import SITE
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -153,8 +153,7 @@ def test_cuda_s_own_runtime_opened_by_its_path_is_the_simulated_one(run_gpumem):
 @pytest.mark.parametrize("how", ["path", "name", "before_torch"])
 def test_nccl_opened_by_its_path_or_name_is_the_simulated_one(run_gpumem, how):
     """As vLLM opens it. PyTorch, where its libraries are not found otherwise, opens the file before those that are linked with it."""
-    asked = subprocess.run([PYTHON, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"], text=True, capture_output=True)
-    library = Path(asked.stdout.strip()) / "nvidia/nccl/lib/libnccl.so.2"
+    library = site_packages() / "nvidia/nccl/lib/libnccl.so.2"
     if not library.exists():
         pytest.skip("NCCL is not installed with this torch")
     program = f"""if True:

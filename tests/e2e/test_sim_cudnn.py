@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, PYTHON, TORCH_VERSION
+from conftest import BUILD, PYTHON, TORCH_VERSION, site_packages
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -82,11 +82,9 @@ def test_no_call_of_cudnn_was_refused_and_all_are_counted(ran):
     assert ran[1]["library_calls_not_computed"] > 200
 
 
-def test_its_version_is_that_of_the_library_it_replaces(facts, run):
+def test_its_version_is_that_of_the_library_it_replaces(facts):
     # of the programs' PyTorch, which may have another cuDNN than this Python's
-    code = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
-    site = Path(run([PYTHON, "-c", code]).check().out.strip())
-    real = site / "nvidia/cudnn/lib/libcudnn_graph.so.9"
+    real = site_packages() / "nvidia/cudnn/lib/libcudnn_graph.so.9"
     if not real.exists():
         pytest.skip("NVIDIA's cuDNN 9 is not installed with this torch")
     get = ctypes.CDLL(str(real)).cudnnGetVersion

@@ -9,7 +9,7 @@ import sysconfig
 import zipfile
 
 import pytest
-from conftest import BUILD, EXAMPLES, PYTHON, ROOT, run_process
+from conftest import BUILD, EXAMPLES, PYTHON, ROOT, run_process, site_packages
 from mistakes import wrong_answers
 from test_hardening import NO_CODE, lacks, readelf
 
@@ -151,9 +151,8 @@ def environment(wheel, tmp_path_factory):
     folder = tmp_path_factory.mktemp("environment") / "python"
     run_process([PYTHON, "-m", "venv", folder]).check()
     run_process([folder / "bin" / "pip", "install", "-q", "--no-index", wheel], timeout=600).check()
-    own = subprocess.run([PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], capture_output=True, text=True, check=True)
     (site,) = folder.glob("lib/python*/site-packages")
-    (site / "torch_of_the_tests.pth").write_text(own.stdout)
+    (site / "torch_of_the_tests.pth").write_text(f"{site_packages()}\n")
     return folder
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PYTHON
+from conftest import PYTHON_VERSION
 
-UNTIL_310 = subprocess.run([PYTHON, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]).returncode == 1
+UNTIL_310 = PYTHON_VERSION < (3, 11)
 PROGRAM = Path(__file__).parent / "data" / "holders.py"
 GLOBAL = "global '{}' of module __main__ (holders.py)".format
 
