@@ -261,7 +261,8 @@ struct gm_error *gm_spool_ring_replay(
 struct gm_spool_step {
 	struct gm_spool_cursor cursor; /* behind it */
 	uint64_t sequence;             /* that event's */
-	bool is_event;                 /* cursor.event is that event */
+	uint64_t coming; /* the same once it was looked for, until it is reached; 0: not known */
+	bool is_event;   /* cursor.event is that event */
 };
 /* Moves on to the next step from `beginning` on, and replays the records before it that are no
  * events. False: the end of the extent. */

@@ -132,17 +132,26 @@ bool gm_spool_advance(
 {
 	struct gm_spool_cursor *cursor = &step->cursor;
 	struct gm_spool_record record;
+	bool none = false; /* no event follows in what is there now */
 	while (gm_spool_next(cursor, &record)) {
 		uint32_t thread = cursor->event.thread;
 		step->is_event = record.kind == 0;
 		step->sequence = cursor->event.sequence;
-		if (step->is_event && step->sequence >= beginning)
-			return true;
-		if (step->is_event)
+		if (step->is_event) {
+			step->coming = 0;
+			if (step->sequence >= beginning)
+				return true;
 			gm_spool_replay_skip(replay, thread);
-		else
+		} else {
 			replay_record(replay, thread, &record);
-		if (record.kind == GM_AGENT_THREAD && (step->sequence = next_event(*cursor)))
+		}
+		if (record.kind != GM_AGENT_THREAD || none)
+			continue;
+		if (!step->coming)
+			step->coming = next_event(*cursor);
+		none = !step->coming;
+		step->sequence = step->coming;
+		if (!none)
 			return true;
 	}
 	return false;

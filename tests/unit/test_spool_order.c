@@ -8,10 +8,21 @@
 #include <stdio.h>
 
 #include "log/log.h"
-#include "spool/spool.h"
+#include "spool/internal.h"
 #include "spool_file.h"
 
 static struct spool_extent extent;
+
+/* Every record that the reader decodes (the linker's --wrap). */
+bool __real_gm_spool_next(struct gm_spool_cursor *cursor, struct gm_spool_record *ret_record);
+bool __wrap_gm_spool_next(struct gm_spool_cursor *cursor, struct gm_spool_record *ret_record);
+static uint64_t decoded;
+
+bool __wrap_gm_spool_next(struct gm_spool_cursor *cursor, struct gm_spool_record *ret_record)
+{
+	decoded++;
+	return __real_gm_spool_next(cursor, ret_record);
+}
 
 static void put_call(struct spool_extent *to, uint64_t time_ns)
 {
@@ -291,6 +302,42 @@ static void an_event_out_of_order_leaves_no_number_missing(void **state)
 	spool_end(&file);
 }
 
+/* Threads that continue in an extent, with an event after so many of them; 0: with none. */
+static void put_threads(struct spool_file *file, uint32_t threads, uint32_t event_after)
+{
+	spool_extent_begin(file, &extent, 1, 1);
+	for (uint32_t i = 1; i <= threads; i++) {
+		uint8_t payload[16];
+		spool_put(&extent, GM_AGENT_THREAD, payload,
+		        (size_t)(gm_put_varint(payload, 1 + i % 7) - payload));
+		if (event_after && i % event_after == 0)
+			spool_put_event(&extent, i / event_after);
+	}
+	spool_extent_commit(file, &extent);
+}
+
+static void threads_that_continue_in_an_extent_are_read_in_linear_time(void **state)
+{
+	enum { THREADS = 8000, TIMES_MAX = 8 };
+	const uint32_t event_after[] = {0, THREADS, THREADS - 1, THREADS / 2, 100, 1};
+	for (size_t i = 0; i < sizeof(event_after) / sizeof(*event_after); i++)
+		for (int live = 0; live < 2; live++) {
+			struct spool_file file;
+			struct gm_spool_live *reader = NULL;
+			uint32_t events = event_after[i] ? THREADS / event_after[i] : 0;
+			spool_begin(&file, GM_AGENT_RUNS);
+			put_threads(&file, THREADS, event_after[i]);
+			decoded = 0;
+			struct gm_log *log = live ? read_live(&file, &reader) : read_at_once(&file);
+			assert_true(decoded >= THREADS);
+			assert_true(decoded <= (uint64_t)TIMES_MAX * (THREADS + events));
+			assert_int_equal(gm_log_event_count(log), events);
+			gm_log_close(log);
+			gm_spool_live_close(reader);
+			spool_end(&file);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +352,7 @@ int main(void)
 	        cmocka_unit_test(
 	                missing_events_were_being_written_only_if_there_were_threads_that_could),
 	        cmocka_unit_test(an_event_out_of_order_leaves_no_number_missing),
+	        cmocka_unit_test(threads_that_continue_in_an_extent_are_read_in_linear_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
