@@ -36,6 +36,11 @@ void gm_agent_gaps_put_early(void)
 		gm_agent_gap_put(early[i]);
 }
 
+void gm_agent_gaps_end(void)
+{
+	early_count = 0;
+}
+
 void gm_agent_gap(const char *text)
 {
 	uint64_t hash = 14695981039346656037u;

@@ -10,6 +10,8 @@ void gm_agent_gap(const char *text);
 void gm_agent_gaps_begin(void);
 /* Writes those that came before there was a file. Between enter and leave. */
 void gm_agent_gaps_put_early(void);
+/* The recording ends: what came before its file is no hole of the next one. */
+void gm_agent_gaps_end(void);
 /* Writes one, without asking whether it was told before. Between enter and leave. */
 void gm_agent_gap_put(const char *text);
 

@@ -97,18 +97,26 @@ static void enlist(const char *path)
 	close(fd);
 }
 
-/* The library was loaded later than the program's libraries, so none of its symbols precedes
- * theirs. */
-static void patch_all(void)
+/* Functions of which the agent exports none: no way of loading it intercepts them. */
+static void patch_unexported(void)
 {
-	gm_agent_patch(gm_agent_c10_hooks);
-	gm_agent_patch(gm_agent_runtime_hooks);
-	gm_agent_patch(gm_agent_tensor_hooks);
-	gm_agent_patch(gm_agent_resize_hooks);
-	gm_agent_patch(gm_agent_amp_hooks);
-	gm_agent_patch(gm_agent_collective_hooks);
 	gm_agent_patch(gm_agent_memory_hooks);
 	gm_agent_patch(gm_agent_cupti_hooks);
+}
+
+/* In a program that already runs. Unless the library was preloaded, none of its symbols precedes
+ * those of the program's libraries. */
+static void patch_all(void)
+{
+	if (!gm_agent_process.preloaded) {
+		gm_agent_patch(gm_agent_c10_hooks);
+		gm_agent_patch(gm_agent_runtime_hooks);
+		gm_agent_patch(gm_agent_tensor_hooks);
+		gm_agent_patch(gm_agent_resize_hooks);
+		gm_agent_patch(gm_agent_amp_hooks);
+		gm_agent_patch(gm_agent_collective_hooks);
+	}
+	patch_unexported();
 	gm_agent_driver_api_patch(gm_agent_memory_hooks);
 }
 
@@ -119,8 +127,7 @@ static void begin_late(void)
 	/* they are those of the process that was attached to */
 	if (gm_agent_process.attached == gm_agent_process.pid)
 		gm_agent_setting("existing", existing, sizeof(existing));
-	if (!gm_agent_process.preloaded)
-		patch_all();
+	patch_all(); /* also if it was preloaded: the end of a recording takes them out */
 	if (strcmp(existing, "1") == 0)
 		gm_agent_existing();
 	else if (*existing)
@@ -284,6 +291,7 @@ static int end(void)
 		gm_agent_process.stopped = was_stopped;
 		return 1;
 	}
+	gm_agent_gaps_end();
 	gm_agent_cupti_end();
 	gm_agent_torch_marks_end();
 	gm_agent_driver_api_undo();
@@ -314,8 +322,7 @@ __attribute__((constructor)) static void on_load(void)
 	if (!gm_agent_process.preloaded || !configure(settings))
 		return;
 	gm_agent_hooks_preloaded();
-	gm_agent_patch(gm_agent_memory_hooks);
-	gm_agent_patch(gm_agent_cupti_hooks);
+	patch_unexported();
 	enlist("");
 	atomic_store(&gm_agent_live->state, GM_AGENT_LIVE_WAITING);
 	gm_agent_cupti_look();

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from conftest import events_of, info_of
+from test_recorded_again import Rounds, command_of
+
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory, root):
@@ -65,6 +68,36 @@ def test_where_cupti_is_taken_recording_goes_on_and_says_so(run, run_gpumem, gpu
     info = run_gpumem("info", log, "--json").check().json()
     assert info["devices"][0]["allocated"] > 0
     assert any("CUPTI is in use" in gap for gap in info["gaps"])
+
+
+@pytest.mark.parametrize("way", ["preloaded", "attach"])
+@pytest.mark.parametrize("cupti", ["free", "taken"])
+def test_each_recording_of_a_process_is_as_if_it_were_its_first(spawn, run_gpumem, gpumem, driver, tmp_path, way, cupti):
+    environment = {**os.environ, "GPUMEM_CUPTI": str(driver / "libcupti_stand_in.so"), **({"CUPTI_TAKEN": "1"} if cupti == "taken" else {})}
+    command, is_run = command_of(way, gpumem, tmp_path, [driver / "program", "rounds"], sim=False)
+    program = Rounds(spawn, run_gpumem, tmp_path, command, is_run, env=environment)
+    seen = []
+    for file, told in program.recorded(2):
+        assert told == ["done\n", "done\n"]
+        info = info_of(run_gpumem, file)
+        seen.append(([(e["action"], e["device_type"], e["size"]) for e in events_of(run_gpumem, file)], info["gaps"]))
+    assert len(seen[0][0]) == 2 * (13 if cupti == "free" else 3) and seen[0] == seen[1] == seen[2], seen
+    assert len(seen[0][1]) == (cupti == "taken")
+
+
+@pytest.mark.parametrize("way", ["preloaded", "attach"])
+def test_a_profiler_of_the_programs_own_gets_cupti_in_a_later_recording(spawn, run_gpumem, gpumem, driver, tmp_path, way):
+    environment = {**os.environ, "GPUMEM_CUPTI": str(driver / "libcupti_stand_in.so")}
+    command, is_run = command_of(way, gpumem, tmp_path, [driver / "program", "rounds"], sim=False)
+    program = Rounds(spawn, run_gpumem, tmp_path, command, is_run, env=environment)
+    if not is_run:
+        program.attach()
+    program.round()
+    program.detach()
+    file = program.attach()
+    out, _ = program.process.communicate("end", timeout=600)
+    assert "subscribed 0" in out
+    assert any("program's own profiler" in gap for gap in info_of(run_gpumem, file)["gaps"])
 
 
 def test_a_profiler_of_the_programs_own_gets_cupti(run, run_gpumem, gpumem, driver, tmp_path):

@@ -1,5 +1,6 @@
 /* A library that speaks to the CUDA driver itself, as one with the runtime linked in statically
- * does; and, built with -DPROGRAM, the program that uses it. */
+ * does; and, built with -DPROGRAM, the program that uses it: with "rounds", once for each empty
+ * line on its standard input. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -46,9 +47,15 @@ void use_memory(void)
 int main(int argc, char **argv)
 {
 	void *subscriber;
-	use_memory();
+	const char *what = argc > 1 ? argv[1] : "";
+	if (strcmp(what, "rounds") == 0) {
+		for (puts("begun"); fflush(stdout) == 0 && getchar() == '\n'; puts("done"))
+			use_memory();
+	} else {
+		use_memory();
+	}
 	/* a profiler of the program's own */
-	if (argc > 1 && strcmp(argv[1], "profiler") == 0) {
+	if (*what) {
 		printf("subscribed %d\n", cuptiSubscribe(&subscriber, (void *)main, NULL));
 		return 0;
 	}
