@@ -53,8 +53,9 @@ static void record_entry(const struct gm_agent_existing_entry *entry)
 	else
 		counters[entry->device].allocated += entry->size;
 	struct gm_agent_event event = {
-	        .action = entry->kind == GM_AGENT_EXISTING_SEGMENT ? GM_AGENT_SEGMENT_ALLOC
-	                                                           : GM_AGENT_ALLOC,
+	        .action = entry->kind != GM_AGENT_EXISTING_SEGMENT ? GM_AGENT_ALLOC
+	                  : entry->mapped                          ? GM_AGENT_SEGMENT_MAP
+	                                                           : GM_AGENT_SEGMENT_ALLOC,
 	        .device_type = 1,
 	        .device = entry->device,
 	        .preexisting = true,

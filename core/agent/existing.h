@@ -30,7 +30,7 @@ struct gm_agent_existing_entry {
 	uint64_t address, size, requested, stream;
 	uint16_t kind;
 	int16_t device;
-	uint32_t unused;
+	uint32_t mapped; /* of a segment, 1: it is expandable, so parts are mapped and unmapped */
 };
 
 /* The exported variable gpumem_agent_existing. */

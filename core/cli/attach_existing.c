@@ -14,17 +14,30 @@ struct entries {
 	uint64_t capacity;
 };
 
+/* Its memory: an expandable segment may have parts without any between those that have some. */
+static void add_ranges(struct entries *entries, const struct gm_memory *memory,
+        const struct gm_memory_segment *segment)
+{
+	struct gm_agent_existing_entry range = {.stream = segment->stream,
+	        .kind = GM_AGENT_EXISTING_SEGMENT,
+	        .device = memory->device,
+	        .mapped = segment->expandable};
+	for (size_t i = 0; i <= segment->count; i++) {
+		const struct gm_segment_part *part = &memory->parts[segment->first + i];
+		if (i < segment->count && part->state != GM_SEGMENT_PART_UNMAPPED) {
+			range.address = range.size ? range.address : part->address;
+			range.requested = range.size += part->size;
+		} else if (range.size) {
+			gm_array_push(&entries->list, range);
+			range.size = 0;
+		}
+	}
+}
+
 static void add_segment(struct entries *entries, const struct gm_memory *memory,
         const struct gm_memory_segment *segment)
 {
-	const struct gm_agent_existing_entry whole = {.address = segment->address,
-	        .size = segment->size,
-	        .requested = segment->size,
-	        .stream = segment->stream,
-	        .kind = GM_AGENT_EXISTING_SEGMENT,
-	        .device = memory->device};
-	if (segment->size)
-		gm_array_push(&entries->list, whole);
+	add_ranges(entries, memory, segment);
 	for (size_t i = segment->first; i < segment->first + segment->count; i++) {
 		const struct gm_segment_part *part = &memory->parts[i];
 		const struct gm_agent_existing_entry block = {.address = part->address,
