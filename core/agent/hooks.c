@@ -98,15 +98,23 @@ static void put_total(int16_t device, uint64_t total)
 	gm_agent_put(GM_AGENT_COUNTER, 0, bytes, (size_t)(at - bytes));
 }
 
-/* The size of a device's memory is reported once, if this needs no CUDA call: a simulated device
- * has it in the process's memory. For other devices it is reported when they run out of memory. */
+/* The devices whose size the recording has: a bit each. */
+static _Atomic uint32_t sized;
+
+void gm_agent_hooks_begin(void)
+{
+	atomic_store(&sized, 0);
+}
+
+/* The size of a device's memory is reported once in a recording, if this needs no CUDA call: a
+ * simulated device has it in the process's memory. For other devices it is reported when they run
+ * out of memory. */
 static void put_simulated_total(int16_t device)
 {
-	static _Atomic uint32_t reported;
 	if (device < 0 || device >= GM_SIM_DEVICES_MAX ||
-	        (atomic_load_explicit(&reported, memory_order_relaxed) >> device & 1))
+	        (atomic_load_explicit(&sized, memory_order_relaxed) >> device & 1))
 		return;
-	atomic_fetch_or(&reported, 1U << device);
+	atomic_fetch_or(&sized, 1U << device);
 	const struct gm_sim_account *sim = gm_agent_simulation();
 	if (sim && (uint32_t)device < sim->devices)
 		put_total(device, sim->device[device].total);

@@ -174,6 +174,7 @@ static bool begin(void)
 	read_command(header->command, sizeof(header->command));
 	gm_agent_keep_id(header->id);
 	gm_agent_events_begin();
+	gm_agent_hooks_begin();
 	gm_agent_job_put();
 	if (*gm_agent_process.out)
 		gm_agent_setting_put(GM_AGENT_SETTING_OUT, gm_agent_process.out);

@@ -108,3 +108,39 @@ def event_chunks(path):
             payload = file.read(length)
             if kind == EVENT_CHUNK:
                 yield bool(flags & CHUNK_PACKED), payload
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte, at = data[at], at + 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+FIELDS_OF_BITS = {1: 1, 2: 2, 3: 1, 4: 1, 5: 1, 6: 1, 7: 1, 8: 1, 9: 1, 10: 1, 16: 1}  # varints after the first three
+
+
+def interned_ids(path, kind):
+    """The ids of the records of a kind (enum gm_agent_record) in an agent's file, in their order."""
+    packed = {number: unpacked(frame, size) for number, size, frame in packed_extents(path)}
+    ids = []
+    with open(path, "rb") as file:
+        for extent in event_extents(file):
+            file.seek(extent.offset() + EXTENT_HEADER)
+            data, at = packed.get(extent.number) or file.read(extent.committed), 0
+            while at < len(data):
+                if data[at] & 0x80:
+                    bits = data[at + 1] | data[at + 2] << 8 | (data[at] & 0x40) << 10
+                    at += 3
+                    for _ in range(3 + sum(count for bit, count in FIELDS_OF_BITS.items() if bits >> bit & 1)):
+                        _, at = varint(data, at)
+                    continue
+                one, at = varint(data, at)
+                size, at = varint(data, at)
+                if one == kind:
+                    ids.append(varint(data, at)[0])
+                at += size
+    return ids

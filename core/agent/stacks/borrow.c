@@ -70,10 +70,8 @@ static bool still_waits(
 
 static void report_several(void)
 {
-	static _Atomic bool reported;
-	if (!atomic_exchange(&reported, true))
-		gm_agent_gap("several threads waited in backward() at once: events of the autograd "
-		             "threads that could belong to either have no Python stack");
+	gm_agent_gap("several threads waited in backward() at once: events of the autograd "
+	             "threads that could belong to either have no Python stack");
 }
 
 /* The task that this thread of the engine works on; 0: this PyTorch does not tell. */

@@ -214,11 +214,8 @@ static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t 
 
 static void report_deep(void)
 {
-	static _Atomic bool reported;
-
-	if (!atomic_exchange(&reported, true))
-		gm_agent_gap("some native stacks were too deep: of those the innermost 256 frames "
-		             "are recorded");
+	gm_agent_gap("some native stacks were too deep: of those the innermost 256 frames "
+	             "are recorded");
 }
 
 static uint32_t walk_from(struct gm_stacks_thread *thread, struct walk walk)

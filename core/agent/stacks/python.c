@@ -90,11 +90,8 @@ static bool is_incomplete(const struct gm_stack_code *entry, const struct gm_pyt
 
 static void report_deep(void)
 {
-	static _Atomic bool reported;
-
-	if (!atomic_exchange(&reported, true))
-		gm_agent_gap("some Python stacks were too deep: of those the innermost 256 frames "
-		             "are recorded");
+	gm_agent_gap("some Python stacks were too deep: of those the innermost 256 frames "
+	             "are recorded");
 }
 
 /* The last stack's frame at this address, as a number from the outermost plus 1; 0: it is not
