@@ -45,12 +45,24 @@ static void reset_handlers(void)
 	}
 }
 
+/* Those that the program has closed: a file that the new process opens would be taken for one. */
+static bool open_standard_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (syscall(SYS_fcntl, fd, F_GETFD) < 0 &&
+		        syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0) != fd)
+			return false;
+	return true;
+}
+
 static int execute(void *context)
 {
 	const struct task *task = context;
 	int out = task->out;
 	reset_handlers();
 	syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (!open_standard_descriptors())
+		return FAILED;
 	if (out < 0)
 		out = (int)syscall(SYS_openat, AT_FDCWD, "/dev/null", O_WRONLY, 0);
 	if (out < 0 || syscall(SYS_dup2, out, STDOUT_FILENO) < 0)

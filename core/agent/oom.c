@@ -96,7 +96,20 @@ static void report_path(uint32_t pid, char *ret_path, size_t size)
 		snprintf(ret_path, size, "%.*s.oom.txt", (int)length, path);
 }
 
-enum { NEW_REPORT = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC };
+/* A program may have closed its standard descriptors. The report's is none of them: gpumem and the
+ * lines for the user would be written into it. */
+static int new_report(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	int higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+	close(fd);
+	if (higher < 0)
+		unlink(path);
+	errno = error;
+	return higher;
+}
 
 /*
  * Two ranks may have been given one name: only a recording's own name is certain to be its own, and
@@ -108,16 +121,16 @@ static int open_report(uint32_t pid, char *ret_path, size_t size)
 	bool own = !*gm_agent_process.out;
 	struct stat old;
 	report_path(0, ret_path, size);
-	int fd = open(ret_path, NEW_REPORT, 0600);
+	int fd = new_report(ret_path);
 	if (fd >= 0 || errno != EEXIST)
 		return fd;
 	if (own && lstat(ret_path, &old) == 0 && old.st_uid == geteuid()) {
 		if (S_ISREG(old.st_mode))
 			unlink(ret_path);
-		return open(ret_path, NEW_REPORT, 0600);
+		return new_report(ret_path);
 	}
 	report_path(pid, ret_path, size);
-	return open(ret_path, NEW_REPORT, 0600);
+	return new_report(ret_path);
 }
 
 static void show_report(int fd)
