@@ -35,7 +35,7 @@ static struct {
 	                                         section */
 	unsigned library_count;
 	unsigned long long adds, subs; /* the counter of dl_iterate_phdr at the last look */
-	bool full;
+	bool full, sealed;             /* some entries were not noted; some could not be written */
 } patched;
 
 static void (*on_libraries)(void), (*on_torch)(void);
@@ -187,13 +187,19 @@ static bool write_slot(const struct library *library, void **slot, void *value)
 	return written;
 }
 
-/* Where an entry is noted: that of a library which was at its address before is of no use any more.
- * NULL: no space. */
+/* Where an entry is noted: that of a library which was at its address before is of no use any more,
+ * nor one that could not be written. NULL: no space. */
 static struct slot *slot_for(void **at)
 {
-	for (unsigned i = 0; i < patched.slot_count; i++)
+	struct slot *unused = NULL;
+	for (unsigned i = 0; i < patched.slot_count; i++) {
 		if (patched.slots[i].at == at)
 			return &patched.slots[i];
+		if (!patched.slots[i].at)
+			unused = &patched.slots[i];
+	}
+	if (unused)
+		return unused;
 	if (patched.slot_count == SLOTS_MAX)
 		return NULL;
 	patched.slots[patched.slot_count] = (struct slot){.at = at};
@@ -221,8 +227,10 @@ static void patch_slot(const struct library *library, void **slot, const struct 
 		return;
 	}
 	*kept = (struct slot){slot, value, hook->hook};
-	if (!write_slot(library, slot, hook->hook))
+	if (!write_slot(library, slot, hook->hook)) {
 		kept->at = NULL; /* nothing to undo */
+		patched.sealed = true;
+	}
 }
 
 void *gm_agent_find(const char *symbol)
@@ -340,6 +348,15 @@ static int count_libraries(struct dl_phdr_info *info, size_t size, void *context
 	return 1;
 }
 
+void gm_agent_patch_gaps(void)
+{
+	if (patched.full)
+		gm_agent_gap("too many libraries: calls from some of them are not recorded");
+	if (patched.sealed)
+		gm_agent_gap("import tables of some libraries cannot be written: calls from these "
+		             "are not recorded");
+}
+
 /* Called before the program sees the libraries that a dlopen() loaded. */
 static void look_again(void)
 {
@@ -353,6 +370,8 @@ static void look_again(void)
 	if (more)
 		scan();
 	unlock(before);
+	if (more)
+		gm_agent_patch_gaps();
 	if (more && on_libraries)
 		on_libraries();
 	errno = error;
@@ -382,10 +401,8 @@ void gm_agent_patch(const struct gm_agent_hook *hooks)
 	patched.library_count = 0;
 	scan();
 	atomic_store(&on, true);
-	bool full = patched.full;
 	unlock(before);
-	if (full)
-		gm_agent_gap("too many libraries: calls from some of them are not recorded");
+	gm_agent_patch_gaps();
 }
 
 /* --- restoring -------------------------------------------------------------------------------- */
@@ -411,6 +428,7 @@ void gm_agent_patch_undo(void)
 	gm_libraries_each(undo_library, NULL);
 	patched.slot_count = 0;
 	patched.library_count = 0;
+	patched.full = patched.sealed = false;
 	unlock(before);
 }
 

@@ -21,6 +21,8 @@ void gm_agent_patch_on_load(void (*libraries)(void), void (*torch)(void));
 /* The function of that name in the first loaded library that has it, as the loader would find it;
  * NULL. */
 void *gm_agent_find(const char *symbol);
+/* A recording has begun: what is not hooked is missing in it. */
+void gm_agent_patch_gaps(void);
 /* Puts back what was there. Threads that are within a hook go on in it: the agent stays in
  * memory. */
 void gm_agent_patch_undo(void);

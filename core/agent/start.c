@@ -183,6 +183,7 @@ static bool begin(void)
 		gm_agent_gap_put("no stacks: no memory for them");
 	gm_agent_tensors_begin();
 	gm_agent_gaps_put_early();
+	gm_agent_patch_gaps();
 	if (gm_agent_process.attached)
 		begin_late();
 	return true;
