@@ -116,6 +116,16 @@ def test_two_clones_at_once_install_once(clone):
     assert os.readlink(clone / ".venv") == os.readlink(other / ".venv")
 
 
+def test_a_file_system_without_locks_is_told_and_used(clone):
+    flock = clone.parent / "bin/flock"
+    flock.write_text("#!/bin/sh\necho 'flock: 9: No locks available' >&2\nexit 71\n")
+    flock.chmod(0o755)
+    done = setup(clone).check()
+    assert calls(clone) == 1 and (clone / "build/build.ninja").exists()
+    for file in clone.parent / "cache/lock", clone / "build/.lock":
+        assert f"set-up: {file} cannot be locked on its file system" in done.out
+
+
 def test_a_moved_clone_is_built_again(clone):
     setup(clone).check()
     moved = clone.parent / "moved"
