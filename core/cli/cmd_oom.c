@@ -115,17 +115,17 @@ static struct gm_error *no_message(const char *path, const char *text, size_t le
 	        path);
 }
 
-static struct gm_error *judge_all(const struct gm_oom_message *messages, size_t count, bool json,
-        const struct gm_style *style, FILE *out)
+static struct gm_error *judge_all(
+        const struct gm_oom_messages *messages, bool json, const struct gm_style *style, FILE *out)
 {
-	struct gm_oom_judgement *judgements = calloc(count, sizeof(*judgements));
+	struct gm_oom_judgement *judgements = calloc(messages->count, sizeof(*judgements));
 	if (!judgements)
 		return &gm_error_no_memory;
-	for (size_t i = 0; i < count; i++)
-		gm_oom_judge(&messages[i].facts, &judgements[i]);
+	for (size_t i = 0; i < messages->count; i++)
+		gm_oom_judge(&messages->items[i].facts, &judgements[i]);
 	struct gm_error *error =
-	        json ? gm_render_oom_messages_json(messages, judgements, count, out)
-	             : gm_render_oom_messages_text(messages, judgements, count, style, out);
+	        json ? gm_render_oom_messages_json(messages, judgements, out)
+	             : gm_render_oom_messages_text(messages, judgements, style, out);
 	free(judgements);
 	return error;
 }
@@ -134,14 +134,16 @@ static struct gm_error *explain_text(
         const char *path, bool json, const struct gm_style *style, FILE *out)
 {
 	_cleanup_free_ char *text = NULL;
-	_cleanup_free_ struct gm_oom_message *messages = NULL;
-	size_t length, count;
+	struct gm_oom_messages messages;
+	size_t length;
 	gm_try(read_all(path, &text, &length));
-	if (!gm_oom_parse(text, length, &messages, &count))
+	if (!gm_oom_parse(text, length, &messages))
 		return &gm_error_no_memory;
-	if (!count)
-		return no_message(path ? path : "standard input", text, length);
-	return judge_all(messages, count, json, style, out);
+	struct gm_error *error = messages.count
+	                                 ? judge_all(&messages, json, style, out)
+	                                 : no_message(path ? path : "standard input", text, length);
+	free(messages.items);
+	return error;
 }
 
 /* --- other sources ---------------------------------------------------------------------------- */

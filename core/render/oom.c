@@ -205,12 +205,11 @@ static json_t *facts_json(
 
 /* --- messages in a text ----------------------------------------------------------------------- */
 
-struct gm_error *gm_render_oom_messages_text(const struct gm_oom_message *messages,
-        const struct gm_oom_judgement *judgements, size_t count, const struct gm_style *style,
-        FILE *out)
+struct gm_error *gm_render_oom_messages_text(const struct gm_oom_messages *messages,
+        const struct gm_oom_judgement *judgements, const struct gm_style *style, FILE *out)
 {
-	for (size_t i = 0; i < count; i++) {
-		const struct gm_oom_message *message = &messages[i];
+	for (size_t i = 0; i < messages->count; i++) {
+		const struct gm_oom_message *message = &messages->items[i];
 		const struct gm_oom_facts *facts = &message->facts;
 		char size[GM_SIZE_TEXT], device[24] = "";
 		if (facts->device >= 0)
@@ -224,22 +223,29 @@ struct gm_error *gm_render_oom_messages_text(const struct gm_oom_message *messag
 		gm_try(put_verdict(facts, &judgements[i], out));
 		gm_try(put_remedies(facts, &judgements[i], out));
 	}
+	if (messages->left_out)
+		gm_put(out, "\n%zu more message%s left out: after %zu different ones\n",
+		        messages->left_out, messages->left_out == 1 ? " is" : "s are",
+		        messages->count);
 	return NULL;
 }
 
-struct gm_error *gm_render_oom_messages_json(const struct gm_oom_message *messages,
-        const struct gm_oom_judgement *judgements, size_t count, FILE *out)
+struct gm_error *gm_render_oom_messages_json(const struct gm_oom_messages *messages,
+        const struct gm_oom_judgement *judgements, FILE *out)
 {
 	json_t *all = json_array();
-	for (size_t i = 0; i < count; i++) {
-		json_t *one = facts_json(&messages[i].facts, &judgements[i]);
+	for (size_t i = 0; i < messages->count; i++) {
+		const struct gm_oom_message *message = &messages->items[i];
+		json_t *one = facts_json(&message->facts, &judgements[i]);
 		json_object_set_new(one, "label",
-		        messages[i].label[0] ? gm_json_string(messages[i].label) : json_null());
-		json_object_set_new(one, "line", json_integer(messages[i].line));
-		json_object_set_new(one, "repeats", json_integer(messages[i].repeats));
+		        message->label[0] ? gm_json_string(message->label) : json_null());
+		json_object_set_new(one, "line", json_integer(message->line));
+		json_object_set_new(one, "repeats", json_integer(message->repeats));
 		json_array_append_new(all, one);
 	}
-	return gm_json_write(json_pack("{s:o}", "messages", all), true, out);
+	return gm_json_write(
+	        json_pack("{s:o,s:I}", "messages", all, "left_out", (json_int_t)messages->left_out),
+	        true, out);
 }
 
 /* --- a process, a core, a recording ----------------------------------------------------------- */

@@ -14,10 +14,9 @@ struct gm_error *gm_render_oom_text(
 struct gm_error *gm_render_oom_json(const struct gm_oom *oom, FILE *out);
 
 /* Messages found in a text, each evaluated. */
-struct gm_error *gm_render_oom_messages_text(const struct gm_oom_message *messages,
-        const struct gm_oom_judgement *judgements, size_t count, const struct gm_style *style,
-        FILE *out);
-struct gm_error *gm_render_oom_messages_json(const struct gm_oom_message *messages,
-        const struct gm_oom_judgement *judgements, size_t count, FILE *out);
+struct gm_error *gm_render_oom_messages_text(const struct gm_oom_messages *messages,
+        const struct gm_oom_judgement *judgements, const struct gm_style *style, FILE *out);
+struct gm_error *gm_render_oom_messages_json(const struct gm_oom_messages *messages,
+        const struct gm_oom_judgement *judgements, FILE *out);
 
 #endif

@@ -175,3 +175,16 @@ def test_text_without_a_message_is_a_negative_answer(run_gpumem, tmp_path):
     assert "contains no out-of-memory message of PyTorch" in run.err
     run = run_gpumem("oom", "--text", tmp_path / "none").check(3)
     assert "none: cannot be read: No such file" in run.err
+
+
+@pytest.mark.parametrize("more", [0, 1, 3])
+def test_messages_beyond_the_most_that_are_read_are_counted(run_gpumem, tmp_path, more):
+    path = tmp_path / "train.log"
+    different = [of_now(f"{number + 1}.00 MiB", "79.15 GiB", "412.00 MiB", "77.60 GiB", "100.00 MiB") for number in range(4096 + more)]
+    path.write_text("\n".join([different[0], *different]) + "\n")
+    answer = run_gpumem("oom", "--text", path, "--json").check().json()
+    assert len(answer["messages"]) == 4096 and answer["left_out"] == more
+    assert answer["messages"][0]["repeats"] == 2
+    text = run_gpumem("oom", "--text", path).check().out
+    told = {0: "", 1: "1 more message is left out", 3: "3 more messages are left out"}[more]
+    assert told in text and ("left out" in text) == bool(more)

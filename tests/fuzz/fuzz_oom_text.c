@@ -18,12 +18,11 @@ static void check(char *text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct gm_oom_message *messages;
-	size_t count;
-	if (!gm_oom_parse((const char *)data, size, &messages, &count))
+	struct gm_oom_messages messages;
+	if (!gm_oom_parse((const char *)data, size, &messages))
 		return 0;
-	for (size_t i = 0; i < count; i++) {
-		const struct gm_oom_facts *facts = &messages[i].facts;
+	for (size_t i = 0; i < messages.count; i++) {
+		const struct gm_oom_facts *facts = &messages.items[i].facts;
 		struct gm_oom_judgement judgement;
 		gm_oom_judge(facts, &judgement);
 		if (!judgement.verdict)
@@ -34,6 +33,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		for (size_t j = 0; j < judgement.remedy_count; j++)
 			check(gm_oom_remedy_text(facts, &judgement, &judgement.remedies[j]));
 	}
-	free(messages);
+	free(messages.items);
 	return 0;
 }

@@ -193,14 +193,13 @@ static bool mark_module(void *context, const char *name, uint64_t module, uint64
 /* The exception's own text has the facts of that moment. */
 static bool take_message(const char *text, struct gm_oom *oom)
 {
-	struct gm_oom_message *messages;
-	size_t count;
-	if (!gm_oom_parse(text, strlen(text), &messages, &count))
+	struct gm_oom_messages messages;
+	if (!gm_oom_parse(text, strlen(text), &messages))
 		return false;
-	if (count)
-		oom->facts = messages[0].facts;
-	free(messages);
-	return count > 0;
+	if (messages.count)
+		oom->facts = messages.items[0].facts;
+	free(messages.items);
+	return messages.count > 0;
 }
 
 static bool find_exception(struct gm_context *context, struct gm_oom *oom)

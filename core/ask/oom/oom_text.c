@@ -355,11 +355,10 @@ static void read_message(
 	complete(facts);
 }
 
-bool gm_oom_parse(
-        const char *text, size_t length, struct gm_oom_message **ret_messages, size_t *ret_count)
+bool gm_oom_parse(const char *text, size_t length, struct gm_oom_messages *ret_messages)
 {
 	GM_ARRAY(struct gm_oom_message) messages = {0};
-	size_t plain_length;
+	size_t plain_length, left_out = 0;
 	_cleanup_free_ char *plain = plain_text(text, length, &plain_length);
 	if (!plain)
 		return false;
@@ -384,7 +383,9 @@ bool gm_oom_parse(
 			known++;
 		if (known < messages.count) {
 			messages.items[known].repeats++;
-		} else if (messages.count < MESSAGES_MAX && !gm_array_push(&messages, message)) {
+		} else if (messages.count == MESSAGES_MAX) {
+			left_out++;
+		} else if (!gm_array_push(&messages, message)) {
 			gm_array_deinit(&messages);
 			return false;
 		}
@@ -392,7 +393,6 @@ bool gm_oom_parse(
 		at = next;
 		bytes = ignored;
 	}
-	*ret_messages = messages.items;
-	*ret_count = messages.count;
+	*ret_messages = (struct gm_oom_messages){messages.items, messages.count, left_out};
 	return true;
 }

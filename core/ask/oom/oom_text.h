@@ -15,9 +15,13 @@ struct gm_oom_message {
 	uint32_t repeats; /* how often the same message of the same rank stands there */
 };
 
-/* Messages in the order in which they first stand there. The caller frees the array. False: no
- * memory. */
-bool gm_oom_parse(
-        const char *text, size_t length, struct gm_oom_message **ret_messages, size_t *ret_count);
+/* In the order in which they first stand there. */
+struct gm_oom_messages {
+	struct gm_oom_message *items; /* the caller frees them */
+	size_t count;
+	size_t left_out; /* further ones in the text, which are not among them */
+};
+/* False: no memory. */
+bool gm_oom_parse(const char *text, size_t length, struct gm_oom_messages *ret_messages);
 
 #endif
