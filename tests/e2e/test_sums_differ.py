@@ -60,6 +60,30 @@ for line in sys.stdin:
 """
 
 
+LATE = """
+import ctypes, json, sys, torch
+
+kept = [torch.zeros(3 << 20, dtype=torch.uint8, device="cuda")] if sys.argv[3] == "late" else []
+agent = ctypes.CDLL(sys.argv[1])
+assert agent.gpumem_agent_start(f"out={sys.argv[2]};devices=cuda;stacks=none".encode()) == 0
+for size in (70_000, 123_456_789):
+    kept.append(torch.zeros(size, dtype=torch.uint8, device="cuda"))
+agent.gpumem_agent_stop()
+print(json.dumps([torch.cuda.memory_allocated(), torch.cuda.memory_reserved()]))
+"""
+
+
+@pytest.mark.parametrize("when", ["late", "in time"])
+def test_a_recording_that_began_late_has_the_sum_of_its_events_and_the_allocators_figure(run, run_gpumem, python, build_dir, sim_env, tmp_path, when):
+    agent, log = build_dir / "lib/libgpumem-agent.so", tmp_path / "run.gpumem"
+    allocated, reserved = json.loads(run([python, "-c", LATE, agent, log, when], env=sim_env("8GiB")).check().out)
+    (device,) = run_gpumem("info", log, "--json").check().json()["devices"]
+    missing = 3 << 20 if when == "late" else 0
+    assert device["allocated"] == allocated - missing
+    assert (device["reported_allocated"], device["reported_reserved"]) == (allocated, reserved)
+    assert run_gpumem("blocks", log, "--json").check().json()["allocated"] == allocated
+
+
 @pytest.fixture(scope="module")
 def program(python, sim_env, tmp_path_factory):
     """A test that changes its statistics changes them back."""
