@@ -28,11 +28,32 @@ bool gm_import_is_snapshot(const char *path)
 	return false;
 }
 
+/* When the first event of its traces was, else when the file was written; ns since the Unix epoch,
+ * 0: not known. */
+static uint64_t start_of(const struct gm_snapshot *snapshot, const char *path)
+{
+	uint64_t first_us = 0;
+	struct stat status;
+	for (size_t i = 0; i < snapshot->devices.count; i++) {
+		const struct gm_trace_device *device = &snapshot->devices.items[i];
+		uint64_t time_us =
+		        device->count ? snapshot->pickle.entries.items[device->first].time_us : 0;
+		if (time_us && (!first_us || time_us < first_us))
+			first_us = time_us;
+	}
+	if (first_us)
+		return first_us * 1000;
+	if (stat(path, &status) != 0 || status.st_mtim.tv_sec < 0)
+		return 0;
+	return (uint64_t)status.st_mtim.tv_sec * 1000000000 + (uint64_t)status.st_mtim.tv_nsec;
+}
+
 static struct gm_error *import(const char *path, bool plainly, const char *memory,
         struct gm_snapshot *snapshot, struct gm_snapshot_events **ret_events)
 {
 	gm_try(gm_snapshot_read(snapshot, path, plainly));
-	const struct gm_log_writer_options options = {.source = "a PyTorch snapshot"};
+	const struct gm_log_writer_options options = {
+	        .source = "a PyTorch snapshot", .start_ns = start_of(snapshot, path)};
 	struct gm_log_writer *writer;
 	gm_try(gm_log_writer_create(memory, &options, &writer));
 	struct gm_snapshot_events *events = NULL;

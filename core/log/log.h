@@ -251,7 +251,8 @@ struct gm_log_writer;
 struct gm_log_writer_options {
 	const char *source; /* the program's command line, as the user would know it */
 	uint64_t pid;
-	bool packed; /* by zstd: smaller, and slower to write */
+	uint64_t start_ns; /* when recording began, since the Unix epoch; 0: now */
+	bool packed;       /* by zstd: smaller, and slower to write */
 };
 
 /* Creates FILE (truncates an old one). GM_TARGET with the path where it cannot. */

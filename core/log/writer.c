@@ -235,14 +235,15 @@ struct gm_error *gm_log_writer_create(const char *path, const struct gm_log_writ
 	}
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
+	const uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	struct gm_log_header header = {
 	        .major = GM_LOG_MAJOR,
 	        .minor = GM_LOG_MINOR,
 	        .pid = options ? options->pid : 0,
-	        .start_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
+	        .start_ns = options && options->start_ns ? options->start_ns : now_ns,
 	};
 	if (getrandom(&header.id, sizeof(header.id), GRND_NONBLOCK) != (ssize_t)sizeof(header.id))
-		header.id = header.start_ns;
+		header.id = now_ns;
 	gm_event_state_reset(&writer->state);
 	bool packs = options && options->packed;
 	if ((packs && !(writer->packer = gm_packer_create())) ||

@@ -148,13 +148,19 @@ static bool read_batch(const struct gm_log *log, struct gm_strings *strings, uin
 	return true;
 }
 
-static uint64_t end_of(const struct gm_log *log)
+/* An earlier gpumem wrote the time of the packing as the start, which is after all events. */
+static void read_times(const struct gm_log *log, struct gm_rank_summary *summary)
 {
-	uint64_t count = gm_log_event_count(log), start = gm_log_start_ns(log);
-	struct gm_event last = {0};
-	if (count)
+	uint64_t count = gm_log_event_count(log);
+	struct gm_event first = {0}, last = {0};
+	summary->start_ns = gm_log_start_ns(log);
+	if (count) {
+		gm_log_event(log, 0, &first);
 		gm_log_event(log, count - 1, &last);
-	return last.time_ns > start ? last.time_ns : start;
+	}
+	if (first.time_ns && first.time_ns < summary->start_ns)
+		summary->start_ns = first.time_ns;
+	summary->end_ns = last.time_ns > summary->start_ns ? last.time_ns : summary->start_ns;
 }
 
 static struct gm_error *read_devices(
@@ -186,8 +192,7 @@ static struct gm_error *read_recording(struct gm_context *context, unsigned sect
 	if (!read_batch(log, strings, &summary->batch))
 		return &gm_error_no_memory;
 	summary->pid = gm_log_pid(log);
-	summary->start_ns = gm_log_start_ns(log);
-	summary->end_ns = end_of(log);
+	read_times(log, summary);
 	for (unsigned i = 0; i < GM_JOB_NUMBERS; i++)
 		summary->numbers[i] = read_number(log, i);
 	gm_try(read_devices(context, log, summary));

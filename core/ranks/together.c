@@ -28,10 +28,11 @@ static bool has_times(const struct gm_rank_summary *file)
 }
 
 /* Of another process, which started before the earlier one had its last event? A copy of a
- * recording is of the same process. */
+ * recording is of the same process, and two snapshots, which have no process id, may be. */
 static bool run_together(const struct gm_rank_summary *earlier, const struct gm_rank_summary *later)
 {
-	bool same = earlier->start_ns == later->start_ns && earlier->pid == later->pid;
+	bool same = earlier->pid == later->pid &&
+	            (!earlier->pid || earlier->start_ns == later->start_ns);
 	return gm_rank_of(earlier) == gm_rank_of(later) && !same &&
 	       later->start_ns <= earlier->end_ns;
 }

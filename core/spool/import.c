@@ -125,8 +125,10 @@ struct gm_error *gm_spool_convert(const char *path, const char *to,
 	};
 	char source[sizeof(file.header.command) + 64];
 	gm_spool_source(&file, source, sizeof(source));
-	const struct gm_log_writer_options log = {
-	        .source = source, .pid = file.header.pid, .packed = options->packed};
+	const struct gm_log_writer_options log = {.source = source,
+	        .pid = file.header.pid,
+	        .start_ns = file.header.start_ns,
+	        .packed = options->packed};
 	struct gm_log_writer *writer;
 	struct gm_error *error = gm_log_writer_create(to, &log, &writer);
 	if (!error) {

@@ -322,8 +322,9 @@ static struct gm_error *open_live(struct gm_spool_live *live, struct gm_log **re
 	snprintf(memory, sizeof(memory), "/proc/self/fd/%d", live->memory);
 	char source[sizeof(live->file.header.command) + 64];
 	gm_spool_source(&live->file, source, sizeof(source));
-	const struct gm_log_writer_options options = {
-	        .source = source, .pid = live->file.header.pid};
+	const struct gm_log_writer_options options = {.source = source,
+	        .pid = live->file.header.pid,
+	        .start_ns = live->file.header.start_ns};
 	gm_try(gm_log_writer_create(memory, &options, &live->writer));
 	live->tables.log = live->writer;
 	gm_try(gm_spool_replay_create(&live->file, &live->tables, live->writer, &live->replay));

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BUILD
+from conftest import BUILD, PYTHON
 from mpi import start_of
 
 RANKS, ODD, LEAKS, OOM, CUT, MISSING, STAGES = 301, 136, 55, 77, 200, 42, 3
@@ -201,7 +201,7 @@ def test_of_several_files_of_a_rank_the_newest_counts(run, run_ranks, tmp_path):
     """As torchrun starts a job of four again, with two ranks: the later process writes FILE.PID."""
     run([RECORDINGS, tmp_path, "4", "1500", "1", "--world", "4"]).check()
     (tmp_path / "again").mkdir()
-    run([RECORDINGS, tmp_path / "again", "2", "1500", "1", "--world", "2"]).check()
+    run([RECORDINGS, tmp_path / "again", "2", "1500", "1", "--world", "2", "--begin", "60", "--pid", "4710"]).check()
     for rank in range(2):
         (tmp_path / "again" / f"run.{rank}.gpumem").rename(tmp_path / f"run.{rank}.gpumem.471{rank}")
     done = run_ranks("one", 1, "info", tmp_path / "run.*", "--no-keep").check()
@@ -219,6 +219,41 @@ def test_of_several_files_of_a_rank_the_newest_counts(run, run_ranks, tmp_path):
     shutil.copy(tmp_path / "run.2.gpumem", tmp_path / "run.2.gpumem.99")
     done = run_ranks("one", 1, "info", *(tmp_path / f"run.{name}" for name in ("0.gpumem", "1.gpumem", "2.gpumem*")), "--no-keep").check()
     assert "3 ranks are alike: 0-2;" in done.out and "rank 2 has 2 files: " in done.out
+
+
+@pytest.mark.parametrize("late", [[], ["--late", "1"]])
+def test_processes_of_one_rank_that_ran_together_all_count(run, run_ranks, tmp_path, late):
+    """Also if the recording's start is when it was written, after all events."""
+    for name, words in {"first": [], "second": ["--pid", "2000"], "again": ["--pid", "3000", "--begin", "60"]}.items():
+        (tmp_path / name).mkdir()
+        run([RECORDINGS, tmp_path / name, "2", "1500", "1", "--world", "2", *words, *late]).check()
+
+    def told(*names):
+        return json.loads(run_ranks("one", 1, "info", *(tmp_path / name / "*.gpumem" for name in names), "--no-keep", "--json").check().out)["job"]
+
+    together = told("first", "second")
+    assert (together["read"], together["same_rank_together"], together["ranks_known"], together["older"]) == (4, 2, "no", [])
+    one_after_the_other = told("again", "first")
+    assert (one_after_the_other["read"], one_after_the_other["same_rank_together"]) == (2, 0)
+    assert {Path(one["newer"]).parent.name for one in one_after_the_other["older"]} == {"again"}
+
+
+def test_processes_of_one_task_that_ran_together_are_told_from_a_task_that_was_started_again(run_gpumem, run_ranks, tmp_path):
+    rank = Path(__file__).parent / "programs" / "job_rank.py"
+    launchers = ("RANK", "WORLD_SIZE", "OMPI_COMM_WORLD", "PMI", "SLURM")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(launchers)}
+    task = "SLURM_PROCID=0,SLURM_STEP_NUM_TASKS=2"
+
+    def told(how):
+        words = ["--sim", "-o", tmp_path / how / "run.%p.gpumem"]
+        (tmp_path / how).mkdir()
+        run_gpumem("run", *words, "--", PYTHON, rank, 3, how, task, task, env=environment).check()
+        return json.loads(run_ranks("one", 1, "info", tmp_path / how / "run.*.gpumem", "--no-keep", "--json").check().out)["job"]
+
+    together = told("together")
+    assert (together["read"], together["same_rank_together"], together["older"]) == (2, 1, [])
+    after = told("ranks")
+    assert (after["read"], after["same_rank_together"], len(after["older"])) == (1, 0, 1)
 
 
 def test_files_of_several_jobs_are_told_and_named(run, run_ranks, tmp_path):

@@ -1,15 +1,18 @@
 /*
  * rank_recordings FOLDER RANKS EVENTS SEED [--odd RANK] [--leak RANK] [--oom RANK] [--stages N]
  * [--set RANK] [--world N] [--first RANK] [--devices 1] [--job N] [--short 1] [--small RANK]
- * [--other RANK]: writes run.R.gpumem of each rank of a job that never ran. The ranks train one
- * model and differ as those of a real job do: in the sizes of what depends on their data. The odd
- * rank keeps 64 MiB at a line that no other rank has run; the one that leaks keeps something of
- * each step; the last one runs out of memory. With stages, rank R is of stage R % N, and each
- * stage has other layers. One rank may have other settings of the allocator; with a world, ranks
- * record their variables. With --devices 1, rank R works on cuda:R, and the others than rank 0
- * have 10 MiB on cuda:0 too. --job N is the number of a job of Slurm. --short 1: steps of one
- * block, of which step 5001 has the largest. The small rank has a GPU of 40 GiB, the others of 80
- * GiB. The other rank makes its model at another line.
+ * [--other RANK] [--begin N] [--late 1] [--pid N]: writes run.R.gpumem of each rank of a job that
+ * never ran. The ranks train one model and differ as those of a real job do: in the sizes of what
+ * depends on their data. The odd rank keeps 64 MiB at a line that no other rank has run; the one
+ * that leaks keeps something of each step; the last one runs out of memory. With stages, rank R is
+ * of stage R % N, and each stage has other layers. One rank may have other settings of the
+ * allocator; with a world, ranks record their variables. With --devices 1, rank R works on cuda:R,
+ * and the others than rank 0 have 10 MiB on cuda:0 too. --job N is the number of a job of Slurm.
+ * --short 1: steps of one block, of which step 5001 has the largest. The small rank has a GPU of 40
+ * GiB, the others of 80 GiB. The other rank makes its model at another line. The job begins N
+ * seconds after the others.
+ * --late 1: the start of the recording is when it was written, after all events. --pid N: of rank
+ * 0, the others have those that follow.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +29,7 @@ struct held {
 
 struct run {
 	struct gm_log_writer *log;
-	uint64_t random, allocated, reserved, time, next;
+	uint64_t random, allocated, reserved, begin, time, next;
 	uint32_t rank, stage;
 	int16_t device;
 	uint32_t main, model, layers[LAYERS], backward, optimizer, odd, leak, loss;
@@ -126,7 +129,7 @@ static void run_step(struct run *run, bool leaks)
 
 struct options {
 	uint32_t ranks, first, odd, leak, oom, stages, set, parallel, devices, job, short_steps,
-	        small, other;
+	        small, other, begin, late, pid;
 	uint64_t events, seed;
 };
 
@@ -135,12 +138,16 @@ static void write_rank(const char *folder, uint32_t rank, const struct options *
 	static struct run run;
 	char path[4096];
 	snprintf(path, sizeof(path), "%s/run.%" PRIu32 ".gpumem", folder, rank);
+	const uint64_t begin = (UINT64_C(1700000000) + options->begin) * 1000000000 + rank;
 	run = (struct run){.rank = rank,
 	        .stage = rank % options->stages,
 	        .random = (options->seed + 1) * UINT64_C(0x9e3779b97f4a7c15) + rank,
-	        .time = UINT64_C(1700000000000000000) + rank,
+	        .begin = begin,
+	        .time = begin,
 	        .next = UINT64_C(0x7f0000000000)};
-	const struct gm_log_writer_options how = {.source = "python train.py", .pid = 1000 + rank};
+	const struct gm_log_writer_options how = {.source = "python train.py",
+	        .pid = options->pid + rank,
+	        .start_ns = options->late ? 0 : begin};
 	stop_at(gm_log_writer_create(path, &how, &run.log));
 	if (rank == options->set)
 		gm_log_writer_setting(run.log, "PYTORCH_ALLOC_CONF", "expandable_segments:True");
@@ -185,7 +192,7 @@ static void write_rank(const char *folder, uint32_t rank, const struct options *
 	uint64_t per_step = options->short_steps ? 6 : 6 * (2 * LAYERS + 1) - LAYERS,
 	         events = 4 * LAYERS;
 	for (; events < options->events; events += per_step) {
-		step_begins(&run, (run.time - UINT64_C(1700000000000000000) - rank) / 1000);
+		step_begins(&run, (run.time - run.begin) / 1000);
 		if (options->short_steps)
 			release(&run,
 			        allocate(&run, (events == 4 * LAYERS + 5000 * 6 ? 8 : 4) * MIB,
@@ -207,6 +214,7 @@ int main(int argc, char **argv)
 	        .set = UINT32_MAX,
 	        .small = UINT32_MAX,
 	        .other = UINT32_MAX,
+	        .pid = 1000,
 	        .stages = 1};
 	if (argc < 5) {
 		fprintf(stderr, "usage: rank_recordings FOLDER RANKS EVENTS SEED [OPTION N ...]\n");
@@ -223,7 +231,8 @@ int main(int argc, char **argv)
 	        {"--world", &options.parallel}, {"--devices", &options.devices},
 	        {"--job", &options.job}, {"--short", &options.short_steps},
 	        {"--small", &options.small}, {"--other", &options.other},
-	        {"--first", &options.first}};
+	        {"--first", &options.first}, {"--begin", &options.begin}, {"--late", &options.late},
+	        {"--pid", &options.pid}};
 	for (int i = 5; i + 1 < argc; i += 2)
 		for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
 			if (strcmp(argv[i], known[k].name) == 0)

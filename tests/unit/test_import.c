@@ -484,6 +484,9 @@ static void a_snapshot_says_what_the_allocator_did(void **state)
 				        gm_log_event_count(log) ==
 				                first + allocator.entry_count - allocator.cut);
 				check_trace(round, &allocator, log, first);
+				check_in_round(round,
+				        gm_log_start_ns(log) ==
+				                1000 * allocator.entries[allocator.cut].time_us);
 				check_sums(round, &allocator, log, first);
 				check_end(round, &allocator, log);
 				before += first;

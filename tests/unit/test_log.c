@@ -51,7 +51,8 @@ static void ok(struct gm_error *error)
 static struct gm_log_writer *create(void)
 {
 	struct gm_log_writer *writer = NULL;
-	const struct gm_log_writer_options options = {"python3 train.py", 4711, packed};
+	const struct gm_log_writer_options options = {
+	        .source = "python3 train.py", .pid = 4711, .packed = packed};
 	ok(gm_log_writer_create(path, &options, &writer));
 	return writer;
 }

@@ -273,6 +273,15 @@ static void a_rank_that_was_started_again_has_one_file_that_counts(void **state)
 	assert_int_equal(job.older.count, 2);
 	assert_int_equal(job.together, 0);
 	gm_job_deinit(&job);
+	/* Two snapshots, which have no process id, may be of one process. */
+	const uint32_t ring[][3] = {{0, 5, 40}, {0, 30, 90}, {1, 5, 40}, {1, 41, 90}};
+	job = job_of_times(again, ring);
+	for (size_t i = 0; i < 4; i++)
+		job.files.items[i].pid = 0;
+	assert_null(gm_job_number(&job));
+	assert_int_equal(job.files.count, 2);
+	assert_int_equal(job.together, 0);
+	gm_job_deinit(&job);
 	/* A copy is of the same process. */
 	const uint32_t copied[][3] = {{0, 5, 40}, {0, 5, 40}, {1, 5, 40}, {1, 41, 90}};
 	job = job_of_times(again, copied);

@@ -277,6 +277,28 @@ static void a_file_may_become_shorter_at_any_moment(void **state)
 	}
 }
 
+/* Not when it was asked: several processes of a rank are told apart by it. */
+static void a_recording_starts_when_its_process_began_to_record(void **state)
+{
+	struct spool_file file;
+	struct gm_spool_live *live;
+	struct gm_log *log;
+	struct gm_agent_file_header header;
+	begin_with_events(&file, 0);
+	assert_int_equal(pread(file.fd, &header, sizeof(header), 0), sizeof(header));
+	header.start_ns -= UINT64_C(1000000000);
+	assert_int_equal(pwrite(file.fd, &header, sizeof(header), 0), sizeof(header));
+	assert_null(gm_spool_import(file.path, &log));
+	assert_int_equal(gm_log_start_ns(log), header.start_ns);
+	gm_log_close(log);
+	assert_null(gm_spool_live_open(file.path, &live, &log));
+	assert_non_null(live);
+	assert_int_equal(gm_log_start_ns(log), header.start_ns);
+	gm_log_close(log);
+	gm_spool_live_close(live);
+	spool_end(&file);
+}
+
 static void a_file_that_became_shorter_is_not_read_on(void **state)
 {
 	struct spool_file file;
@@ -307,6 +329,7 @@ int main(void)
 	                an_id_is_not_greater_than_the_number_of_records_that_the_file_can_have),
 	        cmocka_unit_test(the_copy_of_a_ring_is_as_sparse_as_its_file),
 	        cmocka_unit_test(a_file_may_become_shorter_at_any_moment),
+	        cmocka_unit_test(a_recording_starts_when_its_process_began_to_record),
 	        cmocka_unit_test(a_file_that_became_shorter_is_not_read_on),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
