@@ -103,31 +103,51 @@ static struct gm_style style_of(FILE *out)
 	return style;
 }
 
-/* diff: they differ; oom: no rank did, as far as all files tell. Launchers take any other status
- * than 0 for a failure: they print a message after the answer and mark the step of the job as
- * failed. */
+static bool some_ran_out(const struct gm_job *job, const struct gm_ranks_answer *answer)
+{
+	bool has = false;
+	for (size_t i = 0; i < answer->count && !has; i++) {
+		struct gm_oom_section oom;
+		bool no_memory;
+		if (!gm_summary_section(
+		            &job->files.items[answer->files[i]], GM_SECTION_OOM, &oom, &no_memory))
+			continue;
+		has = oom.has;
+		gm_section_oom.deinit(&oom);
+	}
+	return has;
+}
+
+static bool some_grow(const struct gm_ranks_answer *answer)
+{
+	for (size_t i = 0; i < answer->rows.rows.count; i++)
+		if (answer->rows.rows.items[i].more == GM_FIGURE_BYTES)
+			return true;
+	return false;
+}
+
+/* diff: they differ; leaks: some line grows; oom: no rank ran out of memory. What was not found may
+ * be in a file without an answer. Launchers take any other status than 0 for a failure: they print
+ * a message after the answer and mark the step of the job as failed. */
 static int status_of(const struct question *question, const struct gm_job *job,
         const struct gm_ranks_answer *answer)
 {
+	const int nothing_found =
+	        answer->count - answer->without < job->files.count ? GM_CORRUPT : GM_OK;
 	if (job->processes > 1)
 		return GM_OK;
 	if (question->view == GM_RANKS_DIFFERENT)
-		return answer->compare.equal ? GM_OK : GM_NEGATIVE;
-	for (size_t i = 0; question->section == GM_SECTION_OOM && i < answer->count; i++) {
-		struct gm_oom_section oom;
-		bool no_memory, has = false;
-		if (gm_summary_section(&job->files.items[answer->files[i]], GM_SECTION_OOM, &oom,
-		            &no_memory)) {
-			has = oom.has;
-			gm_section_oom.deinit(&oom);
-		}
-		if (has)
+		return answer->compare.equal ? nothing_found : GM_NEGATIVE;
+	switch (question->section) {
+	case GM_SECTION_LEAKS:
+		return some_grow(answer) ? GM_NEGATIVE : nothing_found;
+	case GM_SECTION_OOM:
+		if (some_ran_out(job, answer))
 			return GM_OK;
-	}
-	if (question->section != GM_SECTION_OOM)
+		return nothing_found == GM_OK ? GM_NEGATIVE : nothing_found;
+	default:
 		return GM_OK;
-	/* A file without an answer may be that of the rank. */
-	return answer->count - answer->without < job->files.count ? GM_CORRUPT : GM_NEGATIVE;
+	}
 }
 
 static struct gm_error *render(const struct question *question, const struct gm_job *job,
@@ -243,15 +263,17 @@ QUESTION(peak, "what makes up the peaks of the ranks, by category and by line",
         "Shows the least, the median and the most of each line, and in which rank they are.\n");
 QUESTION(diff, "what differs between the ranks",
         "Shows the lines whose bytes at the peak are not the same in all ranks. Exit status 1: "
-        "they\ndiffer, where one process answers; several exit 0, as their launcher takes 1 for "
-        "a failure.\n");
+        "they\ndiffer, where one process answers, and 3: no difference was found, but not all "
+        "files have an\nanswer; several exit 0, as their launcher takes 1 for a failure.\n");
 QUESTION(steps, "the peaks of each step over all ranks",
         "Shows the least, the median and the most of each step, and the ranks that grow.\n");
 QUESTION(phases, "the peaks and the bytes of each phase over all ranks",
         "Shows the least, the median and the most of each phase, and in which rank they are.\n");
 QUESTION(leaks, "lines whose memory grows, and in how many ranks",
         "Shows what each line has left, as the least, the median and the most of the ranks in "
-        "which it grows.\n");
+        "which it grows.\nExit status 1: some line grows, where one process answers, and 3: none "
+        "was found, but not all\nfiles have an answer; several exit 0, as their launcher takes 1 "
+        "for a failure.\n");
 QUESTION(oom, "the ranks that ran out of memory, and why",
         "Shows the last out-of-memory error of each rank. Exit status 1: there is none, "
         "where\none process answers, and 3: none was found, but not all files have an answer; "

@@ -164,10 +164,10 @@ def test_of_each_file_it_says_what_the_question_says_of_it(question, every, run_
 
 
 def test_what_only_one_rank_has_is_found_in_it(run_ranks, job):
-    def ask(question):
-        return json.loads(run_ranks("one", 1, question, job / "run.*.gpumem", "--no-keep", "--json").check().out)
+    def ask(question, status=0):
+        return json.loads(run_ranks("one", 1, question, job / "run.*.gpumem", "--no-keep", "--json").check(status).out)
 
-    (leak,) = [row for row in ask("leaks")["rows"] if row["figure"] == "bytes"]
+    (leak,) = [row for row in ask("leaks", 1)["rows"] if row["figure"] == "bytes"]
     assert (leak["site"], leak["files"], leak["most_in"]) == ("/job/train.py:88 in log_metrics", 1, LEAKS)
     assert [file["rank"] for file in ask("oom")["files"] if file["ran_out"]] == [OOM]
     assert [file["rank"] for file in ask("steps")["files"] if file["growth_per_step"]] == [LEAKS]
@@ -356,6 +356,34 @@ def test_a_file_that_cannot_be_read_is_told_and_the_others_are_answered(run_rank
     # whether a rank ran out of memory is not known then
     text = run_ranks("one", 1, "oom", small / "run.*.gpumem").check(3).out
     assert "\nNo rank ran out of memory, in the 5 of 8 recordings that have an answer.\n" in text
+
+
+def test_of_what_is_not_found_the_unread_files_are_told(run, run_ranks, run_gpumem, tmp_path):
+    """No difference and no leak in two of three files says nothing about the third."""
+    run([RECORDINGS, tmp_path, "1", "3000", "1"]).check()
+    for rank in (1, 2):
+        shutil.copy(tmp_path / "run.0.gpumem", tmp_path / f"run.{rank}.gpumem")
+    files = tmp_path / "run.*.gpumem"
+    same = "the same peak, the same groups at the peak and the same steps.\n"
+    assert f"\nNo difference: all ranks have {same}" in run_ranks("one", 1, "diff", files, "--no-keep").check(0).out
+    assert "accumulate in any rank.\n" in run_ranks("one", 1, "leaks", files, "--no-keep").check(0).out
+    run_gpumem("leaks", tmp_path / "run.0.gpumem").check(0)
+    (tmp_path / "run.2.gpumem").write_text("not a recording")
+    text = run_ranks("one", 1, "diff", files, "--no-keep").check(3).out
+    assert "  rank 2: not read: " in text and f"\nNo difference in the 2 of 3 recordings that have an answer: {same}" in text
+    text = run_ranks("one", 1, "leaks", files, "--no-keep").check(3).out
+    assert "  rank 2: not read: " in text and "in any rank, in the 2 of 3 recordings that have an answer.\n" in text
+    for question in ("diff", "oom", "leaks"):  # several processes exit 0 in any case
+        run_ranks("openmpi", 2, question, files, "--no-keep").check(0)
+
+
+def test_a_leak_of_a_rank_has_the_status_that_it_has_in_gpumem(run, run_ranks, run_gpumem, tmp_path):
+    run([RECORDINGS, tmp_path, "3", "4000", "1", "--leak", "1"]).check()
+    run_gpumem("leaks", tmp_path / "run.1.gpumem").check(1)
+    run_ranks("one", 1, "leaks", tmp_path / "run.*.gpumem", "--no-keep").check(1)
+    run_ranks("openmpi", 2, "leaks", tmp_path / "run.*.gpumem", "--no-keep").check(0)
+    (tmp_path / "run.0.gpumem").write_text("not a recording")
+    run_ranks("one", 1, "leaks", tmp_path / "run.*.gpumem", "--no-keep").check(1)
 
 
 def test_a_damaged_file_of_recorded_ranks_is_no_missing_rank(run, run_ranks, tmp_path):

@@ -400,6 +400,18 @@ static struct gm_error *put_rows(const struct gm_job *job, const struct gm_ranks
 	return NULL;
 }
 
+/* The head says which files have no answer. */
+static void put_equal(const struct gm_job *job, const struct gm_ranks_answer *answer, FILE *out)
+{
+	static const char same[] = "the same peak, the same groups at the peak and the same steps";
+	if (answer->count == job->files.count)
+		gm_put(out, "\nNo difference: all ranks have %s.\n", same);
+	else
+		gm_put(out,
+		        "\nNo difference in the %zu of %zu recordings that have an answer: %s.\n",
+		        answer->count, job->files.count, same);
+}
+
 struct gm_error *gm_render_ranks_compare(const struct gm_job *job,
         const struct gm_ranks_answer *answer, enum gm_ranks_view view, const struct gm_style *style,
         FILE *out)
@@ -422,9 +434,7 @@ struct gm_error *gm_render_ranks_compare(const struct gm_job *job,
 		gm_try(put_rows(
 		        job, answer, &answer->compare.tables[i], view == GM_RANKS_ALL, style, out));
 	if (answer->compare.equal)
-		fputs("\nNo difference: all ranks have the same peak, the same groups at the peak "
-		      "and the same steps.\n",
-		        out);
+		put_equal(job, answer, out);
 	return NULL;
 }
 
