@@ -176,7 +176,8 @@ static struct gm_error *check_leaks(struct checks *checks, struct gm_context *co
 	struct gm_assert_check check = {.kind = GM_ASSERT_LEAKS,
 	        .limit = checks->limits->of[GM_ASSERT_LEAKS],
 	        .device_type = device->type,
-	        .device = device->index};
+	        .device = device->index,
+	        .aside = number != gm_model_main_device(model)};
 	gm_try(gm_ask_leaks_of(context, number, &leaks));
 	for (size_t i = 0; i < leaks.count; i++)
 		check.actual += leaks.items[i].bytes;
@@ -189,6 +190,7 @@ static struct gm_error *check_leaks(struct checks *checks, struct gm_context *co
 	else if (within(&check.limit, check.actual) &&
 	         !within(&check.limit, check.actual + check.not_examined))
 		check.reason = GM_ASSERT_NOT_EXAMINED;
+	check.outside = leaks.later_once && !leaks.count;
 	gm_leaks_deinit(&leaks);
 	return add(checks, check);
 }
@@ -223,7 +225,8 @@ static struct gm_error *check_steps(struct checks *checks, struct gm_context *co
 	struct gm_assert_check check = {.kind = GM_ASSERT_STEPS,
 	        .limit = checks->limits->of[GM_ASSERT_STEPS],
 	        .device_type = device->type,
-	        .device = device->index};
+	        .device = device->index,
+	        .aside = number != gm_model_main_device(model)};
 	gm_try(gm_ask_steps_of(context, number, &steps));
 	size_t compared = 0;
 	for (size_t i = 0; i < steps.step_count; i++)
@@ -243,22 +246,38 @@ static struct gm_error *check_steps(struct checks *checks, struct gm_context *co
 		}
 	}
 	gm_steps_answer_deinit(&steps);
-	/* A device that only a part of the program uses may have events in no step, or in one: it
-	 * has no steps to compare. */
-	bool aside = checks->limits->device < 0 && number != gm_model_main_device(model);
-	if (aside && check.reason == GM_ASSERT_TOO_FEW_STEPS)
-		return NULL;
+	check.outside = check.reason == GM_ASSERT_TOO_FEW_STEPS;
 	return add(checks, check);
 }
 
+/* A device that only a part of the program uses, such as one that is first used after the steps,
+ * has nothing to compare from step to step. It is left out, unless somebody asks about it, or no
+ * other device has more. */
+static void leave_out_outside(struct checks *checks, enum gm_assert_kind kind)
+{
+	bool some_inside = false;
+	size_t kept = 0;
+	for (size_t i = 0; i < checks->list.count; i++)
+		some_inside |= checks->list.items[i].kind == kind && !checks->list.items[i].outside;
+	if (checks->limits->device >= 0 || !some_inside)
+		return;
+	for (size_t i = 0; i < checks->list.count; i++)
+		if (checks->list.items[i].kind != kind || !checks->list.items[i].outside)
+			checks->list.items[kept++] = checks->list.items[i];
+	checks->list.count = kept;
+}
+
 static struct gm_error *check_each(struct checks *checks, struct gm_context *context,
-        const struct gm_model *model,
+        const struct gm_model *model, enum gm_assert_kind kind,
         struct gm_error *(*check)(
                 struct checks *, struct gm_context *, const struct gm_model *, size_t))
 {
+	if (!checks->limits->of[kind].set)
+		return NULL;
 	for (size_t i = 0; i < gm_model_device_count(model); i++)
 		if (is_asked(checks->limits, model, i))
 			gm_try(check(checks, context, model, i));
+	leave_out_outside(checks, kind);
 	return NULL;
 }
 
@@ -271,10 +290,10 @@ static struct gm_error *check_all(struct checks *checks, struct gm_context *cont
 	checks->only_open = !info.closed && !info.gap_count;
 	checks->complete_peaks = has_peaks(&info);
 	struct gm_error *error = check_devices(checks, info.model, baseline);
-	if (!error && checks->limits->of[GM_ASSERT_LEAKS].set)
-		error = check_each(checks, context, info.model, check_leaks);
-	if (!error && checks->limits->of[GM_ASSERT_STEPS].set)
-		error = check_each(checks, context, info.model, check_steps);
+	if (!error)
+		error = check_each(checks, context, info.model, GM_ASSERT_LEAKS, check_leaks);
+	if (!error)
+		error = check_each(checks, context, info.model, GM_ASSERT_STEPS, check_steps);
 	gm_info_deinit(&info);
 	return error;
 }

@@ -50,12 +50,16 @@ struct gm_assert_check {
 	struct gm_assert_limit limit; /* of growth in bytes, whatever it was given in */
 	uint8_t device_type;          /* c10::DeviceType; with `device` */
 	int device;                   /* -1: of no single device */
+	bool aside;                   /* `gpumem leaks` and `steps` show it only with --device */
 	uint64_t actual;
 	uint64_t reserved;     /* of peak: the most that was reserved at a time */
 	uint64_t baseline;     /* of growth */
 	uint64_t lines;        /* of leaks */
 	uint64_t not_examined; /* of leaks: allocated after the steps, in no loop */
-	uint64_t from, to;     /* of steps: the two that differ most */
+	/* Of leaks and steps: the device has too few steps, or, without a line that leaks, was
+	 * first used after them. */
+	bool outside;
+	uint64_t from, to; /* of steps: the two that differ most */
 };
 
 struct gm_assert_answer {

@@ -486,6 +486,16 @@ struct gm_error *gm_blocks_find_device(
 	        index);
 }
 
+struct gm_error *gm_ask_device(struct gm_context *context, int index, size_t *ret_device)
+{
+	struct gm_model *model;
+	*ret_device = SIZE_MAX;
+	if (index < 0)
+		return NULL;
+	gm_try(gm_context_model(context, &model));
+	return gm_blocks_find_device(model, (uint64_t)index, ret_device);
+}
+
 static size_t device_of(const struct gm_model *model, uint64_t number)
 {
 	struct gm_event event;

@@ -141,5 +141,7 @@ struct gm_error *gm_ask_block(struct gm_context *context, const char *text, bool
  * recording has none. */
 struct gm_error *gm_blocks_find_device(
         const struct gm_model *model, uint64_t index, size_t *ret_device);
+/* The same of the context's log; -1, which is none: SIZE_MAX, as for the main device. */
+struct gm_error *gm_ask_device(struct gm_context *context, int index, size_t *ret_device);
 
 #endif

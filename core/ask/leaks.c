@@ -7,6 +7,7 @@
 #include "ask/context.h"
 #include "ask/recording/growth_bounded.h"
 #include "ask/recording/growth_joined.h"
+#include "ask/recording/growth_later.h"
 #include "ask/recording/growth_latest.h"
 #include "ask/recording/growth_levels.h"
 #include "ask/recording/leak.h"
@@ -252,64 +253,6 @@ static void keep_best(struct gm_leaks *leaks)
 	leaks->count = kept;
 }
 
-/* ---- what is not examined -------------------------------------------------------------------- */
-
-/* The kind of the first loop that an event was examined in; KINDS: of none. */
-static enum gm_leak_loop_kind examined_in(
-        const struct gm_levels *levels, const struct gm_model *model, uint32_t event)
-{
-	for (uint32_t i = 0; i < levels->count; i++) {
-		const struct gm_level *level = &levels->items[i];
-		if (level->from > level->to)
-			continue;
-		uint32_t iteration = gm_level_iteration(level, model, event);
-		/* the last iteration of a loop around the steps goes on until the loop's end */
-		if (iteration >= level->from && iteration <= level->to &&
-		        (level->of_steps || event < level->iterations.end))
-			return level->kind;
-	}
-	return GM_LEAK_LOOP_KINDS;
-}
-
-/* What was allocated after the steps, outside of the loops that were examined: is it the peak, and
- * is it still there at the end? What a later loop accumulates, and the program releases afterwards,
- * is no leak, but may be the peak. */
-static void look_later(struct gm_leaks *leaks, const struct gm_levels *levels)
-{
-	enum { MATTERS = 10 }; /* one part in so many of the peak */
-	const struct gm_model_device *device = gm_model_device(leaks->model, leaks->device);
-	uint32_t last = levels->after.last, peak = device->peak_event;
-	uint64_t at_peak = 0, released = 0, all = device->peak.allocated;
-	if (last == GM_NO_EVENT)
-		return;
-	for (size_t i = gm_model_block_count(leaks->model); i-- > 0;) {
-		const struct gm_block *block = gm_model_block(leaks->model, i);
-		if (block->alloc == GM_NO_EVENT || block->device != leaks->device)
-			continue;
-		if (block->alloc <= last)
-			break;
-		bool in_peak = peak != GM_NO_EVENT && block->alloc <= peak &&
-		               gm_block_live_after(block, peak),
-		     kept = block->alloc <= levels->after.end &&
-		            gm_block_live_after(block, levels->after.end);
-		if (!in_peak && !kept)
-			continue;
-		enum gm_leak_loop_kind kind = examined_in(levels, leaks->model, block->alloc);
-		if (kind == GM_LEAK_LOOP_LATER && in_peak && !kept)
-			released += block->size;
-		if (kind != GM_LEAK_LOOP_KINDS)
-			continue;
-		at_peak += in_peak ? block->size : 0;
-		leaks->later_kept += kept ? block->size : 0;
-		leaks->later_kept_blocks += kept;
-	}
-	if (2 * (at_peak + released) > all) {
-		leaks->later_bytes = at_peak + released;
-		leaks->later_released = released;
-	}
-	leaks->later_matters = 2 * at_peak > all || MATTERS * leaks->later_kept > all;
-}
-
 static struct gm_error *look(struct collection *collection, struct gm_leaks *leaks)
 {
 	struct gm_growth *growth = collection->growth;
@@ -359,8 +302,7 @@ static struct gm_error *find(
 		return &gm_error_no_memory;
 	for (uint32_t i = 0; i < levels->count; i++)
 		gm_try(look_at(growth, &levels->items[i], leaks));
-	look_later(leaks, levels);
-	return NULL;
+	return gm_growth_look_later(growth, levels, leaks) ? NULL : &gm_error_no_memory;
 }
 
 struct gm_error *gm_ask_leaks_of(

@@ -232,6 +232,14 @@ struct gm_error *gm_parse_number(
 	return NULL;
 }
 
+struct gm_error *gm_parse_device(const char *text, int *ret_device)
+{
+	uint64_t number;
+	gm_try(gm_error_prefix(gm_parse_number(text, 0, 127, &number), "--device"));
+	*ret_device = (int)number;
+	return NULL;
+}
+
 struct gm_error *gm_arguments_take_file(
         struct gm_arguments *arguments, struct gm_context *context, int others)
 {

@@ -48,6 +48,8 @@ struct gm_error *gm_arguments_unknown(const char *word, const char *const *known
 /* A whole number, decimal or 0x hexadecimal, in [least, most]. */
 struct gm_error *gm_parse_number(
         const char *text, uint64_t least, uint64_t most, uint64_t *ret_number);
+/* The N of --device. */
+struct gm_error *gm_parse_device(const char *text, int *ret_device);
 
 /*
  * FILE, the first positional argument of a question about a log: in a shell it must be there, in

@@ -24,7 +24,7 @@ static const struct argp_option option_table[] = {
         {"chunks", KEY_CHUNKS, "N", 0, "the loss of N chunks of the tokens, one after another (8)",
                 0},
         {"world", KEY_WORLD, "N", 0, "ZeRO over N ranks (8)", 0},
-        {"device", KEY_DEVICE, "N", 0, "this CUDA device, instead of the first one with events", 0},
+        GM_DEVICE_OPTION(KEY_DEVICE),
         GM_TARGET_LOOP_OPTION,
         {0},
 };

@@ -84,7 +84,6 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 	struct options *options = input;
 	struct gm_assert_limit *of = options->limits.of;
 	const struct gm_assert_limit none = {.set = true};
-	uint64_t number;
 	switch (key) {
 	case KEY_PEAK:
 		return gm_error_prefix(parse_limit(argument, false, &of[GM_ASSERT_PEAK]), "--peak");
@@ -114,9 +113,7 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 		options->limits.gaps_allowed = true;
 		return NULL;
 	case KEY_DEVICE:
-		gm_try(gm_error_prefix(gm_parse_number(argument, 0, 127, &number), "--device"));
-		options->limits.device = (int)number;
-		return NULL;
+		return gm_parse_device(argument, &options->limits.device);
 	default:
 		return gm_error_create(GM_INTERNAL, "assert: option %d", key);
 	}

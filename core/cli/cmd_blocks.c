@@ -59,7 +59,7 @@ static const struct argp_option option_table[] = {
         {"sort", KEY_SORT, "ORDER", 0, "size (biggest first), age (oldest first) or address", 0},
         {"top", KEY_TOP, "N", 0, "only the first N blocks or groups", 0},
         {"explain", KEY_EXPLAIN, NULL, 0, "each block's category, and the reason for it", 0},
-        {"device", KEY_DEVICE, "N", 0, "this CUDA device, instead of the first one with events", 0},
+        GM_DEVICE_OPTION(KEY_DEVICE),
         GM_TARGET_OPTIONS,
         GM_TARGET_LOOP_OPTION,
         {0},

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "ask/blocks.h"
 #include "ask/leaks.h"
 #include "ask/target/recording.h"
 #include "ask/context.h"
@@ -13,11 +14,26 @@
 
 extern const struct gm_command gm_command_leaks;
 
-static const struct argp_option options[] = {
+enum { KEY_DEVICE = 0x1001 };
+
+struct options {
+	struct gm_context *context;
+	int device; /* -1: the main one */
+};
+
+static const struct argp_option option_table[] = {
+        GM_DEVICE_OPTION(KEY_DEVICE),
         GM_TARGET_OPTIONS,
         GM_TARGET_LOOP_OPTION,
         {0},
 };
+
+static struct gm_error *handle(void *input, int key, const char *argument)
+{
+	struct options *options = input;
+	return key == KEY_DEVICE ? gm_parse_device(argument, &options->device)
+	                         : gm_target_option(options->context, key, argument);
+}
 
 /* The record: FILE, unless that is a core; of a process that is being recorded its own; else
  * PyTorch's trace in the process or core. */
@@ -37,14 +53,18 @@ static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct gm_error *error = gm_arguments_parse(&gm_command_leaks, argc, argv, options,
-	        gm_target_option, context, 1, false, out, &arguments);
+	struct options options = {.context = context, .device = -1};
+	size_t device;
+	struct gm_error *error = gm_arguments_parse(&gm_command_leaks, argc, argv, option_table,
+	        handle, &options, 1, false, out, &arguments);
 	if (error || arguments.help)
 		return error;
 	error = take_record(&arguments, context);
 	struct gm_leaks answer;
 	if (!error)
-		error = gm_ask_leaks(context, &answer);
+		error = gm_ask_device(context, options.device, &device);
+	if (!error)
+		error = gm_ask_leaks_of(context, device, &answer);
 	if (error)
 		return error;
 	if (gm_context_has_target(context)) {
@@ -65,7 +85,7 @@ static struct gm_error *run(
 const struct gm_command gm_command_leaks = {
         .name = "leaks",
         .summary = "lines whose blocks accumulate from step to step, and what holds them",
-        .usage = "[FILE | CORE] [--pid PID | --core CORE] [--json]\n"
+        .usage = "[FILE | CORE] [--pid PID | --core CORE] [--device N] [--json]\n"
                  "Shows lines whose allocated memory grows with each step. It ignores the first "
                  "step, which allocates\n"
                  "what all steps use, and the last one, whose blocks the next step may free.\n"

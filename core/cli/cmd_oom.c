@@ -38,7 +38,6 @@ static const struct argp_option option_table[] = {
 static struct gm_error *handle(void *input, int key, const char *argument)
 {
 	struct options *options = input;
-	uint64_t number = 0;
 	switch (key) {
 	case KEY_TEXT:
 		options->text = true;
@@ -51,9 +50,7 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 		return gm_error_prefix(
 		        gm_parse_number(argument, 0, UINT32_MAX - 1, &options->event), "--at");
 	case KEY_DEVICE:
-		gm_try(gm_error_prefix(gm_parse_number(argument, 0, 127, &number), "--device"));
-		options->device = (int)number;
-		return NULL;
+		return gm_parse_device(argument, &options->device);
 	default:
 		return gm_target_option(options->context, key, argument);
 	}

@@ -17,7 +17,7 @@ struct input {
 enum { KEY_DEVICE = 0x1101, KEY_BY, KEY_TREE };
 
 static const struct argp_option option_table[] = {
-        {"device", KEY_DEVICE, "N", 0, "this CUDA device, instead of the first one with events", 0},
+        GM_DEVICE_OPTION(KEY_DEVICE),
         {"by", KEY_BY, "WHAT", 0,
                 "groups by line (default), stack, phase, category, operator, module or label", 0},
         {"tree", KEY_TREE, NULL, 0,

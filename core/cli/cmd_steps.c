@@ -1,3 +1,4 @@
+#include "ask/blocks.h"
 #include "ask/steps.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
@@ -6,15 +7,17 @@
 
 extern const struct gm_command gm_command_steps;
 
-enum { KEY_EXPLAIN = 0x1001 };
+enum { KEY_EXPLAIN = 0x1001, KEY_DEVICE };
 
 struct options {
 	struct gm_context *context;
 	bool explain;
+	int device; /* -1: the main one */
 };
 
 static const struct argp_option option_table[] = {
         {"explain", KEY_EXPLAIN, NULL, 0, "shows the loops, and how gpumem found them", 0},
+        GM_DEVICE_OPTION(KEY_DEVICE),
         GM_TARGET_OPTIONS,
         GM_TARGET_LOOP_OPTION,
         {0},
@@ -23,26 +26,34 @@ static const struct argp_option option_table[] = {
 static struct gm_error *handle(void *input, int key, const char *argument)
 {
 	struct options *options = input;
-	if (key != KEY_EXPLAIN)
+	switch (key) {
+	case KEY_EXPLAIN:
+		options->explain = true;
+		return NULL;
+	case KEY_DEVICE:
+		return gm_parse_device(argument, &options->device);
+	default:
 		return gm_target_option(options->context, key, argument);
-	options->explain = true;
-	return NULL;
+	}
 }
 
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct options options = {context, false};
+	struct options options = {.context = context, .device = -1};
 	struct gm_error *error = gm_arguments_parse(&gm_command_steps, argc, argv, option_table,
 	        handle, &options, 1, false, out, &arguments);
 	bool target;
+	size_t device;
 	if (error || arguments.help)
 		return error;
 	error = gm_target_take_file(&arguments, context, 0, &target);
 	struct gm_steps_answer answer;
 	if (!error)
-		error = gm_ask_steps(context, &answer);
+		error = gm_ask_device(context, options.device, &device);
+	if (!error)
+		error = gm_ask_steps_of(context, device, &answer);
 	if (error)
 		return error;
 	const struct gm_style style = {context->columns, context->colors};
@@ -56,7 +67,8 @@ const struct gm_command gm_command_steps = {
         .name = "steps",
         .summary =
                 "what each iteration of the training loop allocates, its peak, and what it keeps",
-        .usage = "[FILE | --pid PID | --core CORE] [--loop FILE:LINE] [--explain] [--json]\n"
+        .usage = "[FILE | --pid PID | --core CORE] [--loop FILE:LINE] [--explain] [--device N] "
+                 "[--json]\n"
                  "Shows one line for each iteration of the training loop: the bytes allocated at "
                  "its start, its\n"
                  "peak and its end, the total that it allocated, and how much of that it kept. "

@@ -33,7 +33,7 @@ static const struct argp_option option_table[] = {
         {"output", 'o', "OUT", 0, "the page to write (FILE.html)", 0},
         {"svg", KEY_SVG, "OUT", 0, "writes a picture of the plot instead, for reports", 0},
         {"device", KEY_DEVICE, "N", 0,
-                "with --svg: this CUDA device, instead of the first one with events", 0},
+                "with --svg: this CUDA device, instead of the one with the highest peak", 0},
         {"sources", KEY_SOURCES, NULL, 0,
                 "the page has the source lines of its stacks, of this machine's files", 0},
         GM_TARGET_LOOP_OPTION,

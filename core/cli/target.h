@@ -30,6 +30,9 @@ enum {
 	{"no-learn", GM_TARGET_NO_LEARN, NULL, 0, "does not learn an unknown PyTorch", 0}
 #define GM_TARGET_LOOP_OPTION \
 	{"loop", GM_TARGET_LOOP, "FILE:LINE", 0, "uses the iterations of the loop at this line as steps", 0}
+/* Of a recording's devices; its key is the command's own. */
+#define GM_DEVICE_OPTION(KEY) \
+	{"device", KEY, "N", 0, "this CUDA device, instead of the one with the highest peak", 0}
 #define GM_TARGET_THREAD_OPTION \
 	{"thread", GM_TARGET_THREAD, "TID", 0, "the thread whose variables are used (the main thread)", 0}
 /* clang-format on */

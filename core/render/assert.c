@@ -28,11 +28,25 @@ static bool is_measured(const struct gm_assert_check *check)
 	       check->reason == GM_ASSERT_NOT_CLOSED || check->reason == GM_ASSERT_NOT_EXAMINED;
 }
 
+/* The question that shows more, with the device if it does not show that by itself. */
+static void put_question(const struct gm_assert_check *check, FILE *out)
+{
+	gm_put(out, "`gpumem %s", check->kind == GM_ASSERT_LEAKS ? "leaks" : "steps");
+	if (check->aside)
+		gm_put(out, " --device %d", check->device);
+	fputc('`', out);
+}
+
 static void put_reason(const struct gm_assert_check *check, FILE *out)
 {
 	char size[GM_SIZE_TEXT];
 	switch (check->reason) {
 	case GM_ASSERT_MEASURED:
+		if (!check->aside || check->verdict != GM_ASSERT_FAILS)
+			break;
+		fputs(" (", out);
+		put_question(check, out);
+		fputs(" shows more)", out);
 		break;
 	case GM_ASSERT_INCOMPLETE:
 		gm_put(out,
@@ -50,10 +64,10 @@ static void put_reason(const struct gm_assert_check *check, FILE *out)
 		gm_put(out, "the recording has no events of the device");
 		break;
 	case GM_ASSERT_NOT_EXAMINED:
-		gm_put(out,
-		        "; but %s that were allocated after the steps are not examined (`gpumem "
-		        "leaks` shows more)",
+		gm_put(out, "; but %s that were allocated after the steps are not examined (",
 		        gm_text_size(check->not_examined, size));
+		put_question(check, out);
+		fputs(" shows more)", out);
 		break;
 	case GM_ASSERT_NO_BASELINE:
 		gm_put(out, "the baseline has no events of the device, or is not complete");

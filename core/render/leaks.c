@@ -284,6 +284,7 @@ struct gm_error *gm_render_leaks_text(
 		fputs("The recording contains no allocations.\n", out);
 		return NULL;
 	}
+	gm_put_other_devices(leaks->model, leaks->device, true, "leaks", out);
 	if (!leaks->count) {
 		put_none(leaks, out);
 		put_not_covered(leaks, out);
@@ -403,6 +404,10 @@ struct gm_error *gm_render_leaks_json(const struct gm_leaks *leaks, FILE *out)
 	for (size_t i = 0; i < leaks->bounded_count; i++)
 		json_array_append_new(bounded, site_json(leaks, &leaks->bounded[i]));
 	json_object_set_new(value, "bounded", bounded);
+	json_object_set_new(value, "device",
+	        leaks->device == SIZE_MAX
+	                ? json_null()
+	                : json_integer(gm_model_device(leaks->model, leaks->device)->index));
 	const struct gm_step_plan *plan = gm_model_step_plan(leaks->model);
 	json_object_set_new(value, "other_training_threads", json_integer(plan->others));
 	json_object_set_new(value, "other_training_tasks", json_integer(plan->other_tasks));

@@ -23,6 +23,44 @@ void gm_put_step_loop(const struct gm_model *model, const struct gm_step_loop *l
 		        loop->line);
 }
 
+/* ---- the device ------------------------------------------------------------------------------ */
+
+const char *gm_text_device_option(
+        const struct gm_model *model, size_t index, char buffer[GM_DEVICE_OPTION_TEXT])
+{
+	if (index == gm_model_main_device(model))
+		return "";
+	snprintf(buffer, GM_DEVICE_OPTION_TEXT, " --device %d",
+	        (int)gm_model_device(model, index)->index);
+	return buffer;
+}
+
+void gm_put_other_devices(
+        const struct gm_model *model, size_t index, bool named, const char *question, FILE *out)
+{
+	char name[GM_SIZE_TEXT], option[GM_DEVICE_OPTION_TEXT];
+	const struct gm_model_device *own = gm_model_device(model, index);
+	size_t count = 0, first = 0;
+	for (size_t i = 0; i < gm_model_device_count(model); i++) {
+		const struct gm_model_device *device = gm_model_device(model, i);
+		if (i != index && device->events && gm_device_is_accelerator(device->type) &&
+		        !count++)
+			first = i;
+	}
+	if (!count)
+		return;
+	if (named)
+		gm_put(out, "About %s. ", gm_text_device(own->type, own->index, name));
+	const struct gm_model_device *other = gm_model_device(model, first);
+	gm_text_device(other->type, other->index, name);
+	if (count == 1)
+		gm_put(out, "The recording has %s too", name);
+	else
+		gm_put(out, "The recording has %zu more devices, such as %s", count, name);
+	gm_put(out, ": `gpumem %s%s` asks about %s.\n", question,
+	        gm_text_device_option(model, first, option), count == 1 ? "it" : "that one");
+}
+
 static bool are_marked(const struct gm_model *model)
 {
 	return gm_model_steps_marked(model);

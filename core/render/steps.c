@@ -133,7 +133,10 @@ struct gm_error *gm_render_steps_text(
 		fputs("The recording contains no allocations.\n", out);
 		return NULL;
 	}
+	char buffer[GM_DEVICE_OPTION_TEXT];
+	const char *option = gm_text_device_option(answer->model, answer->device, buffer);
 	gm_put_steps_head(answer->model, answer->device, "", out);
+	gm_put_other_devices(answer->model, answer->device, false, "steps", out);
 	uint32_t steps = gm_model_step_count(answer->model);
 	if (answer->training && answer->training < steps)
 		gm_put(out, "%u of the steps train%s: %s a backward pass or an optimizer's step.\n",
@@ -165,11 +168,14 @@ struct gm_error *gm_render_steps_text(
 	if (!gm_model_step_count(answer->model))
 		fputs("No training loop was found: no stack shows a loop that iterates.\n", out);
 	else if (answer->growth)
-		gm_put(out, "Each step from 3 on ends with %s more than the one before: %s.\n",
+		gm_put(out,
+		        "Each step from 3 on ends with %s more than the one before: %s`gpumem "
+		        "leaks%s` %s.\n",
 		        gm_text_size(answer->growth, size),
-		        answer->leaks ? "`gpumem leaks` shows the lines"
-		        : answer->few ? "for `gpumem leaks` these are too few steps"
-		                      : "`gpumem leaks` finds no line whose blocks accumulate");
+		        answer->few && !answer->leaks ? "for " : "", option,
+		        answer->leaks ? "shows the lines"
+		        : answer->few ? "these are too few steps"
+		                      : "finds no line whose blocks accumulate");
 	else if (answer->even)
 		fputs(answer->kept_after ? "All steps from 2 on end with the same allocated bytes."
 		                           "\n"
@@ -180,9 +186,9 @@ struct gm_error *gm_render_steps_text(
 		gm_put(out,
 		        "After the steps, %s in %" PRIu64
 		        " block%s were allocated and not released "
-		        "by the end: `gpumem leaks` examines the loops there.\n",
+		        "by the end: `gpumem leaks%s` examines the loops there.\n",
 		        gm_text_size(answer->kept_after, size), answer->kept_after_blocks,
-		        gm_text_s(answer->kept_after_blocks));
+		        gm_text_s(answer->kept_after_blocks), option);
 	return NULL;
 }
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 
 import pytest
 from conftest import PYTHON, TORCH_VERSION
@@ -140,7 +141,41 @@ def test_leaks_and_steps_of_each_device_are_checked(run_gpumem, tmp_path):
     assert verdicts("--device=1") == leaky
     assert verdicts("--device=2") == {("leaks", 2): "holds", ("steps-equal", 2): "unknown"}
     assert verdicts() == {**clean, **leaky, ("leaks", 2): "holds"}
-    assert "fails    leaks of cuda:1: " in run_gpumem("assert", path, "--allow-gaps", "--leaks=none").out
+    text = run_gpumem("assert", path, "--allow-gaps", "--leaks=none", "--steps-equal").out
+    for question in ("leaks", "steps"):
+        (command,) = re.findall(rf"fails +{question}[a-z-]* of cuda:1: .*\(`gpumem ({question} --device 1)` shows more\)", text)
+        shown = run_gpumem(*command.split(), path)
+        assert "cuda:1" in shown.out.splitlines()[0] and ("f:12 in step" in shown.out) == (question == "leaks")
+        assert f"The recording has 2 more devices, such as cuda:0: `gpumem {question}` asks about that one.\n" in shown.out
+        assert f"such as cuda:1: `gpumem {question} --device 1` asks about that one.\n" in run_gpumem(question, path).check().out
+        assert run_gpumem(question, path, "--device", "1", "--json").json()["device"] == 1
+        assert "the recording has no such device" in run_gpumem(question, path, "--device", "7").check(2).err
+
+
+def test_a_device_that_is_first_used_after_the_steps_has_no_leak_to_examine(run_gpumem, tmp_path):
+    """Unless a line leaves blocks there again and again."""
+
+    def at(line):
+        return (("f", line, "step"), ("train.py", line, "main"))
+
+    def step(base, number, first, line, kept=False):
+        yield entry("alloc", base + 16 * number, 1 << 20, *at(line)) | {"time_us": first + 10 * number}
+        if not kept:
+            yield entry("free_requested", base + 16 * number, 1 << 20, *at(line)) | {"time_us": first + 10 * number + 1}
+            yield entry("free_completed", base + 16 * number, 1 << 20, *at(line)) | {"time_us": first + 10 * number + 1}
+
+    steps = [made for number in range(10) for line in (10, 11) for made in step(1 << 12, number, line, line)]
+    later = [entry("alloc", 1 << 20, 32 << 20, *at(20)) | {"time_us": 1000}]
+    path = snapshot(tmp_path / "later.pickle", steps, later)
+    words = ("assert", path, "--allow-gaps", "--leaks=none", "--steps-equal", "--json")
+    checks = run_gpumem(*words).check().json()["files"][0]["checks"]
+    assert [(check["device"], check["verdict"]) for check in checks] == 2 * [(0, "holds")]
+    checks = run_gpumem(*words, "--device=1").check(1).json()["files"][0]["checks"]
+    assert [(check["device"], check["reason"]) for check in checks] == [(1, "not_examined"), (1, "too_few_steps")]
+    again = [made for number in range(10) for made in step(1 << 20, number, 1000, 20, kept=True)]
+    path = snapshot(tmp_path / "leaks.pickle", steps, again)
+    checks = run_gpumem("assert", path, "--allow-gaps", "--leaks=none", "--json").check(1).json()["files"][0]["checks"]
+    assert [(check["device"], check["verdict"]) for check in checks] == [(0, "holds"), (1, "unknown")]
 
 
 def test_growth_is_measured_from_the_baseline(run_gpumem, recorded):

@@ -93,6 +93,9 @@ struct gm_leaks {
 	/* What was allocated after the steps, in no loop that was examined, and not released by the
 	 * end of the program. */
 	uint64_t later_kept, later_kept_blocks;
+	/* Nothing was allocated before the steps' end, and beside parameters no line left more than
+	 * two blocks after them, as one that accumulates would. */
+	bool later_once;
 	bool later_matters; /* it is more than a tenth of the peak, or made half of it */
 	/* The same of what will end by itself. */
 	struct gm_leak *bounded; /* owned */
