@@ -371,8 +371,8 @@ static struct gm_error *find_event(const struct gm_log *log, int device, bool ha
 	if (found == UINT64_MAX && device >= 0)
 		return gm_error_create(GM_NEGATIVE,
 		        "no out-of-memory error: the recording has no oom event of device %d: "
-		        "`gpumem peak` shows what makes up the peak",
-		        device);
+		        "`gpumem peak --device %d` shows what makes up the peak",
+		        device, device);
 	if (found == UINT64_MAX)
 		return gm_error_create(GM_NEGATIVE,
 		        "no out-of-memory error: the recording has no oom event: "
@@ -454,8 +454,11 @@ static struct gm_error *look_at_event(
 	uint64_t number;
 	size_t ooms;
 	struct gm_event event;
+	size_t of_model;
 	gm_try(gm_context_model(context, &model));
 	const struct gm_log *log = gm_model_log(model);
+	if (device >= 0)
+		gm_try(gm_blocks_find_device(model, (uint64_t)device, &of_model));
 	gm_try(find_event(log, device, has_event, asked, &number, &ooms));
 	gm_log_event(log, number, &event);
 	gm_oom_facts_init(&oom->facts);

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Started, needs
+from pages import entry, snapshot
 
 PROGRAMS = Path(__file__).parent / "programs"
 MIB = 1 << 20
@@ -214,6 +215,16 @@ def test_an_error_that_left_no_trace_is_counted(start, run_gpumem):
 def test_no_error_is_a_negative_answer(start, run_gpumem):
     run = run_gpumem("oom", "--pid", str(start("none")["pid"])).check(1)
     assert run.err.startswith("gpumem: no out-of-memory error: PyTorch's allocator has raised none")
+
+
+def test_of_a_device_without_errors_the_answer_is_negative_and_of_no_device_a_mistake(run_gpumem, tmp_path):
+    """As the other questions have it."""
+    path = snapshot(tmp_path / "two.pickle", *([entry("alloc", 1 << 12, 1 << 20, ("train.py", 1, "main"))] for _ in range(2)))
+    for device in (0, 1):
+        none = run_gpumem("oom", path, "--device", device).check(1)
+        assert none.err.startswith("gpumem: no out-of-memory error: ") and f"`gpumem peak --device {device}`" in none.err
+    for question in ("oom", "peak", "leaks", "steps"):
+        assert "--device 7: the recording has no such device" in run_gpumem(question, path, "--device", 7).check(2).err
 
 
 # --- cores: how a user gets one ---------------------------------------------------------------------------
