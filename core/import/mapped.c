@@ -8,6 +8,9 @@
  * The ends of all ranges divide the addresses into cells. Each range, in order, takes the cells
  * that no range before it has taken. `next` leads from a cell to the next one that is not taken, by
  * halved paths, so all of this costs little more than sorting the ends.
+ *
+ * A segment, as PyTorch counts them, is all that is mapped without a gap, whichever ranges told of
+ * its parts.
  */
 #include "import/mapped.h"
 
@@ -28,6 +31,7 @@ struct gm_error *gm_mapped_see(struct gm_trace_device *device, const struct gm_m
 struct cells {
 	uint64_t *edges; /* sorted, each once; cell i is [edges[i], edges[i + 1]) */
 	uint32_t *next;  /* of a cell that is taken; itself if it is not */
+	bool *before;    /* was the cell mapped before the trace began? */
 	size_t count;    /* of edges */
 };
 
@@ -46,7 +50,8 @@ static bool make_cells(const struct gm_trace_device *device, struct cells *cells
 	_cleanup_free_ uint64_t *scratch = calloc(ends, sizeof(*scratch));
 	cells->edges = calloc(ends, sizeof(*cells->edges));
 	cells->next = calloc(ends, sizeof(*cells->next));
-	if (!scratch || !cells->edges || !cells->next)
+	cells->before = calloc(ends, sizeof(*cells->before));
+	if (!scratch || !cells->edges || !cells->next || !cells->before)
 		return false;
 	for (size_t i = 0; i < device->mapped.count; i++) {
 		cells->edges[2 * i] = device->mapped.items[i].start;
@@ -90,9 +95,18 @@ static bool take(struct gm_trace_device *device, const struct gm_mapped *range, 
 			start = edges[cell];
 		}
 		end = edges[cell + 1];
+		cells->before[cell] = range->before;
 		cells->next[cell] = cell + 1;
 	}
 	return !range->before || add_before(device, range, start, end);
+}
+
+static uint64_t count_segments(const struct cells *cells)
+{
+	uint64_t count = 0;
+	for (size_t i = 0; i < cells->count; i++)
+		count += cells->before[i] && !(i && cells->before[i - 1]);
+	return count;
 }
 
 struct gm_error *gm_mapped_find(struct gm_trace_device *device)
@@ -103,8 +117,11 @@ struct gm_error *gm_mapped_find(struct gm_trace_device *device)
 	bool good = make_cells(device, &cells);
 	for (size_t i = 0; i < device->mapped.count && good; i++)
 		good = take(device, &device->mapped.items[i], &cells);
+	if (good)
+		device->mapped_before = count_segments(&cells);
 	free(cells.edges);
 	free(cells.next);
+	free(cells.before);
 	gm_array_deinit(&device->mapped);
 	return good ? NULL : &gm_error_no_memory;
 }

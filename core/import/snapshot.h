@@ -58,7 +58,8 @@ struct gm_trace_device {
 	bool exact; /* the trace tells the sizes of blocks, not of what was asked for */
 	uint64_t allocated, reserved;      /* as the segments say */
 	GM_ARRAY(struct gm_mapped) mapped; /* while the trace is followed: mapped.c */
-	uint64_t contradictions;           /* blocks that segments and trace tell differently */
+	uint64_t mapped_before;  /* expandable segments that existed before the trace began */
+	uint64_t contradictions; /* blocks that segments and trace tell differently */
 	/* Frees with the very stack of their allocation, and with one of their own. Where a
 	 * recorder was told to look at allocations only (context="alloc"), PyTorch gives frees
 	 * their allocation's. */

@@ -323,14 +323,14 @@ static struct gm_error *put_turn(struct writing *writing, const struct gm_trace_
 static struct gm_error *put_before(
         struct writing *writing, const struct gm_trace_device *device, uint64_t time_us)
 {
-	uint64_t count = 0, bytes = 0, segments = 0;
+	uint64_t count = 0, bytes = 0, segments = device->mapped_before;
 	for (enum turn turn = 0; turn < TURNS; turn++)
 		gm_try(put_turn(writing, device, turn, time_us));
 	for (size_t i = 0; i < device->before.count; i++) {
 		const struct gm_before *before = &device->before.items[i];
 		count += before->action == GM_ALLOC;
 		bytes += before->action == GM_ALLOC ? before->size : 0;
-		segments += before->action != GM_ALLOC;
+		segments += before->action == GM_SEGMENT_ALLOC;
 	}
 	char text[300], name[GM_SNAPSHOT_DEVICE_NAME];
 	if (device->contradictions) {

@@ -3,6 +3,7 @@ reserved at each moment, the pool of each segment, the peak of each device, and 
 
 import pickle
 import random
+import re
 
 import pytest
 
@@ -135,11 +136,14 @@ def check(run_gpumem, folder, seed):
     path.write_bytes(pickle.dumps(snapshot))
     info = run_gpumem("info", path, "--json").check().json()
     rows = {row["device"]: row for row in info["devices"]}
+    older = re.findall(r"device (\d+): (?:no trace: )?\d+ blocks? .*? and (\d+) segments? ", str(info["gaps"]))
+    older = {int(device): int(segments) for device, segments in older}
     for device, cut in zip(devices, lost):
         if len(device.trace) == cut:
             continue
         states = device.states[cut:]
         before = device.states[cut - 1] if cut else ({}, {})
+        assert older.get(device.index, 0) == len(device.segments(before))
         reserved = [sum(PAGE[pool] for pool, _ in pages.values()) for pages, _ in [before, *states]]
         row = rows[device.index]
         assert (row["reserved"], row["peak_reserved"]) == (reserved[-1], max(reserved))
