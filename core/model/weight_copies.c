@@ -6,8 +6,12 @@
  * So the sizes of the blocks that one statement allocates in one run of events are compared with
  * the sizes of the parameters in order of their allocation: if a range of these has the same sizes,
  * the blocks are no input. The order within the range does not matter: Module.to() takes submodules
- * first, Module.parameters() takes them last. A batch may have such sizes by chance, so there must
- * be SEQUENCE_LEAST blocks, not all of one size.
+ * first, Module.parameters() takes them last.
+ *
+ * A batch may have such sizes by chance, so there must be SEQUENCE_LEAST blocks, not all of one
+ * size. And while a copy of a model has all of its parameters, a batch that the next pass uses has
+ * few tensors. So blocks that are not freed at once must be SEQUENCE_SURE, or half of the
+ * parameters that are there: there may be those of a second model, such as a discriminator.
  *
  * Sums of hashes compare ranges: a range's sum is the difference of two prefix sums. Steps repeat,
  * so answers are remembered. At most COMPARISONS_MOST ranges are compared in all.
@@ -16,13 +20,14 @@
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "base/search.h"
 #include "base/sort.h"
 #include "model/internal.h"
 #include "model/reasons.h"
 #include "model/runs.h"
 #include "model/statements.h"
 
-enum { SEQUENCE_LEAST = 3, COMPARISONS_MOST = 1 << 27, REMEMBERED = 256 };
+enum { SEQUENCE_LEAST = 3, SEQUENCE_SURE = 8, COMPARISONS_MOST = 1 << 27, REMEMBERED = 256 };
 
 struct sizes {
 	uint64_t count, sum; /* of their hashes */
@@ -39,10 +44,11 @@ struct comparing {
 	const struct gm_model *model;
 	struct gm_categories *categories;
 	struct gm_statements *statements;
-	GM_ARRAY(uint64_t) parameters; /* prefix sums of hashes, in order of allocation */
-	GM_ARRAY(uint64_t) all;        /* the same with buffers */
-	GM_ARRAY(uint64_t) candidates; /* statement << 32 | block */
-	GM_ARRAY(uint64_t) scratch;    /* of the sort */
+	GM_ARRAY(uint64_t) parameters;   /* prefix sums of hashes, in order of allocation */
+	GM_ARRAY(uint64_t) all;          /* the same with buffers */
+	GM_ARRAY(uint64_t) begins, ends; /* events that allocated and freed parameters, in order */
+	GM_ARRAY(uint64_t) candidates;   /* statement << 32 | block */
+	GM_ARRAY(uint64_t) scratch;      /* of the sort */
 	struct answer answers[REMEMBERED];
 	uint64_t compared;
 };
@@ -87,6 +93,21 @@ static bool are_weights(struct comparing *comparing, const struct sizes *sizes)
 	return answer->is_weights;
 }
 
+/* How many parameters are there after an event? */
+static size_t count_parameters(const struct comparing *comparing, uint64_t event)
+{
+	const uint64_t *begins = comparing->begins.items, *ends = comparing->ends.items;
+	return gm_partition_point(comparing->begins.count, i, begins[i] <= event) -
+	       gm_partition_point(comparing->ends.count, i, ends[i] <= event);
+}
+
+static bool is_copy(struct comparing *comparing, const struct sizes *sizes, uint64_t event)
+{
+	bool enough = sizes->count >= SEQUENCE_SURE ||
+	              2 * sizes->count >= count_parameters(comparing, event);
+	return enough && are_weights(comparing, sizes);
+}
+
 static struct gm_model_run run_of(const struct gm_model *model, const struct gm_block *block)
 {
 	return gm_run_at_index(model, gm_model_run_at(model, block->alloc));
@@ -117,7 +138,10 @@ static bool gather(struct comparing *comparing)
 		uint8_t reason = comparing->categories->reasons[i];
 		bool is_parameter = is_of_parameter(reason);
 		if (is_parameter)
-			good = gm_array_push(&comparing->parameters, parameters += hash);
+			good = gm_array_push(&comparing->parameters, parameters += hash) &&
+			       gm_array_push(&comparing->begins, block->alloc) &&
+			       (gm_block_end(block) == GM_NO_EVENT ||
+			               gm_array_push(&comparing->ends, gm_block_end(block)));
 		if (is_parameter || reason == GM_REASON_MOVED_BUFFER ||
 		        reason == GM_REASON_REGISTERED_BUFFER)
 			good = good && gm_array_push(&comparing->all, all += hash);
@@ -128,7 +152,9 @@ static bool gather(struct comparing *comparing)
 			                        << 32 |
 			                i);
 	}
-	return good && gm_array_reserve(&comparing->scratch, comparing->candidates.count + 1);
+	size_t most = comparing->candidates.count;
+	most = most > comparing->ends.count ? most : comparing->ends.count;
+	return good && gm_array_reserve(&comparing->scratch, most + 1);
 }
 
 /* Candidates of one statement and one run of events: what stays and what it frees itself are
@@ -143,7 +169,8 @@ static void judge(struct comparing *comparing, size_t first, size_t end, uint32_
 		add_size(is_freed_before(block, run_end) ? &freed : &kept,
 		        gm_block_requested(block));
 	}
-	bool kept_weights = are_weights(comparing, &kept);
+	bool kept_weights =
+	        kept.count && is_copy(comparing, &kept, blocks[(uint32_t)candidates[first]].alloc);
 	bool freed_weights = are_weights(comparing, &freed);
 	for (size_t i = first; i < end; i++) {
 		uint32_t block = (uint32_t)candidates[i];
@@ -179,12 +206,16 @@ bool gm_reasons_compare_weights(const struct gm_model *model, struct gm_categori
 	        .model = model, .categories = categories, .statements = statements};
 	bool good = gather(&comparing);
 	if (good) {
+		gm_sort_by_address(comparing.ends.items, comparing.scratch.items,
+		        comparing.ends.count, sizeof(uint64_t));
 		gm_sort_by_address(comparing.candidates.items, comparing.scratch.items,
 		        comparing.candidates.count, sizeof(uint64_t));
 		judge_all(&comparing);
 	}
 	gm_array_deinit(&comparing.parameters);
 	gm_array_deinit(&comparing.all);
+	gm_array_deinit(&comparing.begins);
+	gm_array_deinit(&comparing.ends);
 	gm_array_deinit(&comparing.candidates);
 	gm_array_deinit(&comparing.scratch);
 	return good;

@@ -11,9 +11,9 @@ sys.path.insert(0, str(Path(__file__).parent / "programs"))
 import weight_copies  # noqa: E402
 
 
-def ask(run_gpumem, folder, seed):
+def ask(run_gpumem, folder, seed, make=weight_copies.main):
     """What is wrong with the answers about a program: (what, category, phase, size) of blocks."""
-    text = weight_copies.main(seed)
+    text = make(seed)
     program, recording, database = (folder / f"{seed}.{ending}" for ending in ("py", "gpumem", "db"))
     program.write_text(text)
     run_gpumem("run", "--sim", "-o", recording, "--", PYTHON, program).check()
@@ -33,6 +33,11 @@ def ask(run_gpumem, folder, seed):
 @pytest.mark.parametrize("seed", range(len(weight_copies.COPIES) + 1))
 def test_copies_of_weights_are_no_input(run_gpumem, tmp_path, seed):
     assert ask(run_gpumem, tmp_path, seed) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_batch_with_the_sizes_of_three_parameters_is_input(run_gpumem, tmp_path, seed):
+    assert ask(run_gpumem, tmp_path, seed, weight_copies.by_chance) == []
 
 
 @pytest.mark.long

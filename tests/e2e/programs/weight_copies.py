@@ -1,6 +1,7 @@
 """weight_copies.py SEED: prints a program that trains, and makes copies of the model's weights, or new weights computed from them.
 
-The line that makes copies ends with the comment WEIGHTS, the line that makes a batch with BATCH. `main(seed)` returns the text.
+The line that makes copies ends with the comment WEIGHTS, the line that makes a batch with BATCH. `main(seed)` returns the text;
+`by_chance(seed)` that of one whose batch has by chance the sizes of three parameters in a row.
 """
 
 import random
@@ -86,6 +87,33 @@ META = """
     loss_of(data, functional_call(model, fast, (data["x"],))).backward()
     optimizer.step()
 """
+
+
+BY_CHANCE = """
+import copy
+import torch
+from torch import nn
+
+widths = {widths}
+model = nn.Sequential(*[nn.Linear(a, b) for a, b in zip(widths, widths[1:])]).to("cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+shapes = [tuple(p.shape) for p in model.parameters()][{first}:][:3]
+best = None
+for step in range({steps}):
+    host = [torch.randn(shape) for shape in shapes]
+    data = [tensor.to("cuda") for tensor in host]  # BATCH
+    optimizer.zero_grad()
+    rows = max(data, key=torch.numel).flatten()[:widths[0]].view(1, -1)
+    (model(rows).sum() * sum(tensor.sum() for tensor in data)).backward()
+    optimizer.step()
+    best = copy.deepcopy(model.state_dict())  # WEIGHTS
+"""
+
+
+def by_chance(seed):
+    rng = random.Random(seed)
+    widths = [rng.randrange(16, 65) for _ in range(rng.randint(5, 9))]
+    return BY_CHANCE.format(widths=widths, first=rng.randrange(2 * (len(widths) - 1) - 2), steps=rng.randint(6, 9))
 
 
 def main(seed):
