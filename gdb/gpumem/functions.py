@@ -4,6 +4,7 @@ import gdb
 
 from .command import Usage, gate
 from .library import Failure, as_json, visible
+from .recorder import waiting
 from .session import session
 
 
@@ -31,9 +32,11 @@ def ask(*arguments):
 
 
 def programs_devices(devices):
-    """Of the devices of `info` those that the program computes on: not the host, and nothing beside PyTorch on the same device. If
-    there are none, the host."""
-    return [one for one in devices if one["device_type"] not in (*HOST, BESIDE)] or [one for one in devices if one["device_type"] in HOST]
+    """Of the devices of `info` those that the program computes on: not the host, and nothing beside PyTorch on the same device. The
+    host only if nothing else is recorded: what is allocated there before CUDA is used is no figure of a GPU."""
+    if waiting.devices == "cpu":
+        return [one for one in devices if one["device_type"] in HOST]
+    return [one for one in devices if one["device_type"] not in (*HOST, BESIDE)]
 
 
 def device(number):
@@ -45,7 +48,8 @@ def device(number):
         if one["device"] == int(number or 0):
             return one
     if not devices:
-        raise Failure("nothing was allocated through PyTorch yet", 4)
+        place = "" if waiting.devices == "cpu" else " on a GPU"
+        raise Failure(f"nothing was allocated{place} through PyTorch yet", 4)
     known = ", ".join(str(one["device"]) for one in devices)
     raise Failure(f"device {int(number)}: nothing was allocated on it: name one of {known}", 2)
 

@@ -88,6 +88,18 @@ def test_with_the_host_too_a_figure_is_of_the_device_that_is_meant(run_gdb, tmp_
     assert "cpu" in gdb.sections[-1].splitlines()[2] and "cuda" not in gdb.sections[-1], gdb.sections[-1]
 
 
+@pytest.mark.parametrize("devices", ["cuda,cpu", "cpu"])
+def test_memory_of_the_host_is_no_figure_of_a_gpu_that_is_not_used_yet(run_gdb, tmp_path, devices):
+    program = tmp_path / "program.py"
+    program.write_text("import os, torch\nhost = torch.empty(3 << 20, dtype=torch.uint8)\nos._exit(0)\n")
+    ask = "print $gpumem_allocated()"
+    gdb = run_gdb([f"gpumem record --devices {devices}", "run", ask], program, symbols=False)
+    if devices == "cpu":
+        assert int(re.search(r" = (\d+)", gdb[ask])[1]) >= 3 << 20, gdb.out
+    else:
+        assert "nothing was allocated on a GPU through PyTorch yet" in gdb[ask], gdb.out
+
+
 def test_a_function_without_a_recording_says_what_to_do(run_gdb):
     gdb = run_gdb(["print $gpumem_allocated()", "print $gpumem_holder(1)", "help function gpumem_holder", "print $gpumem_step(1)"], "/bin/true", sim=False)
     assert "gpumem record" in gdb[0] and "gpumem: " in gdb[1] and "Traceback" not in gdb.out
