@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "base/search.h"
 
 int gm_compared_by_most(const void *a, const void *b)
 {
@@ -21,14 +22,38 @@ int gm_compared_by_most(const void *a, const void *b)
 	return gm_group_compare(left->kind, left->key, right->kind, right->key);
 }
 
+struct gm_compared_cell gm_compared_at(const struct gm_compared_row *row, size_t file)
+{
+	size_t at = gm_partition_point(row->count, i, row->cells[i].file < file);
+	return at < row->count && row->cells[at].file == file
+	               ? row->cells[at]
+	               : (struct gm_compared_cell){.file = (uint32_t)file};
+}
+
+void gm_compared_bytes(const struct gm_compared_row *row, size_t files, uint64_t *ret_bytes)
+{
+	memset(ret_bytes, 0, files * sizeof(*ret_bytes));
+	for (size_t i = 0; i < row->count; i++)
+		ret_bytes[row->cells[i].file] = row->cells[i].bytes;
+}
+
+bool gm_compared_differs(const struct gm_compared_row *row, size_t files)
+{
+	const struct gm_compared_cell nothing = {0};
+	const struct gm_compared_cell *first = row->count == files ? &row->cells[0] : &nothing;
+	for (size_t i = 0; i < row->count; i++)
+		if (row->cells[i].bytes != first->bytes || row->cells[i].blocks != first->blocks)
+			return true;
+	return false;
+}
+
 void gm_compare_deinit(struct gm_compare *compare)
 {
 	for (size_t i = 0; i < compare->table_count; i++) {
 		struct gm_compared_table *table = &compare->tables[i];
 		for (size_t j = 0; j < table->count; j++) {
 			free(table->rows[j].key);
-			free(table->rows[j].bytes);
-			free(table->rows[j].blocks);
+			free(table->rows[j].cells);
 		}
 		free(table->rows);
 	}
@@ -275,29 +300,47 @@ static void choose_keys(const struct gm_compare *compare, struct share *shares, 
 	}
 }
 
+/* Least, median and most of a row; the files without a cell have 0. */
+static bool sum_up(struct gm_compared_row *row, size_t files)
+{
+	_cleanup_free_ uint64_t *sorted = calloc(row->count, sizeof(*sorted));
+	size_t without = files - row->count, middle = (files - 1) / 2;
+	if (!sorted)
+		return false;
+	for (size_t i = 0; i < row->count; i++)
+		sorted[i] = row->cells[i].bytes;
+	qsort(sorted, row->count, sizeof(*sorted), compare_numbers);
+	row->least = without ? 0 : sorted[0];
+	row->median = middle < without ? 0 : sorted[middle - without];
+	row->most = sorted[row->count - 1];
+	return true;
+}
+
+/* The shares are in the order of their files; there is one at least. */
 static struct gm_error *add_row(struct gm_compare *compare, struct gm_compared_table *table,
         const struct share *shares, size_t n)
 {
-	_cleanup_free_ uint64_t *sorted = calloc(compare->count, sizeof(*sorted));
 	struct gm_compared_row *row = &table->rows[table->count++];
+	size_t files = 1;
+	for (size_t i = 1; i < n; i++)
+		files += shares[i].file != shares[i - 1].file;
 	*row = (struct gm_compared_row){
 	        .kind = shares[0].share.kind,
 	        .key = strdup(shares[0].key),
-	        .bytes = calloc(compare->count, sizeof(*row->bytes)),
-	        .blocks = calloc(compare->count, sizeof(*row->blocks)),
+	        .cells = calloc(files, sizeof(*row->cells)),
 	};
-	if (!sorted || !row->key || !row->bytes || !row->blocks)
+	if (!row->key || !row->cells)
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < n; i++) {
-		row->bytes[shares[i].file] += shares[i].share.bytes;
-		row->blocks[shares[i].file] += shares[i].share.blocks;
+		row->count += !i || shares[i].file != shares[i - 1].file;
+		struct gm_compared_cell *cell = &row->cells[row->count - 1];
+		cell->file = shares[i].file;
+		cell->bytes += shares[i].share.bytes;
+		cell->blocks += shares[i].share.blocks;
 	}
-	row->median = median_of(row->bytes, compare->count, sorted);
-	row->least = sorted[0];
-	row->most = sorted[compare->count - 1];
-	for (size_t i = 1; i < compare->count; i++)
-		compare->equal &=
-		        row->bytes[i] == row->bytes[0] && row->blocks[i] == row->blocks[0];
+	if (!sum_up(row, compare->count))
+		return &gm_error_no_memory;
+	compare->equal &= !gm_compared_differs(row, compare->count);
 	return NULL;
 }
 

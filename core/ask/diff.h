@@ -39,10 +39,19 @@ struct gm_compared_file {
 };
 
 /* What one key (a line, a category) has in each file. */
+struct gm_compared_cell {
+	uint32_t file;
+	uint64_t bytes, blocks;
+};
+
+/* A file without a cell has nothing in the row. Where the paths of the program differ from machine
+ * to machine, thousands of ranks have many more rows than any one of them, so only what is there
+ * takes memory. */
 struct gm_compared_row {
 	enum gm_group_kind kind;
-	char *key;                /* owned */
-	uint64_t *bytes, *blocks; /* one per file; owned */
+	char *key;                      /* owned */
+	struct gm_compared_cell *cells; /* by file; owned */
+	size_t count;                   /* of cells */
 	uint64_t least, median, most;
 };
 
@@ -103,6 +112,12 @@ struct gm_error *gm_compare_join(struct gm_compared_one *ones, size_t count,
         struct gm_compare *ret_compare);
 
 /* In bytes: how far a file is from the others in a row. */
+/* What a file has in a row. */
+struct gm_compared_cell gm_compared_at(const struct gm_compared_row *row, size_t file);
+/* The bytes of each of `files` files. */
+void gm_compared_bytes(const struct gm_compared_row *row, size_t files, uint64_t *ret_bytes);
+/* Do not all of `files` files have the same? */
+bool gm_compared_differs(const struct gm_compared_row *row, size_t files);
 static inline uint64_t gm_compared_gap(const struct gm_compared_row *row)
 {
 	return row->most - row->least;

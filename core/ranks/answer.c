@@ -178,8 +178,6 @@ static struct gm_error *add_file(
 
 static struct gm_error *make_rows(const struct gm_job *job, struct gm_ranks_answer *answer)
 {
-	gm_rank_table_init(&answer->rows, answer->count);
-	gm_rank_table_init(&answer->columns, answer->count);
 	for (size_t i = 0; i < answer->count; i++)
 		gm_try(add_file(job, answer, i));
 	if (!gm_rank_table_finish(&answer->rows) || !gm_rank_table_finish(&answer->columns))

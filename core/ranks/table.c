@@ -1,33 +1,21 @@
 #include "ranks/table.h"
 
-#include <string.h>
+#include <stdlib.h>
 
 #include "base/cleanup.h"
-
-void gm_rank_table_init(struct gm_rank_table *table, size_t files)
-{
-	*table = (struct gm_rank_table){.files = files};
-}
 
 void gm_rank_table_deinit(struct gm_rank_table *table)
 {
 	for (size_t i = 0; i < table->rows.count; i++)
-		free(table->rows.items[i].values);
+		gm_array_deinit(&table->rows.items[i].cells);
 	gm_array_deinit(&table->rows);
 	gm_map_deinit(&table->by_key);
 }
 
 static struct gm_rank_row *add_row(struct gm_rank_table *table, uint32_t key, uint32_t more)
 {
-	struct gm_rank_row row = {.key = key, .more = more};
-	row.values = malloc((table->files + 1) * sizeof(*row.values));
-	if (row.values && gm_array_push(&table->rows, row)) {
-		for (size_t i = 0; i < table->files; i++)
-			row.values[i] = GM_RANK_ABSENT;
-		return &table->rows.items[table->rows.count - 1];
-	}
-	free(row.values);
-	return NULL;
+	const struct gm_rank_row row = {.key = key, .more = more};
+	return gm_array_push(&table->rows, row) ? &table->rows.items[table->rows.count - 1] : NULL;
 }
 
 bool gm_rank_table_add(
@@ -42,13 +30,11 @@ bool gm_rank_table_add(
 	if (!row)
 		return false;
 	*slot = (uint64_t)(row - table->rows.items) + 1;
-	if (row->values[file] == GM_RANK_ABSENT) {
-		row->values[file] = value;
-		row->have++;
-	} else {
-		row->values[file] += value;
+	if (row->cells.count && row->cells.items[row->cells.count - 1].file == file) {
+		row->cells.items[row->cells.count - 1].value += value;
+		return true;
 	}
-	return true;
+	return gm_array_push(&row->cells, ((struct gm_rank_cell){file, value}));
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -57,32 +43,40 @@ static int compare_numbers(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-/* What is absent is the highest number, and so at the end. */
-static void finish_row(struct gm_rank_row *row, size_t files, uint64_t *sorted)
+static bool finish_row(struct gm_rank_row *row)
 {
-	memcpy(sorted, row->values, files * sizeof(*sorted));
-	qsort(sorted, files, sizeof(*sorted), compare_numbers);
+	size_t have = row->cells.count;
+	_cleanup_free_ uint64_t *sorted = calloc(have + 1, sizeof(*sorted));
+	if (!sorted)
+		return false;
+	if (!have)
+		return true;
+	for (size_t i = 0; i < have; i++)
+		sorted[i] = row->cells.items[i].value;
+	qsort(sorted, have, sizeof(*sorted), compare_numbers);
 	row->least = sorted[0];
-	row->median = sorted[(row->have - 1) / 2];
-	row->most = sorted[row->have - 1];
-	for (size_t i = files; i-- > 0;) {
-		if (row->values[i] == row->least) {
-			row->least_in = i;
+	row->median = sorted[(have - 1) / 2];
+	row->most = sorted[have - 1];
+	for (size_t i = have; i-- > 0;) {
+		const struct gm_rank_cell *cell = &row->cells.items[i];
+		if (cell->value == row->least) {
+			row->least_in = cell->file;
 			row->least_count++;
 		}
-		if (row->values[i] == row->most) {
-			row->most_in = i;
+		if (cell->value == row->most) {
+			row->most_in = cell->file;
 			row->most_count++;
 		}
 	}
+	return true;
 }
 
 bool gm_rank_table_finish(struct gm_rank_table *table)
 {
-	_cleanup_free_ uint64_t *sorted = calloc(table->files + 1, sizeof(*sorted));
-	for (size_t i = 0; sorted && i < table->rows.count; i++)
-		finish_row(&table->rows.items[i], table->files, sorted);
-	return sorted != NULL;
+	bool good = true;
+	for (size_t i = 0; i < table->rows.count && good; i++)
+		good = finish_row(&table->rows.items[i]);
+	return good;
 }
 
 static int compare_keys(const void *a, const void *b)

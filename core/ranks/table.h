@@ -5,26 +5,27 @@
 #include "base/array.h"
 #include "base/map.h"
 
-#define GM_RANK_ABSENT UINT64_MAX
+struct gm_rank_cell {
+	size_t file;
+	uint64_t value;
+};
 
 struct gm_rank_row {
-	uint32_t key, more;           /* what it is, in the question's own numbers */
-	uint64_t *values;             /* of each file; GM_RANK_ABSENT: that has none; owned */
-	size_t have;                  /* files that have one */
-	uint64_t least, median, most; /* of these */
-	size_t least_in, most_in;     /* the first such file */
+	uint32_t key, more;                  /* what it is, in the question's own numbers */
+	GM_ARRAY(struct gm_rank_cell) cells; /* of the files that have a value, in order */
+	uint64_t least, median, most;        /* of these */
+	size_t least_in, most_in;            /* the first such file */
 	size_t least_count, most_count;
 };
 
 struct gm_rank_table {
-	size_t files;
 	GM_ARRAY(struct gm_rank_row) rows;
 	struct gm_map by_key;
 };
 
-void gm_rank_table_init(struct gm_rank_table *table, size_t files);
 void gm_rank_table_deinit(struct gm_rank_table *table);
-/* Adds to the value of a file. False: no memory. */
+/* Adds to the value of a file, which is not before the one that was added to last. False: no
+ * memory. */
 bool gm_rank_table_add(
         struct gm_rank_table *table, uint32_t key, uint32_t more, size_t file, uint64_t value);
 /* After the last value: fills in least, median and most. False: no memory. */

@@ -94,7 +94,7 @@ static const struct gm_compared_row *odd_row(const struct gm_compare *compare)
 	uint64_t farthest = 0;
 	for (size_t i = 0; i < table->count; i++) {
 		const struct gm_compared_row *row = &table->rows[i];
-		uint64_t own = row->bytes[compare->odd];
+		uint64_t own = gm_compared_at(row, compare->odd).bytes;
 		uint64_t gap = above ? (own > row->median ? own - row->median : 0)
 		                     : (own < row->median ? row->median - own : 0);
 		if (gap > farthest) {
@@ -116,7 +116,7 @@ static void put_odd(const struct gm_compare *compare, FILE *out)
 	gm_put(out, "%s differs most: %s %s than the median of the %zu files", file->path,
 	        gm_text_size(gap, size), above ? "more" : "less", compare->count);
 	if (row) {
-		uint64_t own = row->bytes[compare->odd];
+		uint64_t own = gm_compared_at(row, compare->odd).bytes;
 		gap = own > row->median ? own - row->median : row->median - own;
 		gm_put(out, ", %s of it from %s", gm_text_size(gap, size),
 		        gm_text_path(gm_text_group(row->kind, row->key)));
@@ -130,12 +130,14 @@ static void put_odd(const struct gm_compare *compare, FILE *out)
 static const char *most_in(const struct gm_compare *compare, const struct gm_compared_row *row)
 {
 	const char *found = NULL;
-	for (size_t i = 0; i < compare->count; i++) {
-		if (row->bytes[i] != row->most)
+	if (row->least == row->most)
+		return compare->count > 1 ? "all" : gm_place_base_name(compare->files[0].path);
+	for (size_t i = 0; i < row->count; i++) {
+		if (row->cells[i].bytes != row->most)
 			continue;
 		if (found)
-			return row->least == row->most ? "all" : "several";
-		found = gm_place_base_name(compare->files[i].path);
+			return "several";
+		found = gm_place_base_name(compare->files[row->cells[i].file].path);
 	}
 	return found ? found : "";
 }
@@ -144,15 +146,17 @@ static void put_row(
         struct gm_table *table, const struct gm_compare *compare, const struct gm_compared_row *row)
 {
 	if (compare->count == 2) {
-		put_change(table, row->bytes[0], row->bytes[1]);
-		put_size(table, row->bytes[0]);
-		put_size(table, row->bytes[1]);
-		gm_table_cell(table, "%" PRIu64, row->blocks[0]);
-		gm_table_cell(table, "%" PRIu64, row->blocks[1]);
+		const struct gm_compared_cell a = gm_compared_at(row, 0),
+		                              b = gm_compared_at(row, 1);
+		put_change(table, a.bytes, b.bytes);
+		put_size(table, a.bytes);
+		put_size(table, b.bytes);
+		gm_table_cell(table, "%" PRIu64, a.blocks);
+		gm_table_cell(table, "%" PRIu64, b.blocks);
 		gm_table_cell(table, "%s%s", gm_text_path(gm_text_group(row->kind, row->key)),
-		        !row->bytes[0]   ? "  (only in B)"
-		        : !row->bytes[1] ? "  (only in A)"
-		                         : "");
+		        !a.bytes   ? "  (only in B)"
+		        : !b.bytes ? "  (only in A)"
+		                   : "");
 		return;
 	}
 	put_size(table, row->least);
@@ -160,14 +164,6 @@ static void put_row(
 	put_size(table, row->most);
 	gm_table_cell(table, "%s", most_in(compare, row));
 	gm_table_cell(table, "%s", gm_text_path(gm_text_group(row->kind, row->key)));
-}
-
-static bool differs(const struct gm_compare *compare, const struct gm_compared_row *row)
-{
-	for (size_t i = 1; i < compare->count; i++)
-		if (row->bytes[i] != row->bytes[0] || row->blocks[i] != row->blocks[0])
-			return true;
-	return false;
 }
 
 static struct gm_error *put_groups(const struct gm_compare *compare,
@@ -184,7 +180,7 @@ static struct gm_error *put_groups(const struct gm_compare *compare,
 	if (!rows)
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < groups->count; i++)
-		if (view->all || differs(compare, &groups->rows[i]))
+		if (view->all || gm_compared_differs(&groups->rows[i], compare->count))
 			rows[count++] = &groups->rows[i];
 	if (!count)
 		return NULL;
@@ -275,14 +271,6 @@ struct gm_error *gm_render_compare_text(const struct gm_compare *compare,
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-static json_t *numbers(const uint64_t *values, size_t count)
-{
-	json_t *all = json_array();
-	for (size_t i = 0; i < count; i++)
-		json_array_append_new(all, json_integer((json_int_t)values[i]));
-	return all;
-}
-
 json_t *gm_compared_file_json(const struct gm_compared_file *file)
 {
 	json_t *steps = json_array();
@@ -307,9 +295,17 @@ json_t *gm_compared_file_json(const struct gm_compared_file *file)
 
 json_t *gm_compared_row_json(const struct gm_compared_row *row, size_t files)
 {
+	json_t *bytes = json_array(), *blocks = json_array();
+	for (size_t file = 0, i = 0; file < files; file++) {
+		struct gm_compared_cell cell = {0};
+		if (i < row->count && row->cells[i].file == file)
+			cell = row->cells[i++];
+		json_array_append_new(bytes, json_integer((json_int_t)cell.bytes));
+		json_array_append_new(blocks, json_integer((json_int_t)cell.blocks));
+	}
 	return json_pack("{s:o, s:o, s:o}", "key",
-	        gm_json_string(gm_text_group(row->kind, row->key)), "bytes",
-	        numbers(row->bytes, files), "blocks", numbers(row->blocks, files));
+	        gm_json_string(gm_text_group(row->kind, row->key)), "bytes", bytes, "blocks",
+	        blocks);
 }
 
 static json_t *table_json(const struct gm_compared_table *table, size_t files)

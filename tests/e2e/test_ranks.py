@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -295,6 +296,25 @@ def test_too_few_steps_for_leaks_are_told_as_gpumem_tells_them(run, run_ranks, r
     assert "E" + sentence in run_gpumem("steps", tmp_path / "run.1.gpumem").check().out
     done = run_ranks("one", 1, "steps", tmp_path / "run.*.gpumem", "--no-keep").check()
     assert "\nrank 1: e" + sentence in done.out
+
+
+# ru_maxrss survives exec: of a child of ours it would be what this process has. So a small process is its parent.
+PARENT = """
+import os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:])
+_, status, usage = os.wait4(process.pid, 0)
+print("KB", usage.ru_maxrss, file=sys.stderr)
+sys.exit(status != 0)
+"""
+
+
+def test_paths_that_differ_on_each_node_take_little_memory(run, tmp_path):
+    """Each of 1,000 ranks has 28 lines; of these, two ranks have the same. In a table of all lines and ranks nearly all is empty."""
+    run([RECORDINGS, tmp_path, "1000", "300", "1", "--per-node", "2"]).check()
+    program = BUILD / "tests" / "ranks-one" / "gpumem-ranks"
+    done = run([sys.executable, "-S", "-c", PARENT, program, "peak", tmp_path / "run.*.gpumem", "--no-keep"]).check()
+    assert int(re.search(r"^KB (\d+)$", done.err, re.M)[1]) < 100_000  # 230 MB as a table
+    assert "\n2 ranks are alike: 0-1; peaks of " in done.out and "... and " in done.out
 
 
 def test_info_names_the_ranks_that_ran_out_of_memory(run, run_ranks, tmp_path):

@@ -1,18 +1,20 @@
 /*
  * rank_recordings FOLDER RANKS EVENTS SEED [--odd RANK] [--leak RANK] [--oom RANK] [--stages N]
  * [--set RANK] [--world N] [--first RANK] [--devices 1] [--job N] [--short 1] [--small RANK]
- * [--other RANK] [--begin N] [--late 1] [--pid N]: writes run.R.gpumem of each rank of a job that
- * never ran. The ranks train one model and differ as those of a real job do: in the sizes of what
- * depends on their data. The odd rank keeps 64 MiB at a line that no other rank has run; the one
- * that leaks keeps something of each step; the last one runs out of memory. With stages, rank R is
- * of stage R % N, and each stage has other layers. One rank may have other settings of the
- * allocator; with a world, ranks record their variables. With --devices 1, rank R works on cuda:R,
- * and the others than rank 0 have 10 MiB on cuda:0 too. --job N is the number of a job of Slurm.
+ * [--other RANK] [--begin N] [--late 1] [--pid N] [--per-node N]: writes run.R.gpumem of each rank
+ * of a job that never ran. The ranks train one model and differ as those of a real job do: in the
+ * sizes of what depends on their data. The odd rank keeps 64 MiB at a line that no other rank has
+ * run; the one that leaks keeps something of each step; the last one runs out of memory. With
+ * stages, rank R is of stage R % N, and each stage has other layers. One rank may have other
+ * settings of the allocator; with a world, ranks record their variables. With --devices 1, rank R
+ * works on cuda:R, and the others than rank 0 have 10 MiB on cuda:0 too. --job N is the number of a
+ * job of Slurm.
  * --short 1: steps of one block, of which step 5001 has the largest. The small rank has a GPU of 40
  * GiB, the others of 80 GiB. The other rank makes its model at another line. The job begins N
  * seconds after the others.
  * --late 1: the start of the recording is when it was written, after all events. --pid N: of rank
- * 0, the others have those that follow.
+ * 0, the others have those that follow. --per-node N: the paths of the program begin with
+ * the name of the node, which N ranks share.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +32,7 @@ struct held {
 struct run {
 	struct gm_log_writer *log;
 	uint64_t random, allocated, reserved, begin, time, next;
-	uint32_t rank, stage;
+	uint32_t rank, stage, per_node;
 	int16_t device;
 	uint32_t main, model, layers[LAYERS], backward, optimizer, odd, leak, loss;
 	struct held kept[KEPT_MOST];
@@ -54,9 +56,16 @@ static uint64_t next_random(struct run *run)
 
 static uint32_t stack_of(struct run *run, const char *file, const char *function, uint32_t line)
 {
+	char path[64], own[64];
+	if (run->per_node) {
+		uint32_t node = run->rank / run->per_node;
+		snprintf(path, sizeof(path), "/node%" PRIu32 "%s", node, file);
+		snprintf(own, sizeof(own), "/node%" PRIu32 "/job/train.py", node);
+		file = path;
+	}
 	const struct gm_log_code codes[] = {
 	        {gm_log_writer_string(run->log, file), gm_log_writer_string(run->log, function), 1},
-	        {gm_log_writer_string(run->log, "/job/train.py"),
+	        {gm_log_writer_string(run->log, run->per_node ? own : "/job/train.py"),
 	                gm_log_writer_string(run->log, "main"), 1}};
 	const struct gm_log_frame frames[] = {
 	        {gm_log_writer_code(run->log, &codes[0]), 2 * line, line, 0, 0},
@@ -129,7 +138,7 @@ static void run_step(struct run *run, bool leaks)
 
 struct options {
 	uint32_t ranks, first, odd, leak, oom, stages, set, parallel, devices, job, short_steps,
-	        small, other, begin, late, pid;
+	        small, other, begin, late, pid, per_node;
 	uint64_t events, seed;
 };
 
@@ -142,6 +151,7 @@ static void write_rank(const char *folder, uint32_t rank, const struct options *
 	run = (struct run){.rank = rank,
 	        .stage = rank % options->stages,
 	        .random = (options->seed + 1) * UINT64_C(0x9e3779b97f4a7c15) + rank,
+	        .per_node = options->per_node,
 	        .begin = begin,
 	        .time = begin,
 	        .next = UINT64_C(0x7f0000000000)};
@@ -232,7 +242,7 @@ int main(int argc, char **argv)
 	        {"--job", &options.job}, {"--short", &options.short_steps},
 	        {"--small", &options.small}, {"--other", &options.other},
 	        {"--first", &options.first}, {"--begin", &options.begin}, {"--late", &options.late},
-	        {"--pid", &options.pid}};
+	        {"--pid", &options.pid}, {"--per-node", &options.per_node}};
 	for (int i = 5; i + 1 < argc; i += 2)
 		for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
 			if (strcmp(argv[i], known[k].name) == 0)

@@ -24,10 +24,9 @@ static void least_median_and_most_are_those_of_the_files_that_have_one(void **st
 		struct random random = random_of_round(round);
 		size_t files = 1 + random_below(&random, 20), have = 0;
 		uint64_t values[20], sorted[20];
-		struct gm_rank_table table;
-		gm_rank_table_init(&table, files);
+		struct gm_rank_table table = {0};
 		for (size_t i = 0; i < files; i++) {
-			values[i] = GM_RANK_ABSENT;
+			values[i] = UINT64_MAX;
 			if (i && random_once_in(&random, 3))
 				continue;
 			values[i] = random_below(&random, 8);
@@ -47,7 +46,7 @@ static void least_median_and_most_are_those_of_the_files_that_have_one(void **st
 		check_in_round(round, gm_rank_table_finish(&table));
 		check_in_round(round, table.rows.count == 1);
 		const struct gm_rank_row *row = &table.rows.items[0];
-		check_in_round(round, row->have == have && row->least == sorted[0] &&
+		check_in_round(round, row->cells.count == have && row->least == sorted[0] &&
 		                              row->median == sorted[(have - 1) / 2] &&
 		                              row->most == sorted[have - 1]);
 		check_in_round(round, values[row->least_in] == row->least);
@@ -64,6 +63,7 @@ enum { FILES = 40, LINES = 6 };
 static void compare_of(uint64_t bytes[LINES][FILES], struct gm_compared_file files[FILES],
         struct gm_compared_row rows[LINES], struct gm_compare *ret_compare)
 {
+	static struct gm_compared_cell cells[LINES][FILES];
 	*ret_compare = (struct gm_compare){.files = files, .count = FILES, .table_count = 1};
 	ret_compare->tables[0] = (struct gm_compared_table){.rows = rows, .count = LINES};
 	for (size_t i = 0; i < FILES; i++) {
@@ -71,8 +71,13 @@ static void compare_of(uint64_t bytes[LINES][FILES], struct gm_compared_file fil
 		for (size_t j = 0; j < LINES; j++)
 			files[i].allocated += bytes[j][i];
 	}
-	for (size_t j = 0; j < LINES; j++)
-		rows[j] = (struct gm_compared_row){.bytes = bytes[j]};
+	for (size_t j = 0; j < LINES; j++) {
+		rows[j] = (struct gm_compared_row){.cells = cells[j]};
+		for (size_t i = 0; i < FILES; i++)
+			if (bytes[j][i])
+				cells[j][rows[j].count++] =
+				        (struct gm_compared_cell){(uint32_t)i, bytes[j][i], 1};
+	}
 }
 
 static void stages_are_groups_and_what_was_planted_stands_out(void **state)

@@ -154,13 +154,11 @@ static void put_clocks(const struct gm_job *job, const struct gm_ranks_answer *a
 static void put_ranks_of(const struct gm_job *job, const struct gm_ranks_answer *answer,
         const struct gm_rank_row *row, FILE *out)
 {
-	_cleanup_free_ size_t *files = calloc(row->have + 1, sizeof(*files));
-	size_t count = 0;
-	for (size_t i = 0; files && i < answer->count; i++)
-		if (row->values[i] != GM_RANK_ABSENT)
-			files[count++] = i;
+	_cleanup_free_ size_t *files = calloc(row->cells.count + 1, sizeof(*files));
+	for (size_t i = 0; files && i < row->cells.count; i++)
+		files[i] = row->cells.items[i].file;
 	fputs(" (", out);
-	gm_put_ranks(job, answer, files, count, out);
+	gm_put_ranks(job, answer, files, files ? row->cells.count : 0, out);
 	fputs(")", out);
 }
 
@@ -174,9 +172,8 @@ static uint32_t device_key(uint8_t type, int16_t device)
 static struct gm_error *put_devices(
         const struct gm_job *job, const struct gm_ranks_answer *answer, FILE *out)
 {
-	struct gm_rank_table table;
+	struct gm_rank_table table = {0};
 	char name[GM_SIZE_TEXT];
-	gm_rank_table_init(&table, answer->count);
 	bool fits = true;
 	for (size_t i = 0; i < answer->count && fits; i++) {
 		const struct gm_compared_file *file = &answer->compare.files[i];
@@ -252,8 +249,7 @@ static void put_ooms(const struct gm_job *job, const struct gm_ranks_answer *ans
 /* Ranks whose allocator is set otherwise than that of most: they hold other memory for it. */
 static void put_settings(const struct gm_job *job, const struct gm_ranks_answer *answer, FILE *out)
 {
-	struct gm_rank_table table;
-	gm_rank_table_init(&table, answer->count);
+	struct gm_rank_table table = {0};
 	bool fits = true;
 	for (size_t i = 0; i < answer->count && fits; i++)
 		fits = gm_rank_table_add(
@@ -261,9 +257,10 @@ static void put_settings(const struct gm_job *job, const struct gm_ranks_answer 
 	for (size_t i = 0; fits && table.rows.count > 1 && i < table.rows.count; i++) {
 		const struct gm_rank_row *row = &table.rows.items[i];
 		gm_put(out, "%s%zu rank%s with %s",
-		        i ? ", " : "The allocator's settings differ: ", row->have,
-		        gm_text_s(row->have), row->key ? gm_job_string(job, row->key) : "none");
-		if (row->have <= answer->count / 2)
+		        i ? ", " : "The allocator's settings differ: ", row->cells.count,
+		        gm_text_s(row->cells.count),
+		        row->key ? gm_job_string(job, row->key) : "none");
+		if (row->cells.count <= answer->count / 2)
 			put_ranks_of(job, answer, row, out);
 	}
 	if (fits && table.rows.count > 1)
@@ -373,9 +370,9 @@ static struct gm_error *put_rows(const struct gm_job *job, const struct gm_ranks
 	        "least", "median", "most", "least in", "most in", gm_compared_by_name(groups->by)};
 	_cleanup_free_ const struct gm_compared_row **rows =
 	        calloc(groups->count + 1, sizeof(const struct gm_compared_row *));
-	_cleanup_free_ uint64_t *sorted = calloc(answer->count + 1, sizeof(*sorted));
+	_cleanup_free_ uint64_t *bytes = calloc(answer->count + 1, 2 * sizeof(*bytes));
 	size_t count = 0;
-	if (!rows || !sorted)
+	if (!rows || !bytes)
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < groups->count; i++)
 		if (all || gm_compared_gap(&groups->rows[i]))
@@ -388,7 +385,8 @@ static struct gm_error *put_rows(const struct gm_job *job, const struct gm_ranks
 	struct gm_table *table = gm_table_create(heads, "rrrlll");
 	size_t shown = count <= ROWS_MOST + 1 ? count : ROWS_MOST;
 	for (size_t i = 0; i < shown; i++) {
-		const struct figures figures = {rows[i]->bytes, sorted, true};
+		const struct figures figures = {bytes, bytes + answer->count, true};
+		gm_compared_bytes(rows[i], answer->count, bytes);
 		put_figures(table, job, answer, &figures);
 		gm_table_cell(
 		        table, "%s", gm_text_path(gm_text_group(rows[i]->kind, rows[i]->key)));

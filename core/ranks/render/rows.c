@@ -41,7 +41,7 @@ static void put_where(struct gm_table *table, const struct gm_job *job,
 static void put_row(struct gm_table *table, const struct gm_job *job,
         const struct gm_ranks_answer *answer, const struct gm_rank_row *row, const char *name)
 {
-	gm_table_cell(table, "%zu", row->have);
+	gm_table_cell(table, "%zu", row->cells.count);
 	put_value(table, row, row->least);
 	put_value(table, row, row->median);
 	put_value(table, row, row->most);
@@ -52,7 +52,7 @@ static void put_row(struct gm_table *table, const struct gm_job *job,
 
 static bool are_equal(const struct gm_rank_row *a, const struct gm_rank_row *b)
 {
-	return a->have == b->have && a->least == b->least && a->median == b->median &&
+	return a->cells.count == b->cells.count && a->least == b->least && a->median == b->median &&
 	       a->most == b->most && a->least_in == b->least_in && a->most_in == b->most_in;
 }
 
@@ -340,7 +340,7 @@ static json_t *row_json(const struct gm_job *job, const struct gm_ranks_answer *
 	json_t *value = json_object();
 	gm_set_row_name(value, job, answer->section, row);
 	json_object_set_new(value, "figure", json_string(gm_row_figure(row)));
-	json_object_set_new(value, "files", json_integer((json_int_t)row->have));
+	json_object_set_new(value, "files", json_integer((json_int_t)row->cells.count));
 	json_object_set_new(value, "least", json_integer((json_int_t)row->least));
 	json_object_set_new(value, "median", json_integer((json_int_t)row->median));
 	json_object_set_new(value, "most", json_integer((json_int_t)row->most));
