@@ -25,9 +25,11 @@ try:
         dist.all_reduce(torch.ones(4 + rank).cuda())
     elif case == "late":
         if rank == 1:
-            time.sleep(25)
+            time.sleep(60)
         dist.all_reduce(tensor)
     torch.cuda.synchronize()
+    if case in ("mismatch", "late"):
+        time.sleep(60)  # from 2.15 on, PyTorch ends the process 15 seconds after it aborted the communicator, which ends the kernel
     print(json.dumps({"rank": rank, "values": tensor.tolist()}) + "\n", end="", flush=True)
 except Exception as error:
     print(json.dumps({"rank": rank, "error": type(error).__name__, "text": str(error)}) + "\n", end="", flush=True)
