@@ -41,13 +41,23 @@ enum gm_op {
 	GM_OP_COUNT,
 };
 
-/* A backward jump of the bytecode: one loop of the source. Offsets in bytes, [start, end). */
+/* A loop of the source, from the backward jumps of the bytecode. Offsets in bytes, [start, end).
+ * From 3.12 on the handlers of exceptions are at the end of the code: what follows the loop may lie
+ * between the loop's body and its handlers. */
 struct gm_loop {
 	uint32_t start;    /* offset of the loop's head (the jump's target) */
-	uint32_t end;      /* one past the backward jump */
+	uint32_t end;      /* one past the last backward jump */
+	uint32_t body_end; /* one past the last one that is in no handler; 0: all are */
 	uint32_t line;     /* of the head: the `for` or `while` line */
 	uint32_t line_end; /* greatest line within; 0: it is an inlined comprehension's (3.12 on) */
 };
+
+/* Is an instruction in the loop? `line`: its own, 0: not known. */
+static inline bool gm_loop_contains(const struct gm_loop *loop, uint32_t offset, uint32_t line)
+{
+	return offset >= loop->start && offset < loop->end &&
+	       (!line || !loop->line_end || (line >= loop->line && line <= loop->line_end));
+}
 
 /* A code object, copied out of the image. Owned by gm_python, valid until gm_python_close(). */
 struct gm_code {
@@ -171,6 +181,9 @@ void gm_python_variables(struct gm_python *python, const struct gm_python_frame 
 
 /* Is it the code of a generator, a coroutine or an asynchronous generator? */
 bool gm_python_is_generator(const struct gm_python *python, const struct gm_code *code);
+
+/* The line of the instruction at an offset; 0: none. */
+uint32_t gm_python_line(const struct gm_code *code, uint32_t offset);
 
 /* The instruction at a frame's lasti, caches and combined opcodes decoded. */
 void gm_python_instruction(struct gm_python *python, const struct gm_code *code, uint32_t lasti,

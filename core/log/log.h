@@ -88,6 +88,15 @@ struct gm_log_loop {
 	uint32_t line, line_end; /* line_end 0: the loop of a comprehension, if `line` is known */
 };
 
+/* Is an instruction in the loop? `line`: its own, 0: not known. Code that follows the loop may lie
+ * between its body and its handlers of exceptions: it has other lines. */
+static inline bool gm_log_loop_contains(
+        const struct gm_log_loop *loop, uint32_t lasti, uint32_t line)
+{
+	return lasti >= loop->start && lasti < loop->end &&
+	       (!line || !loop->line_end || (line >= loop->line && line <= loop->line_end));
+}
+
 struct gm_log_code {
 	uint32_t file, name; /* string ids */
 	uint32_t first_line;

@@ -20,6 +20,7 @@ size_t gm_log_step_frames(
 		ret_frames[i] = (struct gm_step_frame){
 		        .code = frame.code,
 		        .lasti = frame.lasti,
+		        .line = frame.line,
 		        .iterates = frame.op == GM_LOG_OP_FOR_ITER,
 		        .loop_count = code.loop_count,
 		        .loops = code.loops,

@@ -26,14 +26,15 @@ void gm_steps_free_summaries(struct gm_steps *steps)
 	gm_array_deinit(&steps->known);
 }
 
-static bool within(const struct gm_log_loop *loop, uint32_t lasti)
+static bool within(const struct gm_log_loop *loop, const struct gm_step_frame *frame)
 {
-	return lasti >= loop->start && lasti < loop->end;
+	return gm_log_loop_contains(loop, frame->lasti, frame->line);
 }
 
 static bool wider(const struct gm_log_loop *a, const struct gm_log_loop *b)
 {
-	return a->start <= b->start && a->end >= b->end && (a->start < b->start || a->end > b->end);
+	return gm_log_loop_contains(a, b->start, b->line) && a->end >= b->end &&
+	       (a->start < b->start || a->end > b->end);
 }
 
 /* The number of a loop; UINT32_MAX: the table is full. */
@@ -103,15 +104,13 @@ static bool summarise_frame(struct gm_steps *steps, struct summary *summary,
 	for (uint32_t i = 0; i < limit; i++) {
 		const struct gm_log_loop *loop = &frame->loops[i];
 		bool comprehension = loop->line && !loop->line_end;
-		if (comprehension || !within(loop, frame->lasti) ||
-		        passed_over(steps, frame->code, i))
+		if (comprehension || !within(loop, frame) || passed_over(steps, frame->code, i))
 			continue;
 		uint32_t nesting = 0, inner = 0;
 		for (uint32_t j = 0; j < limit; j++) {
 			nesting += wider(&frame->loops[j], loop);
 			/* the outermost of the remaining loops that the frame is in */
-			if (wider(loop, &frame->loops[j]) &&
-			        within(&frame->loops[j], frame->lasti) &&
+			if (wider(loop, &frame->loops[j]) && within(&frame->loops[j], frame) &&
 			        (!inner || wider(&frame->loops[j], &frame->loops[inner - 1])))
 				inner = j + 1;
 		}
@@ -145,7 +144,7 @@ static uint64_t frame_loops(const struct gm_step_frame *frame)
 {
 	uint64_t loops = 0;
 	for (uint32_t i = 0; i < frame->loop_count && i < GM_STEP_LOOPS_MAX; i++)
-		if (within(&frame->loops[i], frame->lasti))
+		if (within(&frame->loops[i], frame))
 			loops |= UINT64_C(1) << i;
 	return loops;
 }

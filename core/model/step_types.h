@@ -39,6 +39,7 @@ enum gm_landmark {
 struct gm_step_frame {
 	uint32_t code; /* the same code object always has the same number */
 	uint32_t lasti;
+	uint32_t line; /* 0: not known */
 	bool iterates; /* a loop's iterator is asked for its next item; false: it is not, or that is
 	                  not known */
 	uint32_t loop_count;

@@ -71,7 +71,7 @@ void gm_record_loops(struct gm_recorder *recorder, size_t count)
 		unsigned most = own ? GM_LOOPS_FOLLOWED : GM_PACKAGE_LOOPS_FOLLOWED;
 		for (uint32_t j = 0; j < frame->code->loop_count && *count_of < most; j++) {
 			const struct gm_loop *loop = &frame->code->loops[j];
-			if (frame->lasti < loop->start || frame->lasti >= loop->end)
+			if (!gm_loop_contains(loop, frame->lasti, frame->line))
 				continue;
 			see_loop(recorder, frame, j);
 			++*count_of;

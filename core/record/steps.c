@@ -29,6 +29,7 @@ static size_t current_frames(
 		frames[i] = (struct gm_step_frame){
 		        .code = code ? code->id : 0,
 		        .lasti = frame->lasti,
+		        .line = frame->line,
 		        .iterates = instruction.op == GM_OP_FOR_ITER,
 		        .loop_count = code ? frame->code->loop_count : 0,
 		        .loops = code ? code->loops : NULL,

@@ -78,9 +78,10 @@ static bool loop_of(struct gm_spool_tables *tables, uint32_t stack, uint32_t cod
 		stack = node.parent;
 	}
 	const struct gm_code *code = found ? gm_spool_code_of(tables, code_id) : NULL;
+	const uint32_t line = code ? gm_python_line(code, offset) : 0;
 	for (uint32_t i = 0; code && i < code->loop_count; i++) {
 		const struct gm_loop *loop = &code->loops[i];
-		if (offset < loop->start || offset >= loop->end)
+		if (!gm_loop_contains(loop, offset, line))
 			continue;
 		if (gm_python_recorded_iterator(tables->python, code, loop->start) == (int)slot) {
 			*ret_loop = i;

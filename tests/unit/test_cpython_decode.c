@@ -290,32 +290,42 @@ static void a_handler_that_jumps_back_is_no_loop_unless_it_begins_the_statement_
 	}
 }
 
-/* The handler of a `with` at the end of a loop's body begins the next iteration. Between the two is
- * what follows the loop. In an `except` at the same place is code of the program. */
-static void the_handler_of_a_with_makes_its_loop_no_longer(void **state)
+/* The handler of a `with` or `try` at the end of a loop's body begins the next iteration. Between
+ * the two is what follows the loop. */
+static void a_handler_at_the_end_of_the_code_is_in_its_loop_and_what_is_between_is_not(void **state)
 {
 	const struct gm_opcode *o = gm_opcodes_312;
-	static const uint8_t table[] = {0x80 | 2, 1, 6, 0}; /* instruction 2 is protected */
+	static const uint8_t table[] = {0x80 | 2, 1, 7, 0}; /* instruction 2 is protected */
+	const uint8_t code[] = {
+	        number_of(o, "NOP"), 0,           /* 0, line 1 */
+	        number_of(o, "NOP"), 0,           /* 2, line 2: head */
+	        number_of(o, "NOP"), 0,           /* 4, line 3: in the try statement */
+	        number_of(o, "JUMP_BACKWARD"), 3, /* 6 */
+	        number_of(o, "NOP"), 0,           /* 8, line 6: after the loop */
+	        number_of(o, "NOP"), 0,           /* 10, line 1: the exit of a `with` around it */
+	        number_of(o, "RETURN_VALUE"), 0,  /* 12, line 7 */
+	        number_of(o, "PUSH_EXC_INFO"), 0, /* 14, line 4: except */
+	        number_of(o, "NOP"), 0,           /* 16, line 5 */
+	        number_of(o, "JUMP_BACKWARD"), 9, /* 18 */
+	        number_of(o, "RETURN_VALUE"), 0,  /* 20 */
+	};
+	static const uint8_t lines[] = {1, 2, 3, 3, 6, 1, 7, 4, 5, 5, 1};
 
-	for (int is_with = 0; is_with < 2; is_with++) {
-		const uint8_t code[] = {
-		        number_of(o, "NOP"), 0,                                 /* 0 */
-		        number_of(o, "NOP"), 0,                                 /* 2: head */
-		        number_of(o, "NOP"), 0,                                 /* 4: with, try */
-		        number_of(o, "JUMP_BACKWARD"), 3,                       /* 6 */
-		        number_of(o, "NOP"), 0,                                 /* 8: after it */
-		        number_of(o, "RETURN_VALUE"), 0,                        /* 10 */
-		        number_of(o, "PUSH_EXC_INFO"), 0,                       /* 12 */
-		        number_of(o, is_with ? "WITH_EXCEPT_START" : "NOP"), 0, /* 14 */
-		        number_of(o, "JUMP_BACKWARD"), 8,                       /* 16 */
-		};
-		begin(0x030c, o, code, sizeof(code));
-		assert_true(gm_py_loops_find(&entry, 0x030c, o, 1, table, sizeof(table)));
-		assert_int_equal(entry.code.loop_count, 1);
-		assert_int_equal(entry.code.loops[0].start, 2);
-		assert_int_equal(entry.code.loops[0].end, is_with ? 8 : 18);
-		end();
-	}
+	begin(0x030c, o, code, sizeof(code));
+	for (uint32_t i = 0; i < sizeof(lines); i++)
+		assert_true(gm_array_push(&entry.lines, ((struct gm_line_row){2 * i, lines[i]})));
+	assert_true(gm_py_loops_find(&entry, 0x030c, o, 1, table, sizeof(table)));
+	assert_int_equal(entry.code.loop_count, 1);
+	const struct gm_loop *loop = &entry.code.loops[0];
+	assert_int_equal(loop->start, 2);
+	assert_int_equal(loop->body_end, 8);
+	assert_int_equal(loop->end, 20);
+	assert_int_equal(loop->line, 2);
+	assert_int_equal(loop->line_end, 5);
+	for (uint32_t i = 0; i < sizeof(lines); i++)
+		assert_int_equal(gm_loop_contains(loop, 2 * i, lines[i]),
+		        (i >= 1 && i <= 3) || (i >= 7 && i <= 9));
+	end();
 }
 
 static void random_bytecode_is_decoded_within_its_bounds(void **state)
@@ -444,7 +454,8 @@ int main(void)
 	        cmocka_unit_test(backward_jumps_make_loops_outer_first_and_one_per_head),
 	        cmocka_unit_test(
 	                a_handler_that_jumps_back_is_no_loop_unless_it_begins_the_statement_again),
-	        cmocka_unit_test(the_handler_of_a_with_makes_its_loop_no_longer),
+	        cmocka_unit_test(
+	                a_handler_at_the_end_of_the_code_is_in_its_loop_and_what_is_between_is_not),
 	        cmocka_unit_test(random_bytecode_is_decoded_within_its_bounds),
 	        cmocka_unit_test(no_jump_leads_out_of_the_code),
 	        cmocka_unit_test(every_table_has_the_stores_and_returns),

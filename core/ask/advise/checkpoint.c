@@ -38,7 +38,7 @@ static bool in_loop(const struct gm_log *log, const struct gm_frame_place *place
 	if (!gm_log_code(log, place->code, &code))
 		return false;
 	for (uint32_t i = 0; i < code.loop_count; i++)
-		if (code.loops[i].start <= place->lasti && place->lasti < code.loops[i].end)
+		if (gm_log_loop_contains(&code.loops[i], place->lasti, place->line))
 			return true;
 	return false;
 }

@@ -114,6 +114,11 @@ bool gm_py_lines_decode(struct gm_code_entry *entry, int version, const uint8_t 
 	return decode_lnotab(entry, table, size, first_line, bytecode_size);
 }
 
+uint32_t gm_python_line(const struct gm_code *code, uint32_t offset)
+{
+	return gm_py_line_at(gm_py_entry_of(code), offset);
+}
+
 uint32_t gm_py_line_at(const struct gm_code_entry *entry, uint32_t offset)
 {
 	size_t low = gm_partition_point(

@@ -10,13 +10,15 @@
  * follows the statement. That is no loop: a loop's head is on every path to the jump, and a handler
  * is reached without what follows its statement. The handlers' places are in co_exceptiontable.
  *
- * The handler of a `with` that ends a loop's body jumps to the loop's head, so it is of the loop,
- * but what is between is not: the code that follows the loop. No code of the program is in it, so
- * it does not make the loop longer.
+ * The handler of a `try` or `with` that ends a loop's body jumps to the loop's head, so it is in
+ * the loop, but the code between the body and the handler is not: it follows the loop. Its lines
+ * are greater than those of the loop's body and handlers, or less than the loop's first
+ * (gm_loop_contains()).
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "cpython/python.h"
 
 /* The offset of the instruction after this one and its caches. */
@@ -24,6 +26,8 @@ static uint32_t after(const struct gm_opcode *opcodes, const struct gm_decoded *
 {
 	return at->start + 2 + 2u * opcodes[at->opcode].caches;
 }
+
+enum { NO_HANDLER = UINT32_MAX };
 
 static bool is_named(const struct gm_opcode *opcode, const char *name)
 {
@@ -35,26 +39,50 @@ static uint32_t least_line(uint32_t a, uint32_t b)
 	return !a || (b && b < a) ? b : a;
 }
 
+static uint32_t greater(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+/* The greatest line of the code in [from, to). */
+static uint32_t greatest_line(const struct gm_code_entry *entry, uint32_t from, uint32_t to)
+{
+	const struct gm_line_row *rows = entry->lines.items;
+	size_t i = gm_partition_point(entry->lines.count, middle, rows[middle].start <= from);
+	uint32_t line = i ? rows[i - 1].line : 0;
+
+	for (; i < entry->lines.count && rows[i].start < to; i++)
+		line = greater(line, rows[i].line);
+	return line;
+}
+
+/* A jump back to `head`, at `from`. `handler`: where code of the handler that it is in begins;
+ * NO_HANDLER: it is in the loop's body. */
 static bool add_jump(
-        struct gm_code_entry *entry, uint32_t head, uint32_t from, uint32_t end, bool from_with)
+        struct gm_code_entry *entry, uint32_t head, uint32_t from, uint32_t end, uint32_t handler)
 {
 	uint32_t line = least_line(gm_py_line_at(entry, head), gm_py_line_at(entry, from));
+	struct gm_loop *loop = NULL;
 
-	for (size_t i = 0; i < entry->loops.count; i++) {
-		struct gm_loop *loop = &entry->loops.items[i];
-		if (loop->start != head)
-			continue;
-		if (end > loop->end && !from_with)
-			loop->end = end;
-		loop->line = least_line(loop->line, line);
-		return true;
+	for (size_t i = 0; i < entry->loops.count && !loop; i++)
+		if (entry->loops.items[i].start == head)
+			loop = &entry->loops.items[i];
+	if (!loop) {
+		if (!gm_array_push(&entry->loops, ((struct gm_loop){.start = head, .line = line})))
+			return false;
+		loop = &entry->loops.items[entry->loops.count - 1];
 	}
-	return gm_array_push(&entry->loops, ((struct gm_loop){head, end, line, line}));
+	loop->line = least_line(loop->line, line);
+	loop->line_end = greater(loop->line_end, line);
+	loop->end = greater(loop->end, end);
+	if (handler == NO_HANDLER)
+		loop->body_end = greater(loop->body_end, end);
+	else
+		loop->line_end = greater(loop->line_end, greatest_line(entry, handler, end));
+	return true;
 }
 
 /* ---- whether a jump makes a loop ------------------------------------------------------------- */
-
-enum { NO_HANDLER = UINT32_MAX };
 
 struct search {
 	const struct gm_code_entry *entry;
@@ -152,22 +180,20 @@ static void merge(struct gm_code_entry *entry)
 			if (loops[k].line != loops[i].line || loops[i].start >= loops[k].end ||
 			        !loops[k].line_end != !loops[i].line_end)
 				continue;
-			if (loops[i].end > loops[k].end)
-				loops[k].end = loops[i].end;
+			loops[k].end = greater(loops[k].end, loops[i].end);
+			loops[k].body_end = greater(loops[k].body_end, loops[i].body_end);
+			if (loops[k].line_end)
+				loops[k].line_end = greater(loops[k].line_end, loops[i].line_end);
 			merged = true;
 		}
 		if (!merged)
 			loops[kept++] = loops[i];
 	}
 	entry->loops.count = kept;
-	for (size_t i = 0; i < entry->lines.count; i++) {
-		const struct gm_line_row *row = &entry->lines.items[i];
-		for (size_t k = 0; k < kept; k++) {
-			if (row->start >= loops[k].start && row->start < loops[k].end &&
-			        loops[k].line_end && row->line > loops[k].line_end)
-				loops[k].line_end = row->line;
-		}
-	}
+	for (size_t k = 0; k < kept; k++)
+		if (loops[k].line_end && loops[k].body_end)
+			loops[k].line_end = greater(loops[k].line_end,
+			        greatest_line(entry, loops[k].start, loops[k].body_end));
 }
 
 /* ---- comprehensions -------------------------------------------------------------------------- */
@@ -218,26 +244,28 @@ static bool find(struct gm_code_entry *entry, struct search *search)
 	enum { MAX_LOOPS = 4096 };
 	const struct gm_opcode *opcodes = search->opcodes;
 	struct gm_decoded at;
-	bool in_handler_of_with = false;
+	uint32_t handler = NO_HANDLER; /* the one that the instruction is in begins here */
+	uint32_t looked = 0;           /* its lines up to here are counted */
 
 	/* `first` is the first of an instruction's EXTENDED_ARGs */
 	for (uint32_t first = 0, next; gm_py_decode(entry, opcodes, first, &at); first = next) {
 		const struct gm_opcode *opcode = &opcodes[at.opcode];
 		next = after(opcodes, &at);
-		if (is_named(opcode, "PUSH_EXC_INFO")) /* each handler begins with it */
-			in_handler_of_with = false;
-		else if (is_named(opcode, "WITH_EXCEPT_START"))
-			in_handler_of_with = true;
+		if (search->handlers && is_named(opcode, "PUSH_EXC_INFO"))
+			handler = looked = first; /* each begins with it, and all are at the end */
 		uint32_t unit = gm_py_jump_target(
 		        opcode, search->version, next / 2, at.argument, search->count);
 		uint32_t target = unit == UINT32_MAX ? UINT32_MAX : 2 * unit;
-		if (target <= at.start && entry->loops.count < MAX_LOOPS &&
-		        !(opcodes[entry->bytecode[target]].flags & GM_OPCODE_SEND) &&
-		        is_loop(search, first, target) &&
-		        !add_jump(entry, target, at.start,
-		                next < entry->bytecode_size ? next : entry->bytecode_size,
-		                in_handler_of_with))
+		if (target > at.start || entry->loops.count >= MAX_LOOPS ||
+		        (opcodes[entry->bytecode[target]].flags & GM_OPCODE_SEND) ||
+		        !is_loop(search, first, target))
+			continue;
+		bool from_handler = handler != NO_HANDLER && target < handler;
+		if (!add_jump(entry, target, at.start,
+		            next < entry->bytecode_size ? next : entry->bytecode_size,
+		            from_handler ? looked : NO_HANDLER))
 			return false;
+		looked = next;
 	}
 	return true;
 }

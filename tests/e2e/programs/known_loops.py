@@ -325,8 +325,13 @@ def write_program(seed):
     elif source == "task":
         out("batches = asyncio.Queue(2)")
         out(f"producer = asyncio.create_task(produce(batches, {count}))")
+    # from CPython 3.12 on the handler is at the end of the code, behind what follows the loop
+    guarded = random.Random(f"{seed}: guarded").random() < 0.3
     out("for step in range(STEPS):")
     out.depth += 1
+    if guarded:
+        out("try:")
+        out.depth += 1
     if evaluation == "first":
         write_inline("torch.no_grad()")
     if closure:
@@ -389,6 +394,12 @@ def write_program(seed):
     elif evaluation in ("decorated", "function"):
         out(f"{test}(model)")
     out.depth -= 1
+    if guarded:
+        out("except torch.cuda.OutOfMemoryError as error:")
+        out("print(error)", 1)
+        out.depth -= 1
+        out("with window('other'):")
+        out("norms = torch.stack([p.detach().norm() for p in model.parameters()])", 1)
     if evaluation == "after":
         write_inline("torch.no_grad()")
     if not closure and not ahead and random.Random(f"{seed}: once more").random() < 0.2:
