@@ -43,11 +43,10 @@ enum gm_op {
 
 /* A loop of the source, from the backward jumps of the bytecode. Offsets in bytes, [start, end).
  * From 3.12 on the handlers of exceptions are at the end of the code: what follows the loop may lie
- * between the loop's body and its handlers. */
+ * between its parts. */
 struct gm_loop {
 	uint32_t start;    /* offset of the loop's head (the jump's target) */
-	uint32_t end;      /* one past the last backward jump */
-	uint32_t body_end; /* one past the last one that is in no handler; 0: all are */
+	uint32_t end;      /* one past its last instruction */
 	uint32_t line;     /* of the head: the `for` or `while` line */
 	uint32_t line_end; /* greatest line within; 0: it is an inlined comprehension's (3.12 on) */
 };

@@ -318,7 +318,6 @@ static void a_handler_at_the_end_of_the_code_is_in_its_loop_and_what_is_between_
 	assert_int_equal(entry.code.loop_count, 1);
 	const struct gm_loop *loop = &entry.code.loops[0];
 	assert_int_equal(loop->start, 2);
-	assert_int_equal(loop->body_end, 8);
 	assert_int_equal(loop->end, 20);
 	assert_int_equal(loop->line, 2);
 	assert_int_equal(loop->line_end, 5);

@@ -10,15 +10,12 @@
  * follows the statement. That is no loop: a loop's head is on every path to the jump, and a handler
  * is reached without what follows its statement. The handlers' places are in co_exceptiontable.
  *
- * The handler of a `try` or `with` that ends a loop's body jumps to the loop's head, so it is in
- * the loop, but the code between the body and the handler is not: it follows the loop. Its lines
- * are greater than those of the loop's body and handlers, or less than the loop's first
- * (gm_loop_contains()).
+ * So the code of a loop may be in several parts, and what follows the loop lies between them
+ * (loop_bodies.c finds which code is in it).
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/search.h"
 #include "cpython/python.h"
 
 /* The offset of the instruction after this one and its caches. */
@@ -26,8 +23,6 @@ static uint32_t after(const struct gm_opcode *opcodes, const struct gm_decoded *
 {
 	return at->start + 2 + 2u * opcodes[at->opcode].caches;
 }
-
-enum { NO_HANDLER = UINT32_MAX };
 
 static bool is_named(const struct gm_opcode *opcode, const char *name)
 {
@@ -39,57 +34,31 @@ static uint32_t least_line(uint32_t a, uint32_t b)
 	return !a || (b && b < a) ? b : a;
 }
 
-static uint32_t greater(uint32_t a, uint32_t b)
-{
-	return a > b ? a : b;
-}
-
-/* The greatest line of the code in [from, to). */
-static uint32_t greatest_line(const struct gm_code_entry *entry, uint32_t from, uint32_t to)
-{
-	const struct gm_line_row *rows = entry->lines.items;
-	size_t i = gm_partition_point(entry->lines.count, middle, rows[middle].start <= from);
-	uint32_t line = i ? rows[i - 1].line : 0;
-
-	for (; i < entry->lines.count && rows[i].start < to; i++)
-		line = greater(line, rows[i].line);
-	return line;
-}
-
-/* A jump back to `head`, at `from`. `handler`: where code of the handler that it is in begins;
- * NO_HANDLER: it is in the loop's body. */
-static bool add_jump(
-        struct gm_code_entry *entry, uint32_t head, uint32_t from, uint32_t end, uint32_t handler)
+static bool add_jump(struct gm_code_entry *entry, uint32_t head, uint32_t from, uint32_t end)
 {
 	uint32_t line = least_line(gm_py_line_at(entry, head), gm_py_line_at(entry, from));
-	struct gm_loop *loop = NULL;
 
-	for (size_t i = 0; i < entry->loops.count && !loop; i++)
-		if (entry->loops.items[i].start == head)
-			loop = &entry->loops.items[i];
-	if (!loop) {
-		if (!gm_array_push(&entry->loops, ((struct gm_loop){.start = head, .line = line})))
-			return false;
-		loop = &entry->loops.items[entry->loops.count - 1];
+	for (size_t i = 0; i < entry->loops.count; i++) {
+		struct gm_loop *loop = &entry->loops.items[i];
+		if (loop->start != head)
+			continue;
+		if (end > loop->end)
+			loop->end = end;
+		loop->line = least_line(loop->line, line);
+		return true;
 	}
-	loop->line = least_line(loop->line, line);
-	loop->line_end = greater(loop->line_end, line);
-	loop->end = greater(loop->end, end);
-	if (handler == NO_HANDLER)
-		loop->body_end = greater(loop->body_end, end);
-	else
-		loop->line_end = greater(loop->line_end, greatest_line(entry, handler, end));
-	return true;
+	return gm_array_push(&entry->loops, ((struct gm_loop){head, end, line, line}));
 }
 
 /* ---- whether a jump makes a loop ------------------------------------------------------------- */
 
 struct search {
-	const struct gm_code_entry *entry;
+	struct gm_code_entry *entry;
 	const struct gm_opcode *opcodes;
 	int version;
 	uint32_t count;     /* code units */
 	uint32_t *handlers; /* of each code unit; NULL: not known, and each jump back is a loop */
+	uint8_t *jumps;     /* of each unit: a jump of a loop begins there */
 	uint8_t *seen;      /* per code unit */
 	GM_ARRAY(uint32_t) todo;
 	uint64_t left; /* instructions that may still be followed: damaged code takes no longer */
@@ -140,7 +109,8 @@ static bool read_handlers(struct search *search, const uint8_t *table, size_t si
 
 	search->seen = malloc(search->count);
 	search->handlers = malloc(search->count * sizeof(search->handlers[0]));
-	if (!search->seen || !search->handlers)
+	search->jumps = calloc(search->count, 1);
+	if (!search->seen || !search->handlers || !search->jumps)
 		return false;
 	memset(search->handlers, 0xff, search->count * sizeof(search->handlers[0]));
 	for (size_t i = 0; i < size && gm_py_exception_next(table, size, &i, &start, &length,
@@ -180,20 +150,16 @@ static void merge(struct gm_code_entry *entry)
 			if (loops[k].line != loops[i].line || loops[i].start >= loops[k].end ||
 			        !loops[k].line_end != !loops[i].line_end)
 				continue;
-			loops[k].end = greater(loops[k].end, loops[i].end);
-			loops[k].body_end = greater(loops[k].body_end, loops[i].body_end);
-			if (loops[k].line_end)
-				loops[k].line_end = greater(loops[k].line_end, loops[i].line_end);
+			if (loops[i].end > loops[k].end)
+				loops[k].end = loops[i].end;
+			if (loops[i].line_end > loops[k].line_end)
+				loops[k].line_end = loops[i].line_end;
 			merged = true;
 		}
 		if (!merged)
 			loops[kept++] = loops[i];
 	}
 	entry->loops.count = kept;
-	for (size_t k = 0; k < kept; k++)
-		if (loops[k].line_end && loops[k].body_end)
-			loops[k].line_end = greater(loops[k].line_end,
-			        greatest_line(entry, loops[k].start, loops[k].body_end));
 }
 
 /* ---- comprehensions -------------------------------------------------------------------------- */
@@ -244,15 +210,11 @@ static bool find(struct gm_code_entry *entry, struct search *search)
 	enum { MAX_LOOPS = 4096 };
 	const struct gm_opcode *opcodes = search->opcodes;
 	struct gm_decoded at;
-	uint32_t handler = NO_HANDLER; /* the one that the instruction is in begins here */
-	uint32_t looked = 0;           /* its lines up to here are counted */
 
 	/* `first` is the first of an instruction's EXTENDED_ARGs */
 	for (uint32_t first = 0, next; gm_py_decode(entry, opcodes, first, &at); first = next) {
 		const struct gm_opcode *opcode = &opcodes[at.opcode];
 		next = after(opcodes, &at);
-		if (search->handlers && is_named(opcode, "PUSH_EXC_INFO"))
-			handler = looked = first; /* each begins with it, and all are at the end */
 		uint32_t unit = gm_py_jump_target(
 		        opcode, search->version, next / 2, at.argument, search->count);
 		uint32_t target = unit == UINT32_MAX ? UINT32_MAX : 2 * unit;
@@ -260,12 +222,31 @@ static bool find(struct gm_code_entry *entry, struct search *search)
 		        (opcodes[entry->bytecode[target]].flags & GM_OPCODE_SEND) ||
 		        !is_loop(search, first, target))
 			continue;
-		bool from_handler = handler != NO_HANDLER && target < handler;
 		if (!add_jump(entry, target, at.start,
-		            next < entry->bytecode_size ? next : entry->bytecode_size,
-		            from_handler ? looked : NO_HANDLER))
+		            next < entry->bytecode_size ? next : entry->bytecode_size))
 			return false;
-		looked = next;
+		if (search->jumps)
+			search->jumps[first / 2] = 1;
+	}
+	return true;
+}
+
+/* Each loop's end and greatest line. Without handlers a loop is one part of the code. */
+static bool find_bodies(struct search *search)
+{
+	struct gm_code_entry *entry = search->entry;
+
+	if (search->handlers)
+		return gm_py_loop_bodies_find(
+		        entry, search->opcodes, search->version, search->handlers, search->jumps);
+	for (size_t i = 0; i < entry->lines.count; i++) {
+		const struct gm_line_row *row = &entry->lines.items[i];
+		for (size_t k = 0; k < entry->loops.count; k++) {
+			struct gm_loop *loop = &entry->loops.items[k];
+			if (row->start >= loop->start && row->start < loop->end &&
+			        row->line > loop->line_end)
+				loop->line_end = row->line;
+		}
 	}
 	return true;
 }
@@ -280,9 +261,10 @@ bool gm_py_loops_find(struct gm_code_entry *entry, int version, const struct gm_
 	        .left = UINT64_C(256) * entry->bytecode_size};
 	bool done = (!exceptions_size || version < GM_HANDLERS_AT_THE_END || !search.count ||
 	                    read_handlers(&search, exceptions, exceptions_size)) &&
-	            find(entry, &search);
+	            find(entry, &search) && find_bodies(&search);
 
 	free(search.handlers);
+	free(search.jumps);
 	free(search.seen);
 	gm_array_deinit(&search.todo);
 	if (!done)
