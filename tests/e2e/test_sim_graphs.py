@@ -2,10 +2,12 @@
 
 import ast
 import json
+import re
 from pathlib import Path
 
 import pytest
 from conftest import PYTHON
+from test_sim_memory import build
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -211,3 +213,10 @@ def test_a_capture_has_the_rules_of_cuda_s_programming_guide(run_gpumem, tmp_pat
         "replayed": [7, 7],
         "after_the_capture": [907, 0, 0],
     }
+
+
+def test_captures_of_several_threads_get_what_is_theirs(run_gpumem, tmp_path):
+    """Two captures at once shared the later one's graph, which several threads then wrote to: its list was freed under them."""
+    finished = run_gpumem("run", "--sim=1GiB", "--no-record", "--", build(tmp_path, PROGRAMS / "sim_captures.c"))
+    assert re.fullmatch(r"\d+ hold, 0 do not\n", finished.out)
+    finished.check()

@@ -12,12 +12,12 @@ from test_sim_bad_input import compile_c
 SOURCE = Path(__file__).parent / "programs" / "sim_memory.c"
 
 
-def build(folder):
+def build(folder, source=SOURCE):
     include = next((p for p in (SITE / "nvidia/cu13/include", Path("/usr/local/cuda/include")) if p.is_dir()), None)
     if not include:
         pytest.skip("CUDA 13's headers are not installed with this torch")
     headers = ("-isystem", include, "-isystem", ROOT / "core/sim/cuda/headers")
-    return compile_c(folder, SOURCE.read_text(), *headers, BUILD / "lib/libgpumem-sim.so")
+    return compile_c(folder, source.read_text(), *headers, BUILD / "lib/libgpumem-sim.so")
 
 
 def test_every_memory_call_does_what_the_documentation_says(run_gpumem, tmp_path):

@@ -61,7 +61,24 @@ API(cublasDestroy_v2, struct blas *handle)
 		return SUCCESS;                                          \
 	}
 
-SETTING(Stream_v2, void *, stream)
+/* PyTorch names a handle's stream before each call; a capture of it then gets the call. */
+API(cublasSetStream_v2, struct blas *handle, void *stream)
+{
+	if (!handle)
+		return NOT_INITIALIZED;
+	handle->stream = stream;
+	gm_sim_stream_captures(stream);
+	return SUCCESS;
+}
+
+API(cublasGetStream_v2, struct blas *handle, void **ret)
+{
+	if (!handle || !ret)
+		return handle ? INVALID_VALUE : NOT_INITIALIZED;
+	*ret = handle->stream;
+	return SUCCESS;
+}
+
 SETTING(PointerMode_v2, int, pointer)
 SETTING(MathMode, int, math)
 SETTING(AtomicsMode, int, atomics)
@@ -226,6 +243,18 @@ API(cublasLtMatmulAlgoGetHeuristic, void *handle, void *description, void *a, vo
 	results->waves = 1.0f;
 	*ret_count = 1;
 	return SUCCESS;
+}
+
+API(cublasLtMatmul, void *handle, void *description, const void *alpha, const void *a,
+        void *a_layout, const void *b, void *b_layout, const void *beta, const void *c,
+        void *c_layout, void *d, void *d_layout, const void *algorithm, void *workspace,
+        size_t size, void *stream)
+{
+	static struct gm_sim_site site = {"cublasLtMatmul", 0};
+	if (!handle || !description)
+		return INVALID_VALUE;
+	gm_sim_stream_captures(stream);
+	return gm_sim_compute_nothing(&site);
 }
 
 /* ---- functions that report wrong arguments in *info ------------------------------------------ */

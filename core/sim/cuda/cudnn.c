@@ -78,6 +78,7 @@ CUDNN_API(cudnnSetStream, struct cudnn *handle, void *stream)
 	if (!handle)
 		return CUDNN_BAD_PARAM;
 	handle->stream = stream;
+	gm_sim_stream_captures(stream);
 	return CUDNN_SUCCESS;
 }
 

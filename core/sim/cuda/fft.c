@@ -59,7 +59,10 @@ API(cufftSetAutoAllocation, int plan, int automatic)
 
 API(cufftSetStream, int plan, void *stream)
 {
-	return valid(plan) ? SUCCESS : INVALID_PLAN;
+	if (!valid(plan))
+		return INVALID_PLAN;
+	gm_sim_stream_captures(stream);
+	return SUCCESS;
 }
 
 API(cufftSetWorkArea, int plan, void *area)

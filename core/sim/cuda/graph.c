@@ -13,6 +13,7 @@
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
 #include "sim/cuda/graph_nodes.h"
+#include "sim/cuda/stream_state.h"
 #include "sim/kernels/captured.h"
 #include "sim/kernels/plan.h"
 
@@ -20,8 +21,7 @@
 
 struct CUgraphExec_st {
 	uint64_t magic;
-	struct gm_sim_node *nodes;
-	size_t count;
+	struct gm_sim_part *part;
 };
 
 static bool valid(cudaGraph_t graph)
@@ -42,8 +42,10 @@ GM_SIM_EXPORT cudaError_t cudaGraphGetNodes(
 {
 	if (!valid(graph) || !count)
 		return gm_sim_error(cudaErrorInvalidValue);
-	/* Nodes that clear a new block do not exist for CUDA. */
+	/* Nodes that clear a new block do not exist for CUDA. The graph may be one that is being
+	 * captured. */
 	size_t real = 0;
+	gm_sim_capture_lock(true);
 	for (size_t i = 0; i < graph->count; i++) {
 		if (graph->nodes[i].what == GM_SIM_NODE_FRESH)
 			continue;
@@ -51,6 +53,7 @@ GM_SIM_EXPORT cudaError_t cudaGraphGetNodes(
 			nodes[real] = (cudaGraphNode_t)(void *)&graph->nodes[i];
 		real++;
 	}
+	gm_sim_capture_lock(false);
 	for (size_t i = real; nodes && i < *count; i++)
 		nodes[i] = NULL;
 	if (!nodes || *count > real)
@@ -64,17 +67,13 @@ GM_SIM_EXPORT cudaError_t cudaGraphInstantiate(
 	if (!ret || !valid(graph))
 		return gm_sim_error(cudaErrorInvalidValue);
 	cudaGraphExec_t exec = calloc(1, sizeof(*exec));
-	struct gm_sim_node *nodes = calloc(graph->count + 1, sizeof(*nodes));
-	if (!exec || !nodes) {
+	struct gm_sim_part *part = gm_sim_part_make(graph);
+	if (!exec || !part) {
 		free(exec);
-		free(nodes);
+		gm_sim_part_free(part);
 		return gm_sim_error(cudaErrorMemoryAllocation);
 	}
-	if (graph->count)
-		memcpy(nodes, graph->nodes, graph->count * sizeof(*nodes));
-	for (size_t i = 0; i < graph->count; i++)
-		gm_sim_kept_again(nodes[i].kept);
-	*exec = (struct CUgraphExec_st){EXEC, nodes, graph->count};
+	*exec = (struct CUgraphExec_st){EXEC, part};
 	*ret = exec;
 	return cudaSuccess;
 }
@@ -90,9 +89,7 @@ GM_SIM_EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 	if (!exec || exec->magic != EXEC)
 		return gm_sim_error(cudaErrorInvalidValue);
 	exec->magic = 0;
-	for (size_t i = 0; i < exec->count; i++)
-		gm_sim_kept_free(exec->nodes[i].kept);
-	free(exec->nodes);
+	gm_sim_part_free(exec->part);
 	free(exec);
 	return cudaSuccess;
 }
@@ -102,15 +99,10 @@ GM_SIM_EXPORT cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t str
 	return exec && exec->magic == EXEC ? cudaSuccess : gm_sim_error(cudaErrorInvalidValue);
 }
 
-GM_SIM_EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+static int replay(struct gm_sim_part *part)
 {
-	if (gm_sim_forked())
-		return gm_sim_error(cudaErrorInitializationError);
-	if (!exec || exec->magic != EXEC)
-		return gm_sim_error(cudaErrorInvalidValue);
-	gm_sim_stream_finish(stream);
-	for (size_t i = 0; i < exec->count; i++) {
-		struct gm_sim_node *node = &exec->nodes[i];
+	for (size_t i = 0; i < part->count; i++) {
+		struct gm_sim_node *node = &part->nodes[i];
 		int code = cudaSuccess;
 		switch (node->what) {
 		case GM_SIM_NODE_COPY:
@@ -138,9 +130,30 @@ GM_SIM_EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t str
 		case GM_SIM_NODE_LIBRARY:
 			GM_SIM_COUNT(gpumem_sim_account.library_not_computed, 1);
 			break;
+		case GM_SIM_NODE_GRAPH:
+			code = replay(node->part);
+			break;
 		}
 		if (code != cudaSuccess)
-			return (cudaError_t)code;
+			return code;
 	}
 	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+	int code = gm_sim_stream_check(stream);
+	if (code != cudaSuccess)
+		return (cudaError_t)code;
+	if (!exec || exec->magic != EXEC)
+		return gm_sim_error(cudaErrorInvalidValue);
+	/* In a capture it is a node with the graph in it, which may be destroyed meanwhile. */
+	struct gm_sim_node node = {
+	        .what = GM_SIM_NODE_GRAPH, .part = gm_sim_part_again(exec->part)};
+	if (gm_sim_captured(stream, &node))
+		return cudaSuccess;
+	gm_sim_stream_finish(stream);
+	code = replay(node.part);
+	gm_sim_part_free(node.part);
+	return (cudaError_t)code;
 }

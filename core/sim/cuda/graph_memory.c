@@ -15,7 +15,7 @@ void gm_sim_graph_lock(bool take)
 
 void gm_sim_graph_memory(const void *address, uint64_t size, bool there)
 {
-	if (there ? !gm_sim_graph_captures() : !own_count)
+	if (there ? !gm_sim_captures_here() : !own_count)
 		return;
 	struct gm_sim_range range;
 	pthread_mutex_lock(&lock);
@@ -29,12 +29,12 @@ void gm_sim_graph_memory(const void *address, uint64_t size, bool there)
 
 void gm_sim_graph_block(struct gm_sim_device *device, const void *address, uint64_t size)
 {
-	if (!own_count || !gm_sim_graph_captures())
+	if (!own_count || !gm_sim_captures_here())
 		return;
 	pthread_mutex_lock(&lock);
 	bool here = gm_sim_ranges_find(&own, (uintptr_t)address) != NULL;
 	pthread_mutex_unlock(&lock);
 	if (here)
-		gm_sim_captured_latest(&(struct gm_sim_node){
+		gm_sim_captured_here(&(struct gm_sim_node){
 		        .what = GM_SIM_NODE_FRESH, .to = (void *)(uintptr_t)address, .size = size});
 }

@@ -22,6 +22,7 @@ static void before_fork(void)
 	gm_sim_kernel_lock(true);
 	gm_sim_vmm_lock(true);
 	gm_sim_graph_lock(true);
+	gm_sim_capture_lock(true);
 	gm_sim_pool_lock(true);
 	gm_sim_managed_lock(true);
 	gm_sim_ipc_lock(true);
@@ -36,6 +37,7 @@ static void in_parent(void)
 	gm_sim_ipc_lock(false);
 	gm_sim_managed_lock(false);
 	gm_sim_pool_lock(false);
+	gm_sim_capture_lock(false);
 	gm_sim_graph_lock(false);
 	gm_sim_vmm_lock(false);
 	gm_sim_kernel_lock(false);

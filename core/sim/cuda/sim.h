@@ -302,7 +302,8 @@ struct gm_sim_node {
 		GM_SIM_NODE_KERNEL,
 		GM_SIM_NODE_LIBRARY,
 		GM_SIM_NODE_FRESH,
-		GM_SIM_NODE_HOST
+		GM_SIM_NODE_HOST,
+		GM_SIM_NODE_GRAPH
 	} what;
 	int value; /* a copy's kind, a fill's byte */
 	void *to;
@@ -311,21 +312,24 @@ struct gm_sim_node {
 	struct gm_sim_kernel *kernel;
 	struct gm_sim_kept *kept; /* its launch; NULL: it is not computed */
 	void (*host)(void *);     /* cudaLaunchHostFunc(): called with `to` */
+	struct gm_sim_part *part; /* the graph that is launched in this one */
 };
 struct CUstream_st;
 struct CUgraph_st;
-/* Where the stream is capturing, keeps the node in its graph and returns true: nothing is to be
- * done now. */
+/* Where the stream is capturing, keeps the node in its graph, with what it has, and returns true:
+ * nothing is to be done now. */
 bool gm_sim_captured(struct CUstream_st *stream, const struct gm_sim_node *node);
 bool gm_sim_stream_captures(struct CUstream_st *stream);
 /*
- * graph_memory.c: memory that was allocated while a capture was in progress is a graph's own (a
+ * graph_memory.c: memory that was allocated for a stream that is capturing is a graph's own (a
  * private pool's). A block of it that the allocator hands out then is empty again at each replay,
  * as blocks are outside graphs.
  */
 void gm_sim_graph_memory(const void *address, uint64_t size, bool there);
 void gm_sim_graph_block(struct gm_sim_device *device, const void *address, uint64_t size);
-bool gm_sim_graph_captures(void); /* capture.c: whether a capture is in progress */
+/* capture.c: whether the stream that this thread named last is capturing. */
+bool gm_sim_captures_here(void);
+void gm_sim_capture_lock(bool take);
 /* capture.c: whether a capture in progress forbids this thread a call that is not safe during it,
  * as cudaMalloc(); if so, the capture is invalidated. */
 bool gm_sim_capture_forbids(void);
@@ -333,10 +337,10 @@ bool gm_sim_capture_forbids(void);
  * it. */
 int gm_sim_capture_device_waits(void);
 void gm_sim_graph_lock(bool take);
-/* The same for a library's call, of which the stream is not known: the capture that was begun
- * last. */
+/* The same as gm_sim_captured() where a call does not say its stream: that of the thread's call
+ * before. */
 bool gm_sim_captured_library(void);
-bool gm_sim_captured_latest(const struct gm_sim_node *node);
+bool gm_sim_captured_here(const struct gm_sim_node *node);
 
 /* work.c, stream.c: waits for the collectives in progress on a stream, or with bytes of a range. */
 void gm_sim_stream_finish(struct CUstream_st *stream);

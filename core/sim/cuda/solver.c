@@ -169,6 +169,19 @@ static int64_t geev(int64_t n)
 	return larger(n * n + 4 * n + 96, orgqr(n, n, n) + 3 * n + 32);
 }
 
+/* Handles keep nothing: only the thread's last stream is known from these (capture.c). */
+API(cusolverDnSetStream, void *handle, void *stream)
+{
+	gm_sim_stream_captures(stream);
+	return SUCCESS;
+}
+
+API(cusparseSetStream, void *handle, void *stream)
+{
+	gm_sim_stream_captures(stream);
+	return SUCCESS;
+}
+
 #define TYPE(L, bytes, complex, org, orm, sy)                                                     \
 	API(cusolverDn##L##potrf_bufferSize, void *handle, int uplo, int n, void *a, int lda,     \
 	        int *ret)                                                                         \

@@ -59,6 +59,7 @@ GM_SIM_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
 	if (gm_sim_stream_special(stream) || stream->magic != GM_SIM_STREAM)
 		return gm_sim_error(cudaErrorInvalidResourceHandle);
+	gm_sim_capture_abandon(stream);
 	/* On a GPU the stream's work continues after it; here nothing else refers to the stream. */
 	gm_sim_works_wait(&stream->works);
 	gm_sim_works_clear(&stream->works);

@@ -2,8 +2,9 @@
  * Streams, events and captures, for stream.c, event.c and capture.c.
  *
  * A capture must end where it began, with all that was put on other streams meanwhile waited for.
- * So each stream of a capture has a place in it, and counts what is put on it; a stream and an
- * event know of each place up to which count they come after it (a vector clock).
+ * So each stream of a capture has a place in it, whose entries are counted; a stream and an event
+ * know of each other place up to which count they come after it (a vector clock). All this is
+ * changed by several threads at once and has the lock of capture.c.
  */
 #ifndef GM_SIM_STREAM_STATE_H
 #define GM_SIM_STREAM_STATE_H
@@ -26,21 +27,22 @@ struct gm_sim_after {
  * that were in it may exist longer, and it is small.
  */
 struct gm_sim_capture {
-	struct CUgraph_st *graph;
+	struct gm_sim_capture *next; /* in progress as well */
+	struct CUgraph_st *graph;    /* NULL: it has ended */
 	struct CUstream_st *origin;
 	unsigned long long id;
 	enum cudaStreamCaptureMode mode;
 	pthread_t thread; /* that began it */
 	int device;
 	_Atomic enum cudaStreamCaptureStatus status;
-	_Atomic unsigned places;
-	_Atomic uint32_t count[GM_SIM_PLACES];
+	unsigned places;
+	uint32_t count[GM_SIM_PLACES];
 };
 
 struct CUstream_st {
 	uint64_t magic;
 	struct gm_sim_capture *_Atomic capture;
-	unsigned place; /* in it */
+	_Atomic unsigned place; /* in it */
 	struct gm_sim_after after;
 	unsigned long long id;
 	int device, priority;
@@ -83,13 +85,15 @@ static inline int gm_sim_stream_check(cudaStream_t stream)
 	                                   : gm_sim_error(cudaErrorInvalidResourceHandle);
 }
 
-/* The capture that a stream is in, or NULL. */
+/* The capture that a stream is in, or NULL. The thread has then named the stream (capture.c). */
 struct gm_sim_capture *gm_sim_capture_of(cudaStream_t stream);
 /* Ends it with an error, and returns the code, as the thread's last error. */
 int gm_sim_capture_invalidate(struct gm_sim_capture *capture, int code);
 /* A call that waits for the host cannot be captured, and invalidates the capture. */
 int gm_sim_capture_waits(cudaStream_t stream);
 void gm_sim_capture_record(cudaStream_t stream, cudaEvent_t event, bool external);
+/* The stream is destroyed: what was begun on it has no end. */
+void gm_sim_capture_abandon(cudaStream_t stream);
 /* True where the wait is a capture's matter: with its error in *ret. */
 bool gm_sim_capture_wait(cudaStream_t stream, cudaEvent_t event, bool external, int *ret);
 
