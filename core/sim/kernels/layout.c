@@ -1,5 +1,6 @@
 /* Kernels that arrange elements: arange and linspace, concatenation, triangles, rolls, numbers to
  * coordinates. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,22 @@
 static int64_t number(enum gm_sim_type type, const void *at)
 {
 	return gm_sim_load(type, at).integer;
+}
+
+/*
+ * linspace's step is a float where T is an integer, and of T else; since torch 2.15 a float for the
+ * halves too. Their names and sizes are the same, so the value decides: a float that is the step.
+ */
+static enum gm_sim_type step_type(
+        enum gm_sim_type type, const void *at, double start, double end, int64_t steps)
+{
+	if (!gm_sim_type_is_real(type))
+		return GM_SIM_F32;
+	if (gm_sim_type_wide(type) == type || steps < 2)
+		return type;
+	double step = (end - start) / (double)(steps - 1);
+	double wide = gm_sim_load(GM_SIM_F32, at).real;
+	return fabs(wide - step) <= fabs(step) * 1e-5 ? GM_SIM_F32 : type;
 }
 
 /*
@@ -36,11 +53,11 @@ static bool compute_range(const struct gm_sim_plan *plan, const struct gm_sim_ke
 	struct gm_sim_value step = second;
 	if (linspace) {
 		unsigned at = (2 * wide + 7) & ~7u;
-		/* The step of integers is a float. */
-		enum gm_sim_type step_type = real ? plan->type[1] : GM_SIM_F32;
 		steps = number(GM_SIM_I64, f + at);
-		step = gm_sim_load(step_type, f + at + 8);
-		at = (at + 8 + gm_sim_type_size(step_type) + 7) & ~7u;
+		enum gm_sim_type type = step_type(plan->type[1], f + at + 8, gm_sim_as_real(start),
+		        gm_sim_as_real(second), steps);
+		step = gm_sim_load(type, f + at + 8);
+		at = (at + 8 + gm_sim_type_size(type) + 7) & ~7u;
 		half = number(GM_SIM_I64, f + at);
 		if (steps != count)
 			return false;
