@@ -30,17 +30,28 @@ struct gm_sim_kept {
  * unmapped memory. */
 static unsigned char nothing[ARGUMENT_MOST];
 
+/* How many arguments the kernel has; 0: not known. */
+static unsigned count_of(const char *mangled, size_t *most)
+{
+	struct gm_sim_plan product;
+	if (gm_sim_product_plan(mangled, &product))
+		return 1; /* a plain name, which tells no types */
+	char *readable = gm_sim_name_readable(mangled);
+	if (!readable)
+		return 0;
+	struct gm_sim_text name = {readable, strlen(readable)}, types[ARGUMENTS];
+	unsigned count = gm_sim_name_parameters(name, types, ARGUMENTS);
+	if (strstr(readable, "multi_tensor_apply_kernel"))
+		*most = LIST_MOST;
+	free(readable);
+	return count;
+}
+
 struct gm_sim_kept *gm_sim_launch_keep(
         const char *mangled, const struct gm_sim_kernel_launch *launch)
 {
-	char *readable_name = launch->arguments ? gm_sim_name_readable(mangled) : NULL;
-	if (!readable_name)
-		return NULL;
-	struct gm_sim_text name = {readable_name, strlen(readable_name)}, types[ARGUMENTS];
-	unsigned count = gm_sim_name_parameters(name, types, ARGUMENTS);
-	size_t most =
-	        strstr(readable_name, "multi_tensor_apply_kernel") ? LIST_MOST : ARGUMENT_MOST;
-	free(readable_name);
+	size_t most = ARGUMENT_MOST;
+	unsigned count = launch->arguments ? count_of(mangled, &most) : 0;
 	if (!count || count > ARGUMENTS)
 		return NULL;
 	size_t sizes[ARGUMENTS], sum = 0;

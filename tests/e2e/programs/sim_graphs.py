@@ -60,6 +60,7 @@ kernels = torch.cuda.CUDAGraph()
 with torch.cuda.graph(kernels):
     doubled = given * 2 + 1
     largest = (doubled % 7).max()
+    products = [(doubled % 7 + 1)[:9].prod(), (doubled % 5 + 1)[:9].double().prod(), (doubled % 3)[:3].int().prod()]
     index = torch.argsort(doubled, descending=True)[0]
     drawn = torch.rand(100, device="cuda")
     whole = torch.randint(0, 1000, (100,), device="cuda")
@@ -70,7 +71,12 @@ for case in range(3):
     if case == 0:
         facts["computed"] = []
     facts["computed"].append(
-        torch.equal(doubled.cpu(), host) and largest.item() == (host % 7).max().item() and index.item() == 49
+        torch.equal(doubled.cpu(), host)
+        and largest.item() == (host % 7).max().item()
+        and index.item() == 49
+        and products[0].item() == (host % 7 + 1)[:9].prod().item()
+        and products[1].item() == (host % 5 + 1)[:9].double().prod().item()
+        and products[2].item() == (host % 3)[:3].prod().item()
     )
 torch.manual_seed(5)
 kernels.replay()
