@@ -106,7 +106,27 @@ struct gm_sim_value gm_sim_integer(int64_t integer)
 
 double gm_sim_as_real(struct gm_sim_value value)
 {
-	return value.is_real ? value.real : (double)value.integer;
+	return value.is_real       ? value.real
+	       : value.is_unsigned ? (double)(uint64_t)value.integer
+	                           : (double)value.integer;
+}
+
+int gm_sim_order_integers(struct gm_sim_value a, struct gm_sim_value b)
+{
+	if (a.is_unsigned || b.is_unsigned)
+		return ((uint64_t)a.integer > (uint64_t)b.integer) -
+		       ((uint64_t)a.integer < (uint64_t)b.integer);
+	return (a.integer > b.integer) - (a.integer < b.integer);
+}
+
+/* Saturated too. */
+static uint64_t as_unsigned(struct gm_sim_value value)
+{
+	if (!value.is_real)
+		return (uint64_t)value.integer;
+	if (!(value.real > 0))
+		return 0;
+	return value.real >= 0x1p64 ? UINT64_MAX : (uint64_t)value.real;
 }
 
 int64_t gm_sim_as_integer(struct gm_sim_value value)
@@ -154,8 +174,9 @@ struct gm_sim_value gm_sim_load(enum gm_sim_type type, const void *at)
 	case GM_SIM_U32:
 		return gm_sim_integer(LOAD(uint32_t));
 	case GM_SIM_I64:
-	case GM_SIM_U64:
 		return gm_sim_integer(LOAD(int64_t));
+	case GM_SIM_U64:
+		return (struct gm_sim_value){.integer = LOAD(int64_t), .is_unsigned = true};
 	case GM_SIM_NONE:
 		break;
 	}
@@ -184,6 +205,9 @@ void gm_sim_store(enum gm_sim_type type, void *at, struct gm_sim_value value)
 		break;
 	case GM_SIM_BOOL:
 		bits = value.is_real ? value.real != 0 : value.integer != 0;
+		break;
+	case GM_SIM_U64:
+		bits = as_unsigned(value);
 		break;
 	default:
 		bits = (uint64_t)gm_sim_as_integer(value);

@@ -22,10 +22,8 @@ static bool compare(int64_t how, struct gm_sim_value a, struct gm_sim_value b)
 		double x = gm_sim_as_real(a), y = gm_sim_as_real(b);
 		return how == GE ? x >= y : how == GT ? x > y : how == LE ? x <= y : x < y;
 	}
-	return how == GE   ? a.integer >= b.integer
-	       : how == GT ? a.integer > b.integer
-	       : how == LE ? a.integer <= b.integer
-	                   : a.integer < b.integer;
+	int order = gm_sim_order_integers(a, b);
+	return how == GE ? order >= 0 : how == GT ? order > 0 : how == LE ? order <= 0 : order < 0;
 }
 
 static bool equal(struct gm_sim_value a, struct gm_sim_value b)

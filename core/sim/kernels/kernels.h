@@ -71,7 +71,8 @@ enum gm_sim_type {
 struct gm_sim_value {
 	double real;
 	int64_t integer;
-	bool is_real; /* which of the two holds */
+	bool is_real;     /* which of the two holds */
+	bool is_unsigned; /* the integer's bits are those of a uint64_t */
 };
 
 enum gm_sim_type gm_sim_type_of(struct gm_sim_text name); /* a type's C++ name */
@@ -91,6 +92,8 @@ struct gm_sim_value gm_sim_real(double real);
 struct gm_sim_value gm_sim_integer(int64_t integer);
 double gm_sim_as_real(struct gm_sim_value value);
 int64_t gm_sim_as_integer(struct gm_sim_value value);
+/* Below, at or above 0, as a is below, equal to or above b; both are integers. */
+int gm_sim_order_integers(struct gm_sim_value a, struct gm_sim_value b);
 /* An argument that is a pointer: arguments need not be aligned. */
 static inline char *gm_sim_load_pointer(const void *at)
 {

@@ -17,7 +17,7 @@ struct item {
 static int order(struct gm_sim_value a, struct gm_sim_value b)
 {
 	if (!a.is_real)
-		return (a.integer > b.integer) - (a.integer < b.integer);
+		return gm_sim_order_integers(a, b);
 	bool x = isnan(a.real), y = isnan(b.real);
 	return x || y ? x - y : (a.real > b.real) - (a.real < b.real);
 }

@@ -42,6 +42,7 @@ def inputs(g):
         "whole": NEAR_2_63[whole(0, 8, 6, 5)] * (1 - 2 * whole(0, 2, 6, 5)),
         "bounds": torch.unique(NEAR_2_63[whole(0, 8, 5)]),
         "place": whole(0, 4, 40),
+        "unsigned": whole(-(1 << 63), (1 << 63) - 1, 30).view(torch.uint64),
         "torch": torch,
         "truncated": truncated,
         "quotient": quotient,
@@ -110,6 +111,15 @@ whole.amax(0)
 whole.argmax(1)
 whole.sum(1)
 signed.aminmax(dim=1)
+unsigned.double()
+unsigned.float()
+unsigned.half()
+unsigned / 3
+unsigned.to(torch.int32)
+unsigned.float().abs().to(torch.uint64)
+unsigned.clamp(max=1 << 40)
+torch.maximum(unsigned, unsigned.flip(0))
+torch.unique(unsigned)
 torch.searchsorted(bounds, whole)
 torch.searchsorted(bounds, whole, right=True)
 torch.bucketize(whole, bounds)
