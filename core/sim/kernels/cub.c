@@ -36,6 +36,8 @@ static bool truth(enum gm_sim_type type, const char *at)
 /* operator== of the type: no NaN equals itself, and -0 equals 0. */
 static bool same(enum gm_sim_type type, const char *a, const char *b)
 {
+	if (type == GM_SIM_BOOL)
+		return truth(type, a) == truth(type, b);
 	return gm_sim_type_is_real(type) ? gm_sim_load(type, a).real == gm_sim_load(type, b).real
 	                                 : memcmp(a, b, gm_sim_type_size(type)) == 0;
 }
@@ -167,7 +169,7 @@ static bool compute_runs(const struct gm_sim_plan *plan, const struct gm_sim_ker
 {
 	void **a = launch->arguments;
 	uint64_t items, runs = 0;
-	const char *in = gm_sim_load_pointer(a[0]);
+	const char *in = gm_sim_load_pointer((char *)a[0] + plan->number[2]);
 	char *unique = gm_sim_load_pointer(a[1]), *counts = gm_sim_load_pointer(a[3]),
 	     *total = gm_sim_load_pointer(a[4]);
 	unsigned size = gm_sim_type_size(plan->type[0]);
@@ -296,7 +298,7 @@ static bool compute_difference(
 {
 	void **a = launch->arguments;
 	uint64_t items = number(GM_SIM_I64, a[0]);
-	const char *in = gm_sim_load_pointer(a[1]);
+	const char *in = gm_sim_load_pointer((char *)a[1] + plan->number[2]);
 	char *out = gm_sim_load_pointer(a[2]);
 	unsigned size = gm_sim_type_size(plan->type[0]);
 	if (items > INT32_MAX)
@@ -340,7 +342,8 @@ static bool compute_scatter(
 }
 
 /*
- * T of "T const*", or of an iterator that tests whether a T is not zero; *ret_flag shows which.
+ * T of "T const*", or of an iterator that tests whether a T is not zero; *ret_flag shows which. An
+ * iterator that loads truth values from bytes has the type bool.
  * *ret_at is the pointer's offset in it: thrust's iterator has it first, CUB's own (CUDA 12) has
  * the function before it.
  */
@@ -357,13 +360,15 @@ static enum gm_sim_type iterated(struct gm_sim_text text, bool *ret_flag, int64_
 	bool older = gm_sim_text_is(base, "TransformInputIterator"),
 	     transform = older || gm_sim_text_is(base, "transform_iterator");
 	/* thrust: <function, iterator, …>; cub's older: <bool, function, iterator, …> */
-	for (unsigned i = 0; transform && i < 2; i++)
-		if (gm_sim_name_template(own[i], &base, inner, 2) == 1 &&
-		        gm_sim_text_is(base, "NonZeroOp")) {
-			*ret_flag = true;
-			*ret_at = older ? 8 : 0;
-			return gm_sim_type_of(own[i + 1]);
-		}
+	for (unsigned i = 0; transform && i < 2; i++) {
+		bool of_type = gm_sim_name_template(own[i], &base, inner, 2) == 1;
+		bool loads = gm_sim_text_is(base, "LoadBoolOp");
+		*ret_flag = (of_type && gm_sim_text_is(base, "NonZeroOp")) ||
+		            gm_sim_text_is(base, "MapNumberOfTrueValues");
+		*ret_at = older ? 8 : 0;
+		if (*ret_flag || loads)
+			return loads ? GM_SIM_BOOL : gm_sim_type_of(own[i + 1]);
+	}
 	return GM_SIM_NONE;
 }
 
@@ -374,6 +379,8 @@ bool gm_sim_cub_plan(struct gm_sim_text name, struct gm_sim_text base,
 	bool flag = false;
 	if (gm_sim_text_is(base, "adjacent_difference_kernel") && count == 1) {
 		ret->type[0] = gm_sim_type_of(arguments[0]);
+		if (!ret->type[0])
+			ret->type[0] = iterated(arguments[0], &flag, &ret->number[2]);
 		ret->compute = compute_difference;
 		return ret->type[0] != GM_SIM_NONE;
 	}
@@ -439,7 +446,7 @@ bool gm_sim_cub_plan(struct gm_sim_text name, struct gm_sim_text base,
 		if (!gm_sim_text_has(p[2], "onstant") || gm_sim_type_of(p[3]) != GM_SIM_I64 ||
 		        gm_sim_type_of(p[4]) != GM_SIM_I64)
 			return false;
-		ret->type[0] = gm_sim_type_of(p[0]);
+		ret->type[0] = iterated(p[0], &flag, &ret->number[2]);
 		if (known > 10 && !context)
 			return false;
 		ret->type[3] = gm_sim_type_of(p[items]);

@@ -369,7 +369,8 @@ static enum gm_sim_type accumulator(
 		return gm_sim_type_of(own[0]);
 	}
 	count = gm_sim_name_template(ops, &base, types, 6);
-	if (count == 1) /* ArgMaxOps<scalar_t> */
+	/* ArgMaxOps<scalar_t>, NanSumOps<acc_t, data_t> */
+	if (count == 1 || gm_sim_text_is(base, "NanSumOps"))
 		return gm_sim_type_of(types[0]);
 	/* <scalar_t, acc_t, …> of all others */
 	return count >= 2 && count <= 6 ? gm_sim_type_of(types[1]) : input;

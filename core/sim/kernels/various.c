@@ -149,7 +149,7 @@ static bool compute_search(
 	        n = number(GM_SIM_I64, a[6]);
 	bool right = *(const bool *)a[7], one = *(const bool *)a[8];
 	unsigned size = gm_sim_type_size(plan->type[0]), width = gm_sim_type_size(plan->type[1]);
-	if (gm_sim_load_pointer(a[3]) || n <= 0 || row <= 0 || in_row <= 0 || n > INT32_MAX ||
+	if (gm_sim_load_pointer(a[3]) || n <= 0 || row < 0 || in_row <= 0 || n > INT32_MAX ||
 	        row > INT32_MAX)
 		return false;
 	uint64_t boundaries = (uint64_t)(one ? row : (n + in_row - 1) / in_row * row);
@@ -216,10 +216,71 @@ static bool compute_histogram(
 	return true;
 }
 
+/* unique_bool_write_output(int n, const int *true, bool *out, int64_t *counts) (UniqueCub.cu) */
+static bool compute_truths(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
+{
+	void **a = launch->arguments;
+	const char *sum = gm_sim_load_pointer(a[1]);
+	char *out = gm_sim_load_pointer(a[2]), *counts = gm_sim_load_pointer(a[3]);
+	struct gm_sim_use use = {0};
+	gm_sim_use_read(&use, sum, 4);
+	if (!gm_sim_use_good(&use))
+		return false;
+	int64_t n = number(GM_SIM_I32, a[0]), truths = number(GM_SIM_I32, sum),
+	        falsehoods = n - truths;
+	uint64_t values = (uint64_t)((truths > 0) + (falsehoods > 0));
+	if (truths < 0 || falsehoods < 0 || !values)
+		return false;
+	gm_sim_use_write(&use, out, values);
+	gm_sim_use_write(&use, counts, values * 8);
+	if (!gm_sim_use_good(&use))
+		return false;
+	for (uint64_t i = 0; i < values; i++) {
+		bool truth = i || !falsehoods;
+		gm_sim_store(GM_SIM_BOOL, out + i, gm_sim_integer(truth));
+		gm_sim_store(
+		        GM_SIM_I64, counts + i * 8, gm_sim_integer(truth ? truths : falsehoods));
+	}
+	gm_sim_use_wrote(&use, out, values);
+	gm_sim_use_wrote(&use, counts, values * 8);
+	return true;
+}
+
+/* unique_bool_write_inverse_indices(int n, const int *true, const bool *in, int64_t *inverse) */
+static bool compute_truth_places(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
+{
+	void **a = launch->arguments;
+	const char *sum = gm_sim_load_pointer(a[1]), *in = gm_sim_load_pointer(a[2]);
+	char *inverse = gm_sim_load_pointer(a[3]);
+	int64_t n = number(GM_SIM_I32, a[0]);
+	struct gm_sim_use use = {0};
+	if (n <= 0)
+		return false;
+	gm_sim_use_read(&use, sum, 4);
+	gm_sim_use_read(&use, in, (uint64_t)n);
+	gm_sim_use_write(&use, inverse, (uint64_t)n * 8);
+	if (!gm_sim_use_good(&use))
+		return false;
+	bool both = number(GM_SIM_I32, sum) < n;
+	for (int64_t i = 0; i < n; i++)
+		gm_sim_store(GM_SIM_I64, inverse + i * 8,
+		        gm_sim_integer(both && number(GM_SIM_BOOL, in + i)));
+	gm_sim_use_wrote(&use, inverse, (uint64_t)n * 8);
+	return true;
+}
+
 bool gm_sim_various_plan(struct gm_sim_text name, struct gm_sim_text base,
         const struct gm_sim_text *arguments, unsigned count, struct gm_sim_plan *ret)
 {
 	if (plan_softmax(name, base, arguments, count, ret))
+		return true;
+	if (gm_sim_text_is(base, "unique_bool_write_output"))
+		ret->compute = compute_truths;
+	else if (gm_sim_text_is(base, "unique_bool_write_inverse_indices"))
+		ret->compute = compute_truth_places;
+	if (ret->compute)
 		return true;
 	ret->type[0] = count ? gm_sim_type_of(arguments[0]) : GM_SIM_NONE;
 	if (!ret->type[0])
