@@ -88,21 +88,56 @@ static void put_name(FILE *file, const char *name)
 		        file);
 }
 
-struct listing {
-	FILE *file;
-	bool any, computed;
+struct named {
+	const char *name;
+	uint64_t count;
 };
 
-static void put_kernel(const struct gm_sim_kernel *kernel, void *data)
+struct listing {
+	struct named *items;
+	size_t count, capacity;
+	bool computed;
+};
+
+static void list_kernel(const struct gm_sim_kernel *kernel, void *data)
 {
 	struct listing *listing = data;
 	uint64_t count = listing->computed ? kernel->computed : kernel->launches;
 	if (!count)
 		return;
-	fputs(listing->any ? ",\"" : "\"", listing->file);
-	put_name(listing->file, kernel->name);
-	fprintf(listing->file, "\":%" PRIu64, count);
-	listing->any = true;
+	if (listing->count == listing->capacity) {
+		size_t capacity = listing->capacity ? listing->capacity * 2 : 64;
+		struct named *items = reallocarray(listing->items, capacity, sizeof(*items));
+		if (!items)
+			return;
+		listing->items = items;
+		listing->capacity = capacity;
+	}
+	listing->items[listing->count++] = (struct named){kernel->name, count};
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+}
+
+/* Kernels of several modules may have one name, and an object has each name once. */
+static void put_kernels(FILE *file, bool computed)
+{
+	struct listing listing = {.computed = computed};
+	gm_sim_kernel_each(list_kernel, &listing);
+	if (listing.count)
+		qsort(listing.items, listing.count, sizeof(*listing.items), by_name);
+	for (size_t i = 0; i < listing.count;) {
+		const struct named *first = &listing.items[i];
+		uint64_t sum = 0;
+		for (; i < listing.count && by_name(first, &listing.items[i]) == 0; i++)
+			sum += listing.items[i].count;
+		fputs(first == listing.items ? "\"" : ",\"", file);
+		put_name(file, first->name);
+		fprintf(file, "\":%" PRIu64, sum);
+	}
+	free(listing.items);
 }
 
 /* The file may be in a folder that others write to as well: a link is followed only if it belongs
@@ -144,11 +179,9 @@ static void account_json(const char *path)
 	        ",\"read_back_not_computed\":%" PRIu64 ",\"kernels\":{",
 	        a->launches, a->not_computed, a->library_not_computed, a->not_simulated,
 	        a->read_back);
-	struct listing listing = {.file = file};
-	gm_sim_kernel_each(put_kernel, &listing);
+	put_kernels(file, false);
 	fputs("},\"computed\":{", file);
-	listing = (struct listing){.file = file, .computed = true};
-	gm_sim_kernel_each(put_kernel, &listing);
+	put_kernels(file, true);
 	fputs("}}\n", file);
 	fclose(file);
 	if (!text)
