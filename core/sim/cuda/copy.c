@@ -51,17 +51,19 @@ static bool captured_copy(
         void *to, const void *from, size_t size, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
 	return gm_sim_captured(stream, &(struct gm_sim_node){.what = GM_SIM_NODE_COPY,
-	                                       .value = (int)kind,
+	                                       .value = (unsigned)kind,
 	                                       .to = to,
 	                                       .from = from,
 	                                       .size = size});
 }
 
-static bool captured_fill(void *to, int value, size_t size, cudaStream_t stream)
+static bool captured_fill(void *to, unsigned value, unsigned unit, size_t size, cudaStream_t stream)
 {
-	return gm_sim_captured(
-	        stream, &(struct gm_sim_node){
-	                        .what = GM_SIM_NODE_FILL, .value = value, .to = to, .size = size});
+	return gm_sim_captured(stream, &(struct gm_sim_node){.what = GM_SIM_NODE_FILL,
+	                                       .value = value,
+	                                       .unit = unit,
+	                                       .to = to,
+	                                       .size = size});
 }
 
 static int copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
@@ -131,23 +133,53 @@ GM_SIM_EXPORT cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const voi
 	return gm_sim_error(copy_rows(to, to_pitch, from, from_pitch, width, height, kind));
 }
 
-static int fill(void *to, int value, size_t size)
+/* What is to be set, a page of it at a time. */
+static void fill_elements(
+        struct gm_sim_device *device, char *to, unsigned value, unsigned unit, size_t size)
+{
+	char page[4096];
+	for (size_t i = 0; i < sizeof(page); i += unit)
+		memcpy(page + i, &value, unit); /* little endian */
+	for (size_t n, done = 0; done < size; done += n) {
+		n = size - done < sizeof(page) ? size - done : sizeof(page);
+		if (device)
+			gm_sim_data_in(device, to + done, page, n);
+		else
+			memcpy(to + done, page, n);
+	}
+}
+
+static int fill(void *to, unsigned value, unsigned unit, size_t size)
 {
 	if (gm_sim_forked())
 		return cudaErrorInitializationError;
 	if (size == 0)
 		return cudaSuccess;
 	struct gm_sim_device *device = gm_sim_device_of(to);
-	if (device) {
-		if (!gm_sim_memory_holds(device, to, size))
-			return cudaErrorInvalidValue;
-		gm_sim_data_fill(device, to, value, size);
-		return cudaSuccess;
-	}
-	if (!known_host(to, size))
+	if (device ? !gm_sim_memory_holds(device, to, size) : !known_host(to, size))
 		return cudaErrorInvalidValue;
-	memset(to, value, size);
+	uint32_t whole = unit == 1 ? value & 0xff : unit == 2 ? value & 0xffff : value;
+	bool bytes = unit == 1 || whole == (value & 0xff) * (unit == 2 ? 0x101u : 0x1010101u);
+	if (!bytes)
+		fill_elements(device, to, value, unit, size);
+	else if (device) /* zero and the like: no page of it is needed */
+		gm_sim_data_fill(device, to, (int)(value & 0xff), size);
+	else
+		memset(to, (int)(value & 0xff), size);
 	return cudaSuccess;
+}
+
+int gm_sim_fill(void *to, unsigned value, unsigned unit, size_t size)
+{
+	return gm_sim_error(fill(to, value, unit, size));
+}
+
+int gm_sim_fill_on(cudaStream_t stream, void *to, unsigned value, unsigned unit, size_t size)
+{
+	if (captured_fill(to, value, unit, size, stream))
+		return cudaSuccess;
+	gm_sim_stream_finish(stream);
+	return gm_sim_fill(to, value, unit, size);
 }
 
 static int fill_rows(void *to, size_t pitch, int value, size_t width, size_t height)
@@ -155,7 +187,7 @@ static int fill_rows(void *to, size_t pitch, int value, size_t width, size_t hei
 	if (width > pitch)
 		return cudaErrorInvalidPitchValue;
 	for (size_t row = 0; row < height; row++) {
-		int code = fill((char *)to + row * pitch, value, width);
+		int code = fill((char *)to + row * pitch, (unsigned)value, 1, width);
 		if (code != cudaSuccess)
 			return code;
 	}
@@ -164,15 +196,12 @@ static int fill_rows(void *to, size_t pitch, int value, size_t width, size_t hei
 
 GM_SIM_EXPORT cudaError_t cudaMemset(void *to, int value, size_t size)
 {
-	return gm_sim_error(fill(to, value, size));
+	return (cudaError_t)gm_sim_fill(to, (unsigned)value, 1, size);
 }
 
 GM_SIM_EXPORT cudaError_t cudaMemsetAsync(void *to, int value, size_t size, cudaStream_t stream)
 {
-	if (captured_fill(to, value, size, stream))
-		return cudaSuccess;
-	gm_sim_stream_finish(stream);
-	return gm_sim_error(fill(to, value, size));
+	return (cudaError_t)gm_sim_fill_on(stream, to, (unsigned)value, 1, size);
 }
 
 GM_SIM_EXPORT cudaError_t cudaMemset2D(
@@ -185,7 +214,8 @@ GM_SIM_EXPORT cudaError_t cudaMemset2DAsync(
         void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream)
 {
 	size_t row = 0;
-	while (row < height && captured_fill((char *)to + row * pitch, value, width, stream))
+	while (row < height &&
+	        captured_fill((char *)to + row * pitch, (unsigned)value, 1, width, stream))
 		row++;
 	if (row && row == height)
 		return cudaSuccess;

@@ -215,27 +215,23 @@ GM_SIM_EXPORT CUresult cuMemsetD8Async(
 	CALL(cudaMemsetAsync(pointer(to), value, count, stream));
 }
 
-GM_SIM_EXPORT CUresult cuMemsetD32(CUdeviceptr to, unsigned value, size_t count)
-{
-	CALL(cuMemsetD32Async(to, value, count, NULL));
-}
-
-GM_SIM_EXPORT CUresult cuMemsetD16(CUdeviceptr to, unsigned short value, size_t count)
-{
-	unsigned short page[2048];
-	if (to % sizeof(value) || count > SIZE_MAX / sizeof(value))
-		return CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = 0; i < sizeof(page) / sizeof(page[0]); i++)
-		page[i] = value;
-	for (size_t done = 0; done < count;) {
-		size_t n = count - done < 2048 ? count - done : 2048;
-		CUresult code = cuMemcpyHtoD(to + done * sizeof(value), page, n * sizeof(value));
-		if (code != CUDA_SUCCESS)
-			return code;
-		done += n;
+#define MEMSET(bits, type, unit)                                                         \
+	GM_SIM_EXPORT CUresult cuMemsetD##bits(CUdeviceptr to, type value, size_t count) \
+	{                                                                                \
+		if (to % (unit) || count > SIZE_MAX / (unit))                            \
+			return CUDA_ERROR_INVALID_VALUE;                                 \
+		CALL(gm_sim_fill(pointer(to), value, unit, count *(unit)));              \
+	}                                                                                \
+	GM_SIM_EXPORT CUresult cuMemsetD##bits##Async(                                   \
+	        CUdeviceptr to, type value, size_t count, CUstream stream)               \
+	{                                                                                \
+		if (to % (unit) || count > SIZE_MAX / (unit))                            \
+			return CUDA_ERROR_INVALID_VALUE;                                 \
+		CALL(gm_sim_fill_on(stream, pointer(to), value, unit, count *(unit)));   \
 	}
-	return CUDA_SUCCESS;
-}
+
+MEMSET(16, unsigned short, 2)
+MEMSET(32, unsigned, 4)
 
 /* --- managed memory --------------------------------------------------------------------------- */
 
@@ -278,34 +274,9 @@ GM_SIM_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *ret, const char *text)
 	return (CUresult)GM_SIM_KEEP_ERROR(cudaDeviceGetByPCIBusId(ret, text));
 }
 
-/* Two functions that PyTorch looks up together with those of vmm.c. */
+/* PyTorch looks it up together with those of vmm.c. */
 GM_SIM_EXPORT CUresult cuStreamWriteValue32(
         CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)
 {
-	return (CUresult)GM_SIM_KEEP_ERROR(
-	        cudaMemcpy((void *)(uintptr_t)address, &value, sizeof(value), cudaMemcpyDefault));
-}
-
-GM_SIM_EXPORT CUresult cuMemsetD32Async(
-        CUdeviceptr address, unsigned value, size_t count, CUstream stream)
-{
-	void *to = (void *)(uintptr_t)address;
-	if (address % sizeof(value) || count > SIZE_MAX / sizeof(value))
-		return CUDA_ERROR_INVALID_VALUE;
-	/* Four equal bytes are an ordinary memset; that covers zero. */
-	if (value == (value & 0xff) * UINT32_C(0x01010101))
-		return (CUresult)GM_SIM_KEEP_ERROR(
-		        cudaMemset(to, (int)(value & 0xff), count * sizeof(value)));
-	unsigned row[1024];
-	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
-		row[i] = value;
-	for (size_t done = 0; done < count;) {
-		size_t n = count - done < 1024 ? count - done : 1024;
-		int code = GM_SIM_KEEP_ERROR(cudaMemcpy(
-		        (unsigned *)to + done, row, n * sizeof(value), cudaMemcpyDefault));
-		if (code != cudaSuccess)
-			return (CUresult)code;
-		done += n;
-	}
-	return CUDA_SUCCESS;
+	CALL(gm_sim_fill_on(stream, pointer(address), value, sizeof(value), sizeof(value)));
 }

@@ -110,7 +110,7 @@ static int replay(struct gm_sim_part *part)
 			        node->to, node->from, node->size, (enum cudaMemcpyKind)node->value);
 			break;
 		case GM_SIM_NODE_FILL:
-			code = cudaMemset(node->to, node->value, node->size);
+			code = gm_sim_fill(node->to, node->value, node->unit, node->size);
 			break;
 		case GM_SIM_NODE_KERNEL:
 			gm_sim_kernel_count(node->kernel,

@@ -257,7 +257,10 @@ GM_SIM_EXPORT cudaError_t cudaMemcpyToSymbol(
 GM_SIM_EXPORT cudaError_t cudaMemcpyToSymbolAsync(const void *symbol, const void *from, size_t size,
         size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
-	return cudaMemcpyToSymbol(symbol, from, size, offset, kind);
+	char *to = NULL;
+	int code = symbol_range(symbol, size, offset, &to);
+	return code == cudaSuccess ? cudaMemcpyAsync(to, from, size, kind, stream)
+	                           : (cudaError_t)code;
 }
 
 GM_SIM_EXPORT cudaError_t cudaMemcpyFromSymbol(
@@ -271,7 +274,10 @@ GM_SIM_EXPORT cudaError_t cudaMemcpyFromSymbol(
 GM_SIM_EXPORT cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *symbol, size_t size,
         size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
-	return cudaMemcpyFromSymbol(to, symbol, size, offset, kind);
+	char *from = NULL;
+	int code = symbol_range(symbol, size, offset, &from);
+	return code == cudaSuccess ? cudaMemcpyAsync(to, from, size, kind, stream)
+	                           : (cudaError_t)code;
 }
 
 /* <<<grid, block, shared, stream>>> pushes, the kernel's host-side stub pops: calls in arguments

@@ -49,6 +49,7 @@ enum {
  * us, so it costs no host memory.
  */
 struct CUevent_st;
+struct CUstream_st;
 
 struct gm_sim_device {
 	unsigned index;
@@ -262,6 +263,11 @@ enum { GM_SIM_SMALL = 4096 };
 bool gm_sim_host_capacity_take(uint64_t more);
 void gm_sim_host_capacity_give(uint64_t bytes);
 
+/* copy.c: sets elements of 1, 2 or 4 bytes, on a stream (in its capture) or at once. */
+int gm_sim_fill(void *to, unsigned value, unsigned unit, size_t size);
+int gm_sim_fill_on(
+        struct CUstream_st *stream, void *to, unsigned value, unsigned unit, size_t size);
+
 /* host.c */
 bool gm_sim_host_find(const void *address, struct gm_sim_range *ret);
 
@@ -305,7 +311,8 @@ struct gm_sim_node {
 		GM_SIM_NODE_HOST,
 		GM_SIM_NODE_GRAPH
 	} what;
-	int value; /* a copy's kind, a fill's byte */
+	unsigned value; /* a copy's kind, a fill's element */
+	unsigned unit;  /* a fill's element's bytes: 1, 2 or 4 */
 	void *to;
 	const void *from;
 	uint64_t size;
@@ -314,7 +321,6 @@ struct gm_sim_node {
 	void (*host)(void *);     /* cudaLaunchHostFunc(): called with `to` */
 	struct gm_sim_part *part; /* the graph that is launched in this one */
 };
-struct CUstream_st;
 struct CUgraph_st;
 /* Where the stream is capturing, keeps the node in its graph, with what it has, and returns true:
  * nothing is to be done now. */

@@ -223,8 +223,58 @@ static void graph_in_graph(void)
 	OK(cudaGraphExecDestroy(outer_exec));
 }
 
+/* What a program's start-up code calls for a variable of the device. */
+void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external,
+        size_t size, int constant, int global);
+
+/* The driver's calls with a stream, and those with a symbol, are captured as the others are. */
+static void calls_with_a_stream(void)
+{
+	static char symbol[64], from[64] = "symbol", to[64];
+	unsigned *memory, copy[8] = {0};
+	cudaStream_t stream;
+	cudaGraph_t graph = NULL;
+	cudaGraphExec_t exec;
+	__cudaRegisterVar(NULL, symbol, symbol, "symbol", 0, sizeof(symbol), 0, 0);
+	OK(cudaMalloc((void **)&memory, sizeof(copy)));
+	OK(cudaMemset(memory, 0, sizeof(copy)));
+	OK(cudaStreamCreate(&stream));
+	CUdeviceptr at = (CUdeviceptr)memory;
+	for (int pass = 0; pass < 2; pass++) {
+		if (!pass)
+			OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+		OK((cudaError_t)cuMemsetD32Async(at, 0x01020304, 2, stream));
+		OK((cudaError_t)cuMemsetD32Async(at + 8, 0x07070707, 1, stream));
+		OK((cudaError_t)cuMemsetD16Async(at + 12, 0x0506, 2, stream));
+		OK((cudaError_t)cuMemsetD8Async(at + 16, 9, 4, stream));
+		OK((cudaError_t)cuStreamWriteValue32(stream, at + 20, 0x0a0b0c0d, 0));
+		OK(cudaMemcpyToSymbolAsync(
+		        symbol, from, sizeof(from), 0, cudaMemcpyHostToDevice, stream));
+		OK(cudaMemcpyFromSymbolAsync(
+		        to, symbol, sizeof(to), 0, cudaMemcpyDeviceToHost, stream));
+		if (!pass) {
+			OK(cudaStreamEndCapture(stream, &graph));
+			OK(cudaMemcpy(copy, memory, sizeof(copy), cudaMemcpyDeviceToHost));
+			HOLDS(!copy[0] && !copy[2] && !copy[3] && !copy[4] && !copy[5] && !*to);
+			HOLDS(nodes_of(graph) == 7);
+			OK(cudaGraphInstantiate(&exec, graph, 0));
+			OK(cudaGraphLaunch(exec, stream));
+		}
+		OK(cudaMemcpy(copy, memory, sizeof(copy), cudaMemcpyDeviceToHost));
+		HOLDS(copy[0] == 0x01020304 && copy[1] == copy[0] && copy[2] == 0x07070707);
+		HOLDS(copy[3] == 0x05060506 && copy[4] == 0x09090909 && copy[5] == 0x0a0b0c0d);
+		HOLDS(!copy[6] && !copy[7] && strcmp(to, "symbol") == 0);
+		memset(to, 0, sizeof(to));
+		OK(cudaMemset(memory, 0, sizeof(copy)));
+	}
+	HOLDS(cuMemsetD32Async(at + 2, 1, 1, stream) == CUDA_ERROR_INVALID_VALUE);
+	HOLDS(cuMemsetD16(at + 1, 1, 1) == CUDA_ERROR_INVALID_VALUE);
+	OK((cudaError_t)cuMemsetD32(at, 1, 1));
+}
+
 int main(int count, char **words)
 {
+	calls_with_a_stream();
 	graph_in_graph();
 	two_captures();
 	one_capture_of_many_threads();
