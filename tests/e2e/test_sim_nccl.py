@@ -20,6 +20,13 @@ def test_collectives_between_two_processes_give_the_right_values(run_gpumem):
         assert facts and all(facts.values()), facts
 
 
+def test_a_kernel_that_is_not_computed_waits_for_no_collective(run_gpumem):
+    run = run_gpumem("run", "--sim=h100-80gbx2", "--", *TORCHRUN, PROGRAMS / "sim_nccl_late.py", timeout=120).check()
+    ranks = sorted(run.json_lines(), key=lambda facts: facts["rank"])
+    assert [facts["few"] for facts in ranks] == [[5.0] * 4] * 2
+    assert run.err.count("never computed") == 2  # what the large kernel would have changed
+
+
 @pytest.mark.long  # PyTorch takes a minute to say so
 def test_a_rank_that_dies_is_an_error_of_the_others(run_gpumem):
     command = ["run", "--sim=h100-80gbx2", "--", *TORCHRUN, PROGRAMS / "sim_rank_dies.py"]

@@ -11,6 +11,7 @@
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
+#include "sim/cuda/work.h"
 #include "sim/kernels/captured.h"
 #include "sim/kernels/plan.h"
 
@@ -383,8 +384,9 @@ static int launch(struct gm_sim_kernel *kernel, dim3 grid, dim3 block, void **ar
 			return cudaSuccess;
 		gm_sim_kept_free(kept); /* the capture has ended meanwhile */
 	}
-	/* What may be computed waits for the stream's collectives; other kernels read nothing. */
-	if (gm_sim_kernel_planned(kernel->name, &kernel->plan))
+	/* What is computed waits for the stream's collectives; other kernels read nothing. */
+	if (atomic_load(&gm_sim_outstanding) &&
+	        gm_sim_kernel_fits(kernel->name, &kernel->plan, &what))
 		gm_sim_stream_finish(stream);
 	gm_sim_kernel_count(kernel, gm_sim_kernel_compute(kernel->name, &kernel->plan, &what));
 	return cudaSuccess;

@@ -54,9 +54,52 @@ static void drop(struct gm_sim_work *work)
 		free(work);
 }
 
-void gm_sim_work_finish(struct gm_sim_work *work)
+static bool touches(const struct gm_sim_work *work, uint64_t address, uint64_t size)
+{
+	for (size_t i = 0; i < work->count; i++)
+		if (work->ranges[i].start < address + size &&
+		        address < work->ranges[i].start + work->ranges[i].size)
+			return true;
+	return false;
+}
+
+bool gm_sim_work_stale(const void *address, uint64_t size)
+{
+	if (!atomic_load_explicit(&gm_sim_outstanding, memory_order_relaxed))
+		return false;
+	bool any = false;
+	pthread_mutex_lock(&lock);
+	for (struct gm_sim_work *work = outstanding; work; work = work->next) {
+		struct gm_sim_work_stale *stale =
+		        touches(work, (uintptr_t)address, size) ? malloc(sizeof(*stale)) : NULL;
+		if (!stale)
+			continue;
+		*stale = (struct gm_sim_work_stale){work->stale, address, size};
+		work->stale = stale;
+		any = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return any;
+}
+
+/* Marks what became stale meanwhile; marking has locks of its own. Returns with the lock held. */
+static void mark_stale(struct gm_sim_work *work)
 {
 	pthread_mutex_lock(&lock);
+	for (struct gm_sim_work_stale *stale; (stale = work->stale);) {
+		work->stale = stale->next;
+		pthread_mutex_unlock(&lock);
+		struct gm_sim_device *device = gm_sim_device_of(stale->address);
+		if (device && gm_sim_memory_holds(device, stale->address, stale->size))
+			gm_sim_data_stale(device, stale->address, stale->size);
+		free(stale);
+		pthread_mutex_lock(&lock);
+	}
+}
+
+void gm_sim_work_finish(struct gm_sim_work *work)
+{
+	mark_stale(work);
 	struct gm_sim_work **at = &outstanding;
 	while (*at && *at != work)
 		at = &(*at)->next;
@@ -176,15 +219,6 @@ void gm_sim_works_wait_all(void)
 		drop(work);
 	}
 	pthread_mutex_unlock(&lock);
-}
-
-static bool touches(const struct gm_sim_work *work, uint64_t address, uint64_t size)
-{
-	for (size_t i = 0; i < work->count; i++)
-		if (work->ranges[i].start < address + size &&
-		        address < work->ranges[i].start + work->ranges[i].size)
-			return true;
-	return false;
 }
 
 void gm_sim_range_finish(const void *address, uint64_t size)

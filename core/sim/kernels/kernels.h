@@ -151,6 +151,9 @@ void gm_sim_use_extent(struct gm_sim_use *use, const struct gm_sim_offsets *offs
         unsigned operand, const void *base, unsigned element);
 /* True where the launch may be computed: memory is there, and no more of it than the limit. */
 bool gm_sim_use_good(const struct gm_sim_use *use);
+/* Until it is NULL again this thread's launches compute nothing and change nothing, as none is
+ * good: *ret becomes true where one is small enough, whatever its memory will contain then. */
+void gm_sim_use_ask(bool *ret);
 /* An output that was not computed: what stands there from before is not what the program would
  * have. */
 void gm_sim_use_stale(

@@ -90,6 +90,8 @@ void gm_sim_offsets_get(const struct gm_sim_offsets *offsets, uint64_t index, in
 	}
 }
 
+static _Thread_local bool *asks; /* gm_sim_use_ask() */
+
 static uint64_t most(const struct gm_sim_use *use)
 {
 	return gm_sim_compute_limit() * (use->wide ? WIDE : use->integers ? INTEGERS : 1);
@@ -171,12 +173,24 @@ void gm_sim_use_stale(
 	uint64_t size;
 	const char *at = extent(offsets, operand, base, element, &size);
 	struct gm_sim_device *device = gm_sim_device_of(at);
-	if (device && gm_sim_memory_holds(device, at, size))
+	if (asks || !device || !gm_sim_memory_holds(device, at, size))
+		return;
+	/* A collective in progress would mark what it writes as computed. */
+	if (!gm_sim_work_stale(at, size))
 		gm_sim_data_stale(device, at, size);
+}
+
+void gm_sim_use_ask(bool *ret)
+{
+	asks = ret;
 }
 
 bool gm_sim_use_good(const struct gm_sim_use *u)
 {
+	if (asks) {
+		*asks = *asks || !u->wrong;
+		return false;
+	}
 	return !u->wrong && !(u->unwritten && u->bytes > gm_sim_compute_limit());
 }
 

@@ -59,6 +59,16 @@ bool gm_sim_kernel_planned(const char *mangled, struct gm_sim_plan *_Atomic *pla
 	return gm_sim_compute_limit() && plan_of(mangled, plan)->compute;
 }
 
+bool gm_sim_kernel_fits(const char *mangled, struct gm_sim_plan *_Atomic *plan,
+        const struct gm_sim_kernel_launch *launch)
+{
+	bool fits = false;
+	gm_sim_use_ask(&fits);
+	gm_sim_kernel_compute(mangled, plan, launch);
+	gm_sim_use_ask(NULL);
+	return fits;
+}
+
 bool gm_sim_kernel_compute(const char *mangled, struct gm_sim_plan *_Atomic *plan,
         const struct gm_sim_kernel_launch *launch)
 {
