@@ -94,7 +94,14 @@ enum gm_sim_type gm_sim_type_wide(enum gm_sim_type type)
 	return type == GM_SIM_F16 || type == GM_SIM_BF16 ? GM_SIM_F32 : type;
 }
 
+/* A GPU's arithmetic gives one NaN, whose sign is positive; where it stands after a radix sort
+ * depends on that. */
 struct gm_sim_value gm_sim_real(double real)
+{
+	return (struct gm_sim_value){.real = isnan(real) ? NAN : real, .is_real = true};
+}
+
+static struct gm_sim_value loaded(double real)
 {
 	return (struct gm_sim_value){.real = real, .is_real = true};
 }
@@ -152,13 +159,13 @@ struct gm_sim_value gm_sim_load(enum gm_sim_type type, const void *at)
 {
 	switch (type) {
 	case GM_SIM_F64:
-		return gm_sim_real(LOAD(double));
+		return loaded(LOAD(double));
 	case GM_SIM_F32:
-		return gm_sim_real(LOAD(float));
+		return loaded(LOAD(float));
 	case GM_SIM_F16:
-		return gm_sim_real(gm_sim_of_half(LOAD(uint16_t)));
+		return loaded(gm_sim_of_half(LOAD(uint16_t)));
 	case GM_SIM_BF16:
-		return gm_sim_real(gm_sim_of_bfloat16(LOAD(uint16_t)));
+		return loaded(gm_sim_of_bfloat16(LOAD(uint16_t)));
 	case GM_SIM_BOOL:
 		return gm_sim_integer(LOAD(uint8_t) != 0);
 	case GM_SIM_I8:

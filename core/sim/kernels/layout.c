@@ -268,7 +268,8 @@ static bool compute_roll(const struct gm_sim_plan *plan, const struct gm_sim_ker
 	int64_t n = number(GM_SIM_I64, a[2]), start = number(GM_SIM_I64, a[4]),
 	        size = number(GM_SIM_I64, a[5]), stride = number(GM_SIM_I64, a[6]);
 	unsigned width = gm_sim_type_size(plan->type[0]);
-	if (n <= 0 || n > INT32_MAX || size <= 0 || size > n || stride <= 0 || stride > n ||
+	/* The stride of a dimension of one element may be anything. */
+	if (n <= 0 || n > INT32_MAX || size <= 0 || size > n || stride <= 0 || stride > INT32_MAX ||
 	        start < 0 || start > size)
 		return false;
 	struct gm_sim_use use = {0};
