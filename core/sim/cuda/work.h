@@ -15,7 +15,7 @@ struct gm_sim_work {
 		struct gm_sim_work_stale *next;
 		const void *address;
 		uint64_t size;
-	} *stale; /* what is to be marked so when it is done */
+	} * stale; /* what is to be marked so when it is done */
 	size_t count;
 	struct gm_sim_work_range {
 		uint64_t start, size;

@@ -86,11 +86,8 @@ static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_kernel_l
 	for (unsigned i = 0; i <= functor->arity; i++)
 		gm_sim_use_operand(&use, &operands.offsets, i, operands.data[i],
 		        gm_sim_type_size(operands.type[i]), i == 0);
-	if (!gm_sim_use_good(&use)) {
-		gm_sim_use_stale(
-		        &operands.offsets, 0, operands.data[0], gm_sim_type_size(operands.type[0]));
+	if (!gm_sim_use_good(&use))
 		return false;
-	}
 	struct gm_sim_bound bound;
 	gm_sim_functor_bind(functor, operands.functor, &bound);
 	struct gm_sim_value in[GM_SIM_OPERANDS] = {{0}};

@@ -94,7 +94,7 @@ static bool compute_indexed(
 	}
 	struct gm_sim_use indexed = {.wide = true};
 	gm_sim_use_operand(&indexed, side ? &offsets : &whole, 0, out, size, true);
-	gm_sim_use_extent(&indexed, side ? &whole : &offsets, 1, in, size);
+	gm_sim_use_extent(&indexed, side ? &whole : &offsets, 1, in, size, false);
 	use.unknown |= indexed.unknown;
 	if (!gm_sim_use_good(&use) || indexed.wrong)
 		return false;
@@ -170,12 +170,14 @@ static bool compute_along(const struct gm_sim_plan *plan, const struct gm_sim_ke
 		return false;
 	whole.sizes[whole.dims] = (uint32_t)dim;
 	whole.strides[whole.dims++][0] = stride * size;
-	struct gm_sim_use use = {0};
-	gm_sim_use_operand(&use, &whole, 0, self, size, true);
+	struct gm_sim_use use = {0}, indexed = {.wide = true};
+	gm_sim_use_operand(&use, &offsets, 0, self, size, true);
+	gm_sim_use_extent(&indexed, &whole, 0, self, size, true);
 	gm_sim_use_operand(&use, &offsets, 1, index, 8, false);
 	if (!fill)
 		gm_sim_use_operand(&use, &offsets, 2, source, size, false);
-	if (!gm_sim_use_good(&use))
+	use.unknown |= indexed.unknown;
+	if (!gm_sim_use_good(&use) || indexed.wrong)
 		return false;
 	for (uint64_t i = 0; i < numel; i++) {
 		int64_t at[GM_SIM_OPERANDS];
@@ -246,9 +248,9 @@ static bool compute_gather(
 	gm_sim_use_operand(&use, &offsets, 0, self, size, true);
 	struct gm_sim_use indexed = {.wide = true};
 	if (scatter)
-		gm_sim_use_extent(&indexed, &whole, 0, self, size);
+		gm_sim_use_extent(&indexed, &whole, 0, self, size, true);
 	else
-		gm_sim_use_extent(&indexed, &whole, 1, source, size);
+		gm_sim_use_extent(&indexed, &whole, 1, source, size, false);
 	if (scatter && !fill)
 		gm_sim_use_operand(&use, &offsets, 1, source, size, false);
 	use.unknown |= indexed.unknown;
@@ -311,7 +313,7 @@ static bool compute_select(
 	struct gm_sim_use use = {0}, indexed = {.wide = true};
 	gm_sim_use_operand(&use, &indices.offsets, 0, indices.data, width, false);
 	gm_sim_use_operand(&use, &every, 0, walked->data, size, !add);
-	gm_sim_use_extent(&indexed, &whole, 0, from->data, size);
+	gm_sim_use_extent(&indexed, &whole, 0, from->data, size, add);
 	use.unknown |= indexed.unknown;
 	if (!gm_sim_use_good(&use) || indexed.wrong)
 		return false;

@@ -148,16 +148,21 @@ void gm_sim_use_operand(struct gm_sim_use *use, const struct gm_sim_offsets *off
 /* The same of memory of which only some elements are read or written: it must be there, however
  * large. */
 void gm_sim_use_extent(struct gm_sim_use *use, const struct gm_sim_offsets *offsets,
-        unsigned operand, const void *base, unsigned element);
+        unsigned operand, const void *base, unsigned element, bool write);
+/* The same of an operand that is read and written. */
+void gm_sim_use_in_place(struct gm_sim_use *use, const struct gm_sim_offsets *offsets,
+        const void *base, unsigned element);
 /* True where the launch may be computed: memory is there, and no more of it than the limit. */
 bool gm_sim_use_good(const struct gm_sim_use *use);
 /* Until it is NULL again this thread's launches compute nothing and change nothing, as none is
  * good: *ret becomes true where one is small enough, whatever its memory will contain then. */
 void gm_sim_use_ask(bool *ret);
-/* An output that was not computed: what stands there from before is not what the program would
- * have. */
-void gm_sim_use_stale(
-        const struct gm_sim_offsets *offsets, unsigned operand, const void *base, unsigned element);
+/*
+ * A launch begins; it ends, computed or not. What a launch that was not computed would have
+ * written is not what the program would have: it is marked so, as far as the launch told.
+ */
+void gm_sim_use_begin(void);
+void gm_sim_use_end(bool computed);
 /* Marks what was computed; unknown where something read was never computed itself. */
 void gm_sim_use_wrote(const struct gm_sim_use *use, const void *at, uint64_t size);
 void gm_sim_use_wrote_operand(const struct gm_sim_use *use, const struct gm_sim_offsets *offsets,

@@ -97,8 +97,47 @@ static uint64_t most(const struct gm_sim_use *use)
 	return gm_sim_compute_limit() * (use->wide ? WIDE : use->integers ? INTEGERS : 1);
 }
 
+/* What the launch writes; of more ranges (a list of many tensors) the rest is not known. */
+enum { WRITES = 128 };
+static _Thread_local struct {
+	unsigned count;
+	struct {
+		const void *at;
+		uint64_t size;
+	} range[WRITES];
+} writes;
+
+static void writes_to(const void *at, uint64_t size)
+{
+	if (writes.count == WRITES)
+		return;
+	writes.range[writes.count].at = at;
+	writes.range[writes.count++].size = size;
+}
+
+void gm_sim_use_begin(void)
+{
+	writes.count = 0;
+}
+
+void gm_sim_use_end(bool computed)
+{
+	for (unsigned i = 0; !computed && !asks && i < writes.count; i++) {
+		const void *at = writes.range[i].at;
+		uint64_t size = writes.range[i].size;
+		struct gm_sim_device *device = gm_sim_device_of(at);
+		if (!device || !gm_sim_memory_holds(device, at, size))
+			continue;
+		/* A collective in progress would mark what it writes as computed. */
+		if (!gm_sim_work_stale(at, size))
+			gm_sim_data_stale(device, at, size);
+	}
+}
+
 static void use(struct gm_sim_use *use, const void *at, uint64_t size, bool read)
 {
+	if (size && !read)
+		writes_to(at, size);
 	if (!size || use->wrong)
 		return;
 	use->bytes += size;
@@ -155,29 +194,27 @@ void gm_sim_use_operand(struct gm_sim_use *u, const struct gm_sim_offsets *offse
 	use(u, at, size, !write);
 }
 
-void gm_sim_use_extent(struct gm_sim_use *u, const struct gm_sim_offsets *offsets, unsigned operand,
+void gm_sim_use_in_place(struct gm_sim_use *u, const struct gm_sim_offsets *offsets,
         const void *base, unsigned element)
 {
 	uint64_t size;
+	const char *at = extent(offsets, 0, base, element, &size);
+	writes_to(at, size);
+	gm_sim_use_operand(u, offsets, 0, base, element, false);
+}
+
+void gm_sim_use_extent(struct gm_sim_use *u, const struct gm_sim_offsets *offsets, unsigned operand,
+        const void *base, unsigned element, bool write)
+{
+	uint64_t size;
 	const char *at = extent(offsets, operand, base, element, &size);
+	if (write)
+		writes_to(at, size);
 	struct gm_sim_device *device = gm_sim_device_of(at);
 	if (!device || !gm_sim_memory_holds(device, at, size))
 		u->wrong = true;
 	else
 		u->unknown |= !gm_sim_data_known(device, at, size, &u->unwritten);
-}
-
-void gm_sim_use_stale(
-        const struct gm_sim_offsets *offsets, unsigned operand, const void *base, unsigned element)
-{
-	uint64_t size;
-	const char *at = extent(offsets, operand, base, element, &size);
-	struct gm_sim_device *device = gm_sim_device_of(at);
-	if (asks || !device || !gm_sim_memory_holds(device, at, size))
-		return;
-	/* A collective in progress would mark what it writes as computed. */
-	if (!gm_sim_work_stale(at, size))
-		gm_sim_data_stale(device, at, size);
 }
 
 void gm_sim_use_ask(bool *ret)

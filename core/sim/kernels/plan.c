@@ -75,5 +75,10 @@ bool gm_sim_kernel_compute(const char *mangled, struct gm_sim_plan *_Atomic *pla
 	if (!launch->arguments || !gm_sim_compute_limit())
 		return false;
 	const struct gm_sim_plan *known = plan_of(mangled, plan);
-	return known->compute && known->compute(known, launch);
+	if (!known->compute)
+		return false;
+	gm_sim_use_begin();
+	bool computed = known->compute(known, launch);
+	gm_sim_use_end(computed);
+	return computed;
 }

@@ -73,8 +73,8 @@ static bool compute_sort(const struct gm_sim_plan *plan, const struct gm_sim_ker
 	        !with_slice(&all_values, size, value_stride))
 		return false;
 	struct gm_sim_use use = {0};
-	gm_sim_use_operand(&use, &all, 0, keys.data, key, false);
-	gm_sim_use_operand(&use, &all_values, 0, values.data, value, false);
+	gm_sim_use_in_place(&use, &all, keys.data, key);
+	gm_sim_use_in_place(&use, &all_values, values.data, value);
 	if (!gm_sim_use_good(&use))
 		return false;
 	struct item *items = calloc(size, sizeof(*items));

@@ -13,8 +13,10 @@ static int64_t number(enum gm_sim_type type, const void *at)
 /*
  * Softmax over the last dimension: softmax_warp_forward<in, out, acc, log2, is_log, masked[, warp
  * size]>(out, in, rows, stride, columns, …) (PersistentSoftmax.cuh), cunn_SoftMaxForward…<…,
- * Epilogue>(out, in, columns), a block a row (SoftMax.cu).
+ * Epilogue>(out, in, columns), a block a row (SoftMax.cu); over another one:
+ * cunn_SpatialSoftMaxForward(out, in, outer, columns, inner).
  */
+enum { WARP, BLOCK, SPATIAL };
 static bool compute_softmax(
         const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
 {
@@ -22,9 +24,19 @@ static bool compute_softmax(
 	void **a = launch->arguments;
 	char *out = gm_sim_load_pointer(a[0]);
 	const char *in = gm_sim_load_pointer(a[1]);
-	int64_t rows = plan->form ? launch->grid[0] : number(GM_SIM_I32, a[2]), stride, columns;
-	columns = number(plan->type[2], a[plan->form ? 2 : 4]);
-	stride = plan->form ? columns : number(GM_SIM_I32, a[3]);
+	int64_t rows = launch->grid[0], columns, stride, inner = 1;
+	columns = number(plan->type[2], a[plan->form == WARP ? 4 : plan->form == BLOCK ? 2 : 3]);
+	stride = columns;
+	if (plan->form == WARP) {
+		rows = number(GM_SIM_I32, a[2]);
+		stride = number(GM_SIM_I32, a[3]);
+	} else if (plan->form == SPATIAL) {
+		inner = number(plan->type[2], a[4]);
+		rows = number(plan->type[2], a[2]);
+		if (rows <= 0 || inner <= 0 || rows > INT32_MAX || inner > INT32_MAX)
+			return false;
+		rows *= inner;
+	}
 	unsigned in_size = gm_sim_type_size(plan->type[0]),
 	         out_size = gm_sim_type_size(plan->type[1]);
 	if (rows <= 0 || columns <= 0 || stride < columns || rows > INT32_MAX || stride > INT32_MAX)
@@ -46,14 +58,16 @@ static bool compute_softmax(
 		return false;
 	for (int64_t r = 0; r < rows; r++) {
 		double most = -INFINITY, sum = 0;
+		int64_t first = r / inner * inner * stride + r % inner;
 		for (int64_t i = 0; i < columns; i++) {
-			row[i] = gm_sim_load(plan->type[0], in + (r * stride + i) * in_size).real;
+			row[i] =
+			        gm_sim_load(plan->type[0], in + (first + i * inner) * in_size).real;
 			most = row[i] > most ? row[i] : most;
 		}
 		for (int64_t i = 0; i < columns; i++)
 			sum += exp(row[i] - most);
 		for (int64_t i = 0; i < columns; i++)
-			gm_sim_store(plan->type[1], out + (r * stride + i) * out_size,
+			gm_sim_store(plan->type[1], out + (first + i * inner) * out_size,
 			        gm_sim_real(plan->number[0] ? row[i] - most - log(sum)
 			                                    : exp(row[i] - most) / sum));
 	}
@@ -79,10 +93,16 @@ static bool plan_softmax(struct gm_sim_text name, struct gm_sim_text base,
 		/* <ILP, scalar_t, accscalar_t, outscalar_t, Epilogue, …> */
 		if (count < 5)
 			return false;
-		ret->form = 1;
+		ret->form = BLOCK;
 		ret->type[0] = gm_sim_type_of(p[1]);
 		ret->type[1] = gm_sim_type_of(p[0]);
 		ret->type[2] = gm_sim_type_of(p[2]);
+		ret->number[0] = gm_sim_text_has(name, "LogSoftMaxForwardEpilogue");
+	} else if (gm_sim_text_is(base, "cunn_SpatialSoftMaxForward") && known == 5) {
+		ret->form = SPATIAL;
+		ret->type[0] = gm_sim_type_of(p[1]);
+		ret->type[1] = gm_sim_type_of(p[0]);
+		ret->type[2] = gm_sim_type_of(p[3]);
 		ret->number[0] = gm_sim_text_has(name, "LogSoftMaxForwardEpilogue");
 	} else {
 		return false;
@@ -198,7 +218,7 @@ static bool compute_histogram(
 		return false;
 	struct gm_sim_use use = {0};
 	gm_sim_use_operand(&use, &in.offsets, 0, in.data, width, false);
-	gm_sim_use_operand(&use, &counts.offsets, 0, counts.data, size, false);
+	gm_sim_use_in_place(&use, &counts.offsets, counts.data, size);
 	if (!gm_sim_use_good(&use))
 		return false;
 	for (uint64_t i = 0; i < in.numel; i++) {
