@@ -30,6 +30,19 @@ def test_special_values_at_random_give_what_they_give_elsewhere(run_gpumem):
     assert "never computed" not in finished.err and not re.search("not computed: [1-9]", finished.err)
 
 
+# What the device does not compute, and knows of its result that it did not.
+NOT_COMPUTED = {"x.take(", "x.logcumsumexp(", "x.median(", "x.prod("}
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 400), *(pytest.param(1000 * at, 1000, marks=pytest.mark.long) for at in range(1, 9))])
+def test_random_operations_give_what_the_cpu_gives_and_in_a_graph_what_they_give_without(run_gpumem, first, count):
+    finished = run_gpumem("run", "--sim", "--no-record", "--", PYTHON, PROGRAMS / "sim_random.py", str(first), str(count), timeout=600).check()
+    found = finished.out.json()
+    assert found["wrong"] == {}
+    assert {line.partition("(")[0] + "(" for line in found["not_computed"]} <= NOT_COMPUTED
+    assert found["compared"] > 4 * count and found["graphs"] > count / 2
+
+
 SCALER = """
 import torch
 p = torch.nn.Parameter(torch.ones(4, device="cuda"))
@@ -155,6 +168,21 @@ def test_an_index_out_of_bounds_is_reported(run_gpumem):
     program = "import torch; a = torch.arange(4, device='cuda'); print(a[torch.tensor([1, 9], device='cuda')].shape)"
     finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()
     assert "an index is out of bounds: 9, of 4 elements" in finished.err
+
+
+def test_what_a_large_kernel_would_have_written_is_not_taken_for_its_result(run_gpumem):
+    program = """if True:
+        import ctypes, torch
+        computed = ctypes.CDLL(None).gpumem_sim_computed
+        computed.argtypes, computed.restype = (ctypes.c_void_p, ctypes.c_uint64), ctypes.c_bool
+        y, order = torch.zeros(1 << 22).cuda(), torch.arange(1 << 22).cuda()
+        for change in ("x.index_copy_(0, order, y)", "x.sort(0)[0]", "x.cumsum_(0)", "x.mul_(2)", "x.index_add_(0, order, y)", "x.roll(3)"):
+            x = torch.ones(1 << 22).cuda()
+            before, made = computed(x.data_ptr(), x.nbytes), eval(change)
+            print(before, computed(made.data_ptr(), made.nbytes), change)
+    """
+    finished = run_gpumem("run", "--sim", "--no-record", "--", PYTHON, "-c", program).check()
+    assert [line.split()[:2] for line in finished.out.splitlines()] == [["True", "False"]] * 6, finished.out
 
 
 def test_a_word_is_sampled_from_a_large_vocabulary_that_nothing_computed(run_gpumem):
