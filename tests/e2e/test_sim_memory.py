@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from conftest import BUILD, ROOT
 from test_sim import SITE
 from test_sim_bad_input import compile_c
 
-SOURCE = Path(__file__).parent / "programs" / "sim_memory.c"
+PROGRAMS = Path(__file__).parent / "programs"
+SOURCE = PROGRAMS / "sim_memory.c"
 
 
 def build(folder, source=SOURCE):
@@ -18,6 +20,21 @@ def build(folder, source=SOURCE):
         pytest.skip("CUDA 13's headers are not installed with this torch")
     headers = ("-isystem", include, "-isystem", ROOT / "core/sim/cuda/headers")
     return compile_c(folder, source.read_text(), *headers, BUILD / "lib/libgpumem-sim.so")
+
+
+def test_memory_is_counted_for_who_holds_it(run_gpumem):
+    environment = {**os.environ, "GPUMEM_SIM_CONTEXT": "100"}
+    run = run_gpumem("run", "--sim=1GiB", "--no-record", "--", sys.executable, PROGRAMS / "sim_shares.py", env=environment)
+    alone = 1024 - 100
+    assert run.check().out.json() == {
+        "no_room": True,
+        "child": "0",
+        "beside_child": alone - 600,
+        "alone": alone,
+        "bare": alone,
+        "preloaded": alone,
+        "beside_holder": alone - 400,
+    }
 
 
 def test_every_memory_call_does_what_the_documentation_says(run_gpumem, tmp_path):

@@ -41,6 +41,26 @@ static uint64_t start_of(uint32_t process)
 	return at ? strtoull(at, NULL, 10) : 0;
 }
 
+/*
+ * False where the process has the page no longer: after exec() it is the same process, but what it
+ * held is gone, and the new program need not use CUDA, or know of this library.
+ */
+static bool has_page(uint32_t process)
+{
+	char path[64], line[512];
+	snprintf(path, sizeof(path), "/proc/%u/maps", process);
+	FILE *file = fopen(path, "re");
+	bool found = !file; /* of another user: not known */
+	while (!found && fgets(line, sizeof(line), file)) {
+		uint64_t inode;
+		found = sscanf(line, "%*s %*s %*s %*s %" SCNu64, &inode) == 1 &&
+		        inode == identity && strstr(line, "gpumem-sim-machine");
+	}
+	if (file)
+		fclose(file);
+	return found;
+}
+
 static bool take_lock(void)
 {
 	int code = pthread_mutex_lock(&machine->lock);
@@ -54,8 +74,9 @@ static void reap(void)
 {
 	for (size_t i = 0; i < GM_SIM_MACHINE_PROCESSES; i++) {
 		struct gm_sim_machine_process *process = &machine->processes[i];
-		if (process->process && process != own &&
-		        start_of(process->process) != process->start)
+		if (process->process && process->process != (uint32_t)getpid() &&
+		        (start_of(process->process) != process->start ||
+		                !has_page(process->process)))
 			memset(process, 0, sizeof(*process));
 	}
 }
@@ -122,8 +143,8 @@ uint64_t gm_sim_machine(void)
 static uint64_t sum_of_others(uint32_t physical)
 {
 	uint64_t sum = 0;
-	for (size_t i = 0; i < GM_SIM_MACHINE_PROCESSES; i++)
-		if (&machine->processes[i] != own && machine->processes[i].process)
+	for (size_t i = 0; i < GM_SIM_MACHINE_PROCESSES; i++) /* a free one has none */
+		if (machine->processes[i].process != (uint32_t)getpid())
 			sum += machine->processes[i].bytes[physical];
 	return sum;
 }
@@ -131,7 +152,8 @@ static uint64_t sum_of_others(uint32_t physical)
 /* This process's entry; NULL if there are too many processes (its memory is then counted alone). */
 static struct gm_sim_machine_process *place(void)
 {
-	if (!own)
+	/* A child of a process that has only tried to use CUDA inherits its entry. */
+	if (!own || own->process != (uint32_t)getpid())
 		own = find_own();
 	for (int round = 0; !own && round < 2; round++) {
 		for (size_t i = 0; i < GM_SIM_MACHINE_PROCESSES && !own; i++)
