@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_sim_memory import build
 
 PROGRAMS = Path(__file__).parent / "programs"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -18,6 +19,11 @@ def test_collectives_between_two_processes_give_the_right_values(run_gpumem):
     for facts in ranks:
         assert facts.pop("wrong") == []
         assert facts and all(facts.values()), facts
+
+
+def test_communicators_of_one_rank_leave_no_descriptor(run_gpumem, tmp_path):
+    finished = run_gpumem("run", "--sim=1GiB", "--no-record", "--", build(tmp_path, PROGRAMS / "sim_nccl_one.c"))
+    assert finished.check().out == "0 0\n"
 
 
 def test_a_kernel_that_is_not_computed_waits_for_no_collective(run_gpumem):

@@ -103,6 +103,8 @@ API(ncclCommInitRankConfig(
 	if (!comm)
 		return ncclSystemError;
 	comm->alone = ranks == 1 || gm_nccl_world(NULL);
+	if (ranks == 1)
+		gm_nccl_id_close(&id);
 	if (!comm->alone && ranks > GM_NCCL_RANKS) {
 		free(comm);
 		return gm_nccl_fail(NULL, ncclInvalidUsage,

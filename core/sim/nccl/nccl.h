@@ -234,6 +234,9 @@ int gm_nccl_world(int *ret_rank); /* of a rank that stands alone: GPUMEM_SIM_WOR
 
 /* segment.c */
 ncclResult_t gm_nccl_id_make(struct gm_nccl_id *id);
+/* Once all have joined, nobody opens the file through the descriptor of the process that made it.
+ */
+void gm_nccl_id_close(const struct gm_nccl_id *id);
 ncclResult_t gm_nccl_join(struct ncclComm *comm, const struct gm_nccl_id *id);
 void gm_nccl_leave(struct ncclComm *comm);
 struct gm_nccl_slot *gm_nccl_slot(struct gm_nccl_segment *segment, int rank);

@@ -229,12 +229,10 @@ static ncclResult_t open_segment(struct ncclComm *comm, const struct gm_nccl_id 
 	return ncclSuccess;
 }
 
-/* Once all have joined, nobody opens the file through the descriptor of the process that made it.
- */
-static void close_creator_s(struct gm_nccl_segment *segment, const struct gm_nccl_id *id)
+void gm_nccl_id_close(const struct gm_nccl_id *id)
 {
 	struct stat status;
-	if (id->process == (uint32_t)getpid() && !atomic_exchange(&segment->header->closed, 1) &&
+	if (memcmp(id->mark, "gpumem-sim-nccl", 16) == 0 && id->process == (uint32_t)getpid() &&
 	        fstat(id->file, &status) == 0 && status.st_ino == id->inode)
 		close(id->file);
 }
@@ -273,7 +271,8 @@ ncclResult_t gm_nccl_join(struct ncclComm *comm, const struct gm_nccl_id *id)
 	if (!gm_nccl_wait(comm, all_joined, anybody, NULL))
 		return atomic_load(&comm->error) ? (ncclResult_t)atomic_load(&comm->error)
 		                                 : ncclInternalError;
-	close_creator_s(segment, id);
+	if (id->process == (uint32_t)getpid() && !atomic_exchange(&segment->header->closed, 1))
+		gm_nccl_id_close(id);
 	for (int rank = 0; rank < comm->ranks; rank++) {
 		struct gm_nccl_slot *other = gm_nccl_slot(segment, rank);
 		bool same = other->machine ? other->machine == slot->machine &&
