@@ -352,9 +352,9 @@ bool gm_sim_captured_here(const struct gm_sim_node *node);
 void gm_sim_stream_finish(struct CUstream_st *stream);
 void gm_sim_range_finish(const void *address, uint64_t size);
 void gm_sim_works_wait_all(void);
-/* False where no collective in progress has to do with the bytes; else they are marked as stale
- * once it is done. */
-bool gm_sim_work_stale(const void *address, uint64_t size);
+/* False where no collective in progress has to do with the bytes; else the function is called with
+ * them once it is done. */
+bool gm_sim_work_then(const void *address, uint64_t size, void (*function)(const void *, uint64_t));
 void gm_sim_work_lock(bool take);
 
 /* stubs.c */

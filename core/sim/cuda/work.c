@@ -63,43 +63,41 @@ static bool touches(const struct gm_sim_work *work, uint64_t address, uint64_t s
 	return false;
 }
 
-bool gm_sim_work_stale(const void *address, uint64_t size)
+bool gm_sim_work_then(const void *address, uint64_t size, void (*function)(const void *, uint64_t))
 {
 	if (!atomic_load_explicit(&gm_sim_outstanding, memory_order_relaxed))
 		return false;
 	bool any = false;
 	pthread_mutex_lock(&lock);
 	for (struct gm_sim_work *work = outstanding; work; work = work->next) {
-		struct gm_sim_work_stale *stale =
-		        touches(work, (uintptr_t)address, size) ? malloc(sizeof(*stale)) : NULL;
-		if (!stale)
+		struct gm_sim_work_end *end =
+		        touches(work, (uintptr_t)address, size) ? malloc(sizeof(*end)) : NULL;
+		if (!end)
 			continue;
-		*stale = (struct gm_sim_work_stale){work->stale, address, size};
-		work->stale = stale;
+		*end = (struct gm_sim_work_end){work->ends, function, address, size};
+		work->ends = end;
 		any = true;
 	}
 	pthread_mutex_unlock(&lock);
 	return any;
 }
 
-/* Marks what became stale meanwhile; marking has locks of its own. Returns with the lock held. */
-static void mark_stale(struct gm_sim_work *work)
+/* What was to be done then has locks of its own. Returns with the lock held. */
+static void run_ends(struct gm_sim_work *work)
 {
 	pthread_mutex_lock(&lock);
-	for (struct gm_sim_work_stale *stale; (stale = work->stale);) {
-		work->stale = stale->next;
+	for (struct gm_sim_work_end *end; (end = work->ends);) {
+		work->ends = end->next;
 		pthread_mutex_unlock(&lock);
-		struct gm_sim_device *device = gm_sim_device_of(stale->address);
-		if (device && gm_sim_memory_holds(device, stale->address, stale->size))
-			gm_sim_data_stale(device, stale->address, stale->size);
-		free(stale);
+		end->function(end->address, end->size);
+		free(end);
 		pthread_mutex_lock(&lock);
 	}
 }
 
 void gm_sim_work_finish(struct gm_sim_work *work)
 {
-	mark_stale(work);
+	run_ends(work);
 	struct gm_sim_work **at = &outstanding;
 	while (*at && *at != work)
 		at = &(*at)->next;

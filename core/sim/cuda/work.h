@@ -11,11 +11,12 @@ struct gm_sim_work {
 	struct gm_sim_work *next;
 	unsigned references;
 	bool done;
-	struct gm_sim_work_stale {
-		struct gm_sim_work_stale *next;
+	struct gm_sim_work_end {
+		struct gm_sim_work_end *next;
+		void (*function)(const void *, uint64_t);
 		const void *address;
 		uint64_t size;
-	} * stale; /* what is to be marked so when it is done */
+	} * ends; /* what is to be done when it is */
 	size_t count;
 	struct gm_sim_work_range {
 		uint64_t start, size;

@@ -33,9 +33,8 @@ static unsigned char nothing[ARGUMENT_MOST];
 /* How many arguments the kernel has; 0: not known. */
 static unsigned count_of(const char *mangled, size_t *most)
 {
-	struct gm_sim_plan product;
-	if (gm_sim_product_plan(mangled, &product))
-		return 1; /* a plain name, which tells no types */
+	if (gm_sim_name_is_product(mangled))
+		return 1;
 	char *readable = gm_sim_name_readable(mangled);
 	if (!readable)
 		return 0;

@@ -45,6 +45,8 @@ unsigned gm_sim_name_parameters(
 bool gm_sim_text_is(struct gm_sim_text text, const char *word);
 bool gm_sim_text_has(struct gm_sim_text text, const char *word);
 bool gm_sim_text_begins(struct gm_sim_text text, const char *word);
+/* That of prod(), which is compiled at run time: a plain name, which tells no types. */
+bool gm_sim_name_is_product(const char *name);
 /* The types in the last "{lambda(T, U)#2}"; *ret_number is the 2. */
 unsigned gm_sim_name_lambda(struct gm_sim_text name, struct gm_sim_text *ret_types, unsigned most,
         unsigned *ret_number);

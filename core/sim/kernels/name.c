@@ -49,6 +49,11 @@ char *gm_sim_name_readable(const char *mangled)
 	return name;
 }
 
+bool gm_sim_name_is_product(const char *name)
+{
+	return strcmp(name, "reduction_prod_kernel") == 0;
+}
+
 bool gm_sim_text_is(struct gm_sim_text text, const char *word)
 {
 	return text.size == strlen(word) && memcmp(text.at, word, text.size) == 0;

@@ -97,8 +97,11 @@ static uint64_t most(const struct gm_sim_use *use)
 	return gm_sim_compute_limit() * (use->wide ? WIDE : use->integers ? INTEGERS : 1);
 }
 
-/* What the launch writes; of more ranges (a list of many tensors) the rest is not known. */
-enum { WRITES = 128 };
+/*
+ * What the launch writes; of more ranges (a list of many tensors) the rest is not known. A library
+ * that is loaded later has little room for variables of threads.
+ */
+enum { WRITES = 16 };
 static _Thread_local struct {
 	unsigned count;
 	struct {
@@ -109,6 +112,17 @@ static _Thread_local struct {
 
 static void writes_to(const void *at, uint64_t size)
 {
+	const char *start = at;
+	if (writes.count) {
+		/* The parts of one output, as of a concatenation. */
+		const char *last = writes.range[writes.count - 1].at;
+		uint64_t *length = &writes.range[writes.count - 1].size;
+		if (start >= last && start <= last + *length) {
+			uint64_t end = (uint64_t)(start - last) + size;
+			*length = end > *length ? end : *length;
+			return;
+		}
+	}
 	if (writes.count == WRITES)
 		return;
 	writes.range[writes.count].at = at;
@@ -120,18 +134,19 @@ void gm_sim_use_begin(void)
 	writes.count = 0;
 }
 
+static void mark_stale(const void *at, uint64_t size)
+{
+	struct gm_sim_device *device = gm_sim_device_of(at);
+	if (device && gm_sim_memory_holds(device, at, size))
+		gm_sim_data_stale(device, at, size);
+}
+
 void gm_sim_use_end(bool computed)
 {
-	for (unsigned i = 0; !computed && !asks && i < writes.count; i++) {
-		const void *at = writes.range[i].at;
-		uint64_t size = writes.range[i].size;
-		struct gm_sim_device *device = gm_sim_device_of(at);
-		if (!device || !gm_sim_memory_holds(device, at, size))
-			continue;
+	for (unsigned i = 0; !computed && !asks && i < writes.count; i++)
 		/* A collective in progress would mark what it writes as computed. */
-		if (!gm_sim_work_stale(at, size))
-			gm_sim_data_stale(device, at, size);
-	}
+		if (!gm_sim_work_then(writes.range[i].at, writes.range[i].size, mark_stale))
+			mark_stale(writes.range[i].at, writes.range[i].size);
 }
 
 static void use(struct gm_sim_use *use, const void *at, uint64_t size, bool read)

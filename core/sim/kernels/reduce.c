@@ -407,7 +407,7 @@ static bool compute_product(
 bool gm_sim_product_plan(const char *name, struct gm_sim_plan *ret)
 {
 	ret->compute = compute_product;
-	return strcmp(name, "reduction_prod_kernel") == 0;
+	return gm_sim_name_is_product(name);
 }
 
 bool gm_sim_reduce_plan(struct gm_sim_text name, struct gm_sim_text base,
