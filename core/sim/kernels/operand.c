@@ -114,10 +114,10 @@ static void writes_to(const void *at, uint64_t size)
 {
 	const char *start = at;
 	if (writes.count) {
-		/* The parts of one output, as of a concatenation. */
+		/* Parts of one output, as of a concatenation; what only adjoins may be another. */
 		const char *last = writes.range[writes.count - 1].at;
 		uint64_t *length = &writes.range[writes.count - 1].size;
-		if (start >= last && start <= last + *length) {
+		if (start >= last && start < last + *length) {
 			uint64_t end = (uint64_t)(start - last) + size;
 			*length = end > *length ? end : *length;
 			return;
