@@ -300,6 +300,9 @@ static bool compute_select(
 		return false;
 	uint64_t inner = wide ? (uint64_t)word(a[5 + extra]) : (uint32_t)word(a[5 + extra]);
 	int64_t dim = word(a[6 + extra]), count = (int64_t)indices.numel;
+	/* Of a large one `inner` is the number of indices where these change fastest. */
+	if (extra && inner == indices.numel)
+		inner = src.numel;
 	struct gm_sim_info *from = add ? &dst : &src, *walked = add ? &src : &dst;
 	int from_dim = add ? dst_dim : src_dim, walked_dim = add ? src_dim : dst_dim;
 	if (dim <= 0 || dim > INT32_MAX || from->offsets.dims == GM_SIM_DIMS ||
