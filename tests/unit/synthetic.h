@@ -38,6 +38,7 @@ static inline uint32_t synthetic_code(struct synthetic *log, const char *file, c
 }
 
 /* A frame; its line is its offset. */
+/* A frame's line is its offset, so the lines of a loop are to be those as well. */
 static inline uint32_t synthetic_frame(
         struct synthetic *log, uint32_t code, uint32_t lasti, enum gm_op op, const char *name)
 {

@@ -182,7 +182,7 @@ static void a_tensor_saved_by_the_graph_is_released_by_its_replacement(void **st
 	struct synthetic log;
 	struct gm_context context;
 	synthetic_begin(&log);
-	const struct gm_log_loop loop = {20, 80, 3, 9};
+	const struct gm_log_loop loop = {20, 80, 20, 79};
 	uint32_t code = synthetic_code(&log, "train.py", "<module>", &loop, 1);
 	uint32_t input = synthetic_stack(&log, synthetic_frame(&log, code, 30, 0, NULL), 0, 0, 0);
 	uint32_t store = synthetic_stack(

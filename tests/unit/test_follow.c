@@ -35,7 +35,7 @@ static unsigned chance(struct script *script, unsigned below)
 
 static void begin(struct script *script, uint64_t seed)
 {
-	static const struct gm_log_loop loops[] = {{10, 200, 3, 9}, {20, 90, 4, 6}};
+	static const struct gm_log_loop loops[] = {{10, 200, 10, 199}, {20, 90, 20, 89}};
 	*script = (struct script){.random = seed};
 	struct synthetic *log = &script->log;
 	synthetic_begin(log);

@@ -23,7 +23,7 @@ static uint64_t next(uint64_t *random)
  * at random. */
 static void write_random(struct synthetic *log, uint64_t random)
 {
-	const struct gm_log_loop loop = {20, 80, 3, 6};
+	const struct gm_log_loop loop = {20, 80, 20, 79};
 	static const struct {
 		const char *file, *name;
 	} places[] = {{TORCH "nn/modules/module.py", "Module._call_impl"},

@@ -33,7 +33,7 @@ static void a_step_begins_each_time_control_moves_to_an_earlier_line(void **stat
 {
 	struct synthetic log;
 	synthetic_begin(&log);
-	const struct gm_log_loop loop = {20, 80, 3, 6};
+	const struct gm_log_loop loop = {20, 80, 20, 79};
 	uint32_t code = synthetic_code(&log, "train.py", "<module>", &loop, 1);
 	uint32_t before = synthetic_stack(&log, synthetic_frame(&log, code, 10, 0, NULL), 0, 0, 0);
 	uint32_t a = synthetic_stack(&log, synthetic_frame(&log, code, 30, 0, NULL), 0, 0, 0);
@@ -49,7 +49,7 @@ static void an_inner_loop_makes_no_steps_of_the_outer(void **state)
 {
 	struct synthetic log;
 	synthetic_begin(&log);
-	const struct gm_log_loop loops[] = {{20, 80, 3, 6}, {30, 50, 4, 5}};
+	const struct gm_log_loop loops[] = {{20, 80, 20, 79}, {30, 50, 30, 49}};
 	uint32_t code = synthetic_code(&log, "train.py", "<module>", loops, 2);
 	uint32_t a = synthetic_stack(&log, synthetic_frame(&log, code, 32, 0, NULL), 0, 0, 0);
 	uint32_t b = synthetic_stack(&log, synthetic_frame(&log, code, 40, 0, NULL), 0, 0, 0);
@@ -64,7 +64,7 @@ static void a_loop_of_one_line_is_recognized_by_its_allocation_coming_again(void
 {
 	struct synthetic log;
 	synthetic_begin(&log);
-	const struct gm_log_loop loop = {20, 80, 3, 4};
+	const struct gm_log_loop loop = {20, 80, 20, 79};
 	uint32_t code = synthetic_code(&log, "infer.py", "<module>", &loop, 1);
 	uint32_t call =
 	        synthetic_stack(&log, synthetic_frame(&log, code, 40, GM_OP_CALL, NULL), 0, 0, 0);
@@ -94,7 +94,7 @@ static void equal_layers_of_one_line_make_one_step_where_the_iterator_is_known(v
 {
 	struct synthetic log;
 	synthetic_begin(&log);
-	const struct gm_log_loop loop = {20, 80, 3, 4};
+	const struct gm_log_loop loop = {20, 80, 20, 79};
 	uint32_t code = synthetic_code(&log, "infer.py", "<module>", &loop, 1);
 	uint32_t call =
 	        synthetic_stack(&log, synthetic_frame(&log, code, 40, GM_OP_CALL, NULL), 0, 0, 0);
@@ -115,7 +115,7 @@ static void an_iteration_of_the_iterator_is_one_step_although_control_moves_up_t
 {
 	struct synthetic log;
 	synthetic_begin(&log);
-	const struct gm_log_loop loop = {20, 80, 3, 6};
+	const struct gm_log_loop loop = {20, 80, 20, 79};
 	uint32_t code = synthetic_code(&log, "train.py", "<module>", &loop, 1);
 	uint32_t a = synthetic_stack(&log, synthetic_frame(&log, code, 30, 0, NULL), 0, 0, 0);
 	uint32_t b = synthetic_stack(&log, synthetic_frame(&log, code, 60, 0, NULL), 0, 0, 0);
@@ -133,8 +133,8 @@ static void the_loop_with_backward_and_optimizer_is_the_training_loop(void **sta
 	synthetic_begin(&log);
 	/* module-level: a loop that builds layers, then epochs (outer) with batches (inner) in
 	 * train() */
-	const struct gm_log_loop epochs = {100, 300, 10, 20}, build = {20, 60, 2, 3},
-	                         batches = {10, 90, 3, 9}, params = {5, 50, 1, 2};
+	const struct gm_log_loop epochs = {100, 300, 100, 299}, build = {20, 60, 20, 59},
+	                         batches = {10, 90, 10, 89}, params = {5, 50, 5, 49};
 	const struct gm_log_loop main_loops[] = {build, epochs};
 	uint32_t top = synthetic_code(&log, "main.py", "<module>", main_loops, 2);
 	uint32_t train = synthetic_code(&log, "main.py", "train", &batches, 1);
@@ -167,7 +167,7 @@ static void a_loop_in_a_constructor_is_no_training_loop(void **state)
 {
 	struct synthetic log;
 	synthetic_begin(&log);
-	const struct gm_log_loop loop = {20, 80, 3, 4};
+	const struct gm_log_loop loop = {20, 80, 20, 79};
 	uint32_t top = synthetic_code(&log, "main.py", "<module>", NULL, 0);
 	uint32_t init = synthetic_code(&log, "main.py", "Model.__init__", &loop, 1);
 	uint32_t frame = synthetic_frame(&log, top, 10, GM_OP_CALL, NULL);
@@ -181,7 +181,7 @@ static void phases_follow_the_frames(void **state)
 {
 	struct synthetic log;
 	synthetic_begin(&log);
-	const struct gm_log_loop loop = {20, 80, 3, 9};
+	const struct gm_log_loop loop = {20, 80, 20, 79};
 	uint32_t top = synthetic_code(&log, "main.py", "<module>", &loop, 1);
 	uint32_t call =
 	        synthetic_code(&log, TORCH "nn/modules/module.py", "Module._call_impl", NULL, 0);
@@ -217,7 +217,7 @@ static void what_enumerate_releases_after_its_move_begins_no_iteration(void **st
 {
 	struct synthetic log;
 	synthetic_begin(&log);
-	const struct gm_log_loop loop = {20, 80, 3, 4};
+	const struct gm_log_loop loop = {20, 80, 20, 79};
 	uint32_t code = synthetic_code(&log, "train.py", "<module>", &loop, 1);
 	uint32_t loader = synthetic_code(&log, "data.py", "batches", NULL, 0);
 	uint32_t at_head = synthetic_frame(&log, code, 20, GM_OP_FOR_ITER, NULL);
@@ -248,7 +248,7 @@ static void an_evaluation_by_the_same_loop_is_known_by_its_caller(void **state)
 {
 	struct synthetic log;
 	synthetic_begin(&log);
-	const struct gm_log_loop loop = {20, 80, 3, 9};
+	const struct gm_log_loop loop = {20, 80, 20, 79};
 	uint32_t fit = synthetic_code(&log, "main.py", "fit", NULL, 0);
 	uint32_t run = synthetic_code(&log, "main.py", "run", &loop, 1);
 	uint32_t module =
@@ -278,7 +278,8 @@ static void accumulate(uint32_t epochs, uint32_t updates)
 {
 	struct synthetic log;
 	synthetic_begin(&log);
-	const struct gm_log_loop loops[] = {{10, 120, 2, 9}, {20, 100, 3, 8}, {50, 90, 5, 8}};
+	const struct gm_log_loop loops[] = {
+	        {10, 120, 10, 119}, {20, 100, 20, 99}, {50, 90, 50, 89}};
 	uint32_t code = synthetic_code(&log, "train.py", "<module>", loops, 3);
 	uint32_t torch_codes[] = {
 	        synthetic_code(&log, TORCH "nn/modules/module.py", "Module._call_impl", NULL, 0),
