@@ -245,6 +245,21 @@ def write_program(seed):
             out("loss = nn.functional.mse_loss(out, y)", 1)
         out("note(loss, 'activation')")
 
+    def write_loss_with_retry():
+        if random.Random(f"{seed}: retry").random() < 0.75:
+            return write_loss()
+        out("try:")
+        out.depth += 1
+        out("if step == 1:")
+        out("raise torch.cuda.OutOfMemoryError('made up')", 1)
+        write_loss()
+        out.depth -= 1
+        out("except torch.cuda.OutOfMemoryError:")
+        out.depth += 1
+        out("torch.cuda.empty_cache()")
+        write_loss()
+        out.depth -= 1
+
     def write_update(zeroing):
         if not hooked:
             out("with window('optimizer'):")
@@ -363,7 +378,7 @@ def write_program(seed):
         if teacher:
             out("with torch.no_grad(), window('evaluation'):")
             out("target = frozen(x)", 1)
-        write_loss()
+        write_loss_with_retry()
         out("with window('backward'):")
         out("loss.backward()", 1)
         if accumulate > 1:
