@@ -47,7 +47,7 @@ enum gm_op {
 struct gm_loop {
 	uint32_t start;    /* offset of the loop's head (the jump's target) */
 	uint32_t end;      /* one past its last instruction */
-	uint32_t line;     /* of the head: the `for` or `while` line */
+	uint32_t line;     /* least line within: of the `for` or `while` */
 	uint32_t line_end; /* greatest line within; 0: it is an inlined comprehension's (3.12 on) */
 };
 

@@ -320,7 +320,15 @@ enum { GM_HANDLERS_AT_THE_END = 0x030c, GM_COMPREHENSIONS_INLINED = 0x030c };
 /* `loop_slots` is the layout's; 0: comprehensions are not marked. */
 bool gm_py_loops_find(struct gm_code_entry *entry, int version, const struct gm_opcode *opcodes,
         int loop_slots, const uint8_t *exceptions, size_t exceptions_size);
-/* Of each of the entry's loops the end and the greatest line, by what leads to the jumps back.
+/* An instruction of the loop has this line; 0: none. */
+static inline void gm_py_loop_take_line(struct gm_loop *loop, uint32_t line)
+{
+	if (line && (line < loop->line || !loop->line))
+		loop->line = line;
+	if (line > loop->line_end)
+		loop->line_end = line;
+}
+/* Of each of the entry's loops the end and the lines, by what leads to the jumps back.
  * `handlers`: of each code unit its handler's, UINT32_MAX: none; `jumps`: of each unit whether a
  * jump of a loop begins there. False: no memory. */
 bool gm_py_loop_bodies_find(struct gm_code_entry *entry, const struct gm_opcode *opcodes,

@@ -17,7 +17,7 @@
 enum {
 	GM_LOG_MAJOR = 3, /* a reader refuses a greater one; 2 is the same without tensors, 1
 	                     without packed chunks too */
-	GM_LOG_MINOR = 5, /* a greater one may add chunk types, which are skipped */
+	GM_LOG_MINOR = 6, /* a greater one may add chunk types, which are skipped */
 	GM_LOG_HEADER_SIZE = 64,
 	GM_CHUNK_HEADER_SIZE = 24,
 	GM_CHUNK_MAX = 1 << 24,        /* bytes of one chunk's payload */

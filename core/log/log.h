@@ -86,6 +86,8 @@ struct gm_event {
 struct gm_log_loop {
 	uint32_t start, end;     /* bytecode offsets in bytes, [start, end) */
 	uint32_t line, line_end; /* line_end 0: the loop of a comprehension, if `line` is known */
+	bool has_lines; /* all of its instructions have lines from `line` to `line_end`; false: not
+	                   known (files before 3.6) */
 };
 
 /* Is an instruction in the loop? `line`: its own, 0: not known. Code that follows the loop may lie
@@ -94,7 +96,8 @@ static inline bool gm_log_loop_contains(
         const struct gm_log_loop *loop, uint32_t lasti, uint32_t line)
 {
 	return lasti >= loop->start && lasti < loop->end &&
-	       (!line || !loop->line_end || (line >= loop->line && line <= loop->line_end));
+	       (!line || !loop->line_end || !loop->has_lines ||
+	               (line >= loop->line && line <= loop->line_end));
 }
 
 struct gm_log_code {

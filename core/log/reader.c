@@ -269,6 +269,7 @@ static struct gm_error *read_header(struct gm_log *log)
 		return damaged(log, (uint64_t)got, reason);
 	}
 	const char *reason = gm_log_header_decode(bytes, &log->header);
+	log->tables.loops_have_lines = log->header.major == 3 && log->header.minor >= 6;
 	if (reason && strcmp(reason, "newer") == 0)
 		return gm_error_in_file(
 		        gm_error_create(GM_CORRUPT,

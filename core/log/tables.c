@@ -82,6 +82,7 @@ static bool read_code(struct gm_tables *tables, struct gm_cursor *cursor)
 		        .end = gm_get_u32(cursor),
 		        .line = gm_get_u32(cursor),
 		        .line_end = gm_get_u32(cursor),
+		        .has_lines = tables->loops_have_lines,
 		};
 		if (loop.end < loop.start)
 			cursor->bad = true;

@@ -47,6 +47,7 @@ struct gm_tables {
 	GM_ARRAY(char) text; /* strings, each with a NUL after it */
 	GM_ARRAY(size_t) strings;
 	GM_ARRAY(struct gm_log_loop) loops;
+	bool loops_have_lines; /* gm_log_loop's has_lines, of the file's loops */
 	GM_ARRAY(struct gm_log_code_entry) codes;
 	GM_ARRAY(struct gm_log_frame) frames;
 	GM_ARRAY(uint32_t) stack_frames;

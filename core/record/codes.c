@@ -17,7 +17,8 @@ struct gm_code_id *gm_record_code(struct gm_recorder *recorder, const struct gm_
 		loops[i] = (struct gm_log_loop){.start = code->loops[i].start,
 		        .end = code->loops[i].end,
 		        .line = code->loops[i].line,
-		        .line_end = code->loops[i].line_end};
+		        .line_end = code->loops[i].line_end,
+		        .has_lines = true};
 	struct gm_log_code record = {
 	        .file = gm_log_writer_string(recorder->writer, code->file),
 	        .name = gm_log_writer_string(recorder->writer, code->name),

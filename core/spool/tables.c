@@ -210,7 +210,8 @@ uint32_t gm_spool_code(struct gm_spool_tables *tables, uint32_t id)
 		loops[i] = (struct gm_log_loop){.start = code->loops[i].start,
 		        .end = code->loops[i].end,
 		        .line = code->loops[i].line,
-		        .line_end = code->loops[i].line_end};
+		        .line_end = code->loops[i].line_end,
+		        .has_lines = true};
 	const struct gm_log_code record = {
 	        .file = gm_log_writer_string(tables->log, code->file),
 	        .name = gm_log_writer_string(tables->log, code->name),

@@ -791,10 +791,8 @@ def test_loops_of_the_source_are_found_outer_first(interpreter, spawn, reader, t
     version, path = interpreter
     process, _ = start(spawn, path, tmp_path, LOOPS)
     loops = reader(process.pid, ("loops", process.pid))
-    # 3.13 and later give a `for` the line of what it goes over; 3.9 has no instruction for `while True`.
-    three = 13 if minor(version) >= 13 else 12
-    four = 16 if version == "3.9" else 15
-    assert [loop["line"] for loop in loops] == [4, 6, three, four]
+    # 3.9 has no instruction for `while True`
+    assert [loop["line"] for loop in loops] == [4, 6, 12, 16 if version == "3.9" else 15]
     assert loops[0]["start"] < loops[1]["start"] < loops[1]["end"] <= loops[2]["start"] < loops[2]["end"]
     assert loops[2]["end"] <= loops[0]["end"] <= loops[3]["start"]
     assert loops[0]["line_end"] == 14
@@ -860,10 +858,10 @@ def test_loops_of_inlined_comprehensions_are_marked(interpreter, spawn, reader, 
 
 class Handlers:
     """A function of loops, try and with statements, nested at random; `calls`: the lines of calls, each with the lines of
-    the loops that it is in. A handler or branch that leaves a loop is behind it in the code, and its call is left out."""
+    the loops that it is in; `heads`: lines of conditions, each with the loop's. A handler or branch that leaves a loop is behind it in the code, and its call is left out."""
 
     def __init__(self, seed):
-        self.rng, self.lines, self.loops, self.calls = random.Random(seed), [], [], {}
+        self.rng, self.lines, self.loops, self.calls, self.heads = random.Random(seed), [], [], {}, {}
         for _ in range(5):
             self.statement(2, ())
 
@@ -881,8 +879,13 @@ class Handlers:
     def statement(self, depth, loops):
         kind = self.rng.choice(("for", "while", "try", "try", "with", "if", "call", "call") if depth < 7 else ("call",))
         if kind in ("for", "while"):
-            line = self.put(depth, "for a in b:" if kind == "for" else "while f(a):")
+            several = self.rng.random() < 0.3  # lines of the head
+            line = self.put(depth, kind + (" (a," if several and kind == "for" else " (f(a) and" if several else ""))
+            self.lines[-1] += "" if several else " a in b:" if kind == "for" else " f(a):"
             self.loops.append(line)
+            if several:
+                last = self.put(depth, "     a) in b:" if kind == "for" else "       f(b)):")
+                self.heads.update({line: line, last: line} if kind == "while" else {})
             # a `while` that begins the body of another has the same head: its `continue` may be either's
             self.call(depth + 1, (*loops, line))
             self.body(depth + 1, (*loops, line))
@@ -942,6 +945,9 @@ def test_an_instruction_is_in_the_loops_that_its_statement_is_in(interpreter, sp
                     if loop["start"] <= offset < loop["end"] and loop["line"] <= line + 2 <= loop["line_end"]
                 ]  # fmt: skip
                 assert found == sorted(around), (seed, line, offset, loops, made.lines)
+        for line, of in made.heads.items():  # a condition is in the loop where it is repeated, with all of its lines
+            loop = next(loop for loop in loops if loop["line"] - 2 == of)
+            assert loop["line"] <= line + 2 <= loop["line_end"], (seed, line, loop, made.lines)
         process.kill()
         process.wait()
 

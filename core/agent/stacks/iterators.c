@@ -96,8 +96,14 @@ void gm_iterators_prepare(struct gm_stacks_thread *thread, struct gm_stack_code 
 		        opcodes[head.opcode].op != GM_OP_FOR_ITER ||
 		        entry.depths[head.start / 2] < gm_stacks_python.layout.loop_slots)
 			continue;
+		/* The handlers of its body may lie behind what follows the loop (3.12 and later);
+		 * the head leads to what follows it. */
+		const struct gm_opcode *opcode = &opcodes[head.opcode];
+		uint32_t next = head.start / 2 + 1 + opcode->caches;
+		uint32_t left = gm_py_jump_target(
+		        opcode, version, next, head.argument, entry.bytecode_size / 2);
 		loops[count].start = loop->start;
-		loops[count].end = loop->end;
+		loops[count].end = left > next && left < loop->end / 2 ? 2 * left : loop->end;
 		loops[count].slot = (uint32_t)(entry.depths[head.start / 2] -
 		                               gm_stacks_python.layout.loop_slots);
 		atomic_store(&loops[count].position, UINT64_MAX);

@@ -50,8 +50,8 @@ static uint32_t put_frame(struct writing *writing, const struct gm_python_frame 
 	};
 	for (uint32_t i = 0; i < frame->code->loop_count && i < LOOPS_MAX; i++) {
 		const struct gm_loop *loop = &frame->code->loops[i];
-		loops[code.loop_count++] =
-		        (struct gm_log_loop){loop->start, loop->end, loop->line, loop->line_end};
+		loops[code.loop_count++] = (struct gm_log_loop){
+		        loop->start, loop->end, loop->line, loop->line_end, true};
 	}
 	struct gm_instruction instruction;
 	gm_python_instruction(writing->context->python, frame->code, frame->lasti, &instruction);

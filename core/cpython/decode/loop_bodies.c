@@ -19,11 +19,14 @@ struct bodies {
 	const uint32_t *handlers;
 	const uint8_t *jumps;
 	uint32_t *next; /* of each unit where an instruction begins: the one after it; else 0 */
+	uint32_t *line; /* of each such unit; 0: none */
 	/* What leads to a unit: from[first[unit]] to from[first[unit + 1]]. */
 	uint32_t *first, *from;
 	uint32_t *loop; /* of each unit: the last loop that it was found in, from 1 */
 	GM_ARRAY(uint32_t) todo;
-	uint64_t left; /* instructions that may still be followed: damaged code takes no longer */
+	/* Instructions that may still be followed: damaged code takes no longer. The compiler nests
+	 * 20 loops at most, and each instruction is followed once for each. */
+	uint64_t left;
 };
 
 static void find_instructions(struct bodies *bodies)
@@ -33,6 +36,7 @@ static void find_instructions(struct bodies *bodies)
 	for (uint32_t unit = 0; unit < bodies->count; unit = bodies->next[unit]) {
 		if (!gm_py_decode(bodies->entry, bodies->opcodes, 2 * unit, &at))
 			return;
+		bodies->line[unit] = gm_py_line_at(bodies->entry, 2 * unit);
 		bodies->next[unit] = at.start / 2 + 1 + bodies->opcodes[at.opcode].caches;
 	}
 }
@@ -97,10 +101,8 @@ static bool find_body(struct bodies *bodies, struct gm_loop *loop, uint32_t numb
 	bodies->loop[head] = number;
 	while (bodies->todo.count && bodies->left) {
 		uint32_t unit = bodies->todo.items[--bodies->todo.count];
-		uint32_t line = gm_py_line_at(bodies->entry, 2 * unit);
 		bodies->left--;
-		if (line > loop->line_end)
-			loop->line_end = line;
+		gm_py_loop_take_line(loop, bodies->line[unit]);
 		if (2 * bodies->next[unit] > loop->end && bodies->next[unit] <= bodies->count)
 			loop->end = 2 * bodies->next[unit];
 		if (unit != head && !see_before(bodies, unit, number, false))
@@ -118,18 +120,20 @@ bool gm_py_loop_bodies_find(struct gm_code_entry *entry, const struct gm_opcode 
 	        .count = entry->bytecode_size / 2,
 	        .handlers = handlers,
 	        .jumps = jumps,
-	        .left = UINT64_C(256) * entry->bytecode_size};
+	        .left = UINT64_C(32) * entry->bytecode_size};
+	bodies.line = calloc(bodies.count + 1u, sizeof(bodies.line[0]));
 	bodies.next = calloc(bodies.count + 1u, sizeof(bodies.next[0]));
 	bodies.first = calloc(bodies.count + 2u, sizeof(bodies.first[0]));
 	bodies.from = calloc(3u * bodies.count + 1u, sizeof(bodies.from[0]));
 	bodies.loop = calloc(bodies.count + 1u, sizeof(bodies.loop[0]));
-	bool done = bodies.next && bodies.first && bodies.from && bodies.loop;
+	bool done = bodies.line && bodies.next && bodies.first && bodies.from && bodies.loop;
 	if (done) {
 		find_instructions(&bodies);
 		find_edges(&bodies);
 	}
 	for (uint32_t i = 0; done && i < entry->loops.count; i++)
 		done = find_body(&bodies, &entry->loops.items[i], i + 1);
+	free(bodies.line);
 	free(bodies.next);
 	free(bodies.first);
 	free(bodies.from);

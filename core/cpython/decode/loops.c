@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "cpython/python.h"
 
 /* The offset of the instruction after this one and its caches. */
@@ -63,6 +64,7 @@ struct search {
 	GM_ARRAY(uint32_t) todo;
 	uint64_t left; /* instructions that may still be followed: damaged code takes no longer */
 	bool failed;
+	bool has_handlers;
 };
 
 static void see(struct search *search, uint32_t unit)
@@ -77,7 +79,8 @@ static void see(struct search *search, uint32_t unit)
 static void see_next(struct search *search, uint32_t unit)
 {
 	struct gm_decoded at;
-	if (!search->left-- || !gm_py_decode(search->entry, search->opcodes, 2 * unit, &at)) {
+	if (!search->left || !search->left-- ||
+	        !gm_py_decode(search->entry, search->opcodes, 2 * unit, &at)) {
 		search->failed = true;
 		return;
 	}
@@ -92,6 +95,12 @@ static void see_next(struct search *search, uint32_t unit)
 /* Whether `from` is reached from the start without `head` (byte offsets). */
 static bool is_reached_without(struct search *search, uint32_t from, uint32_t head)
 {
+	const uint64_t cost = search->count / 8; /* of clearing `seen` */
+	if (search->left < cost) {
+		search->failed = true;
+		return false;
+	}
+	search->left -= cost;
 	memset(search->seen, 0, search->count);
 	search->seen[head / 2] = 1;
 	search->todo.count = 0;
@@ -215,6 +224,9 @@ static bool find(struct gm_code_entry *entry, struct search *search)
 	for (uint32_t first = 0, next; gm_py_decode(entry, opcodes, first, &at); first = next) {
 		const struct gm_opcode *opcode = &opcodes[at.opcode];
 		next = after(opcodes, &at);
+		/* before 3.11 other instructions begin handlers */
+		if (search->version < GM_HANDLERS_AT_THE_END || is_named(opcode, "PUSH_EXC_INFO"))
+			search->has_handlers = true;
 		uint32_t unit = gm_py_jump_target(
 		        opcode, search->version, next / 2, at.argument, search->count);
 		uint32_t target = unit == UINT32_MAX ? UINT32_MAX : 2 * unit;
@@ -231,7 +243,9 @@ static bool find(struct gm_code_entry *entry, struct search *search)
 	return true;
 }
 
-/* Each loop's end and greatest line. Without handlers a loop is one part of the code. */
+/* Each loop's end and lines. Without a table a loop is one part of the code; where that has
+ * handlers, code that is not the loop's may be in it, such as copies of the end of a `with` around
+ * the loop: its least line is not looked for then. */
 static bool find_bodies(struct search *search)
 {
 	struct gm_code_entry *entry = search->entry;
@@ -239,13 +253,15 @@ static bool find_bodies(struct search *search)
 	if (search->handlers)
 		return gm_py_loop_bodies_find(
 		        entry, search->opcodes, search->version, search->handlers, search->jumps);
-	for (size_t i = 0; i < entry->lines.count; i++) {
-		const struct gm_line_row *row = &entry->lines.items[i];
-		for (size_t k = 0; k < entry->loops.count; k++) {
-			struct gm_loop *loop = &entry->loops.items[k];
-			if (row->start >= loop->start && row->start < loop->end &&
-			        row->line > loop->line_end)
-				loop->line_end = row->line;
+	for (size_t k = 0; k < entry->loops.count; k++) {
+		struct gm_loop *loop = &entry->loops.items[k];
+		const struct gm_line_row *rows = entry->lines.items;
+		size_t i = gm_partition_point(
+		        entry->lines.count, middle, rows[middle].start < loop->start);
+		for (; i < entry->lines.count && rows[i].start < loop->end && search->left; i++) {
+			search->left--;
+			if (!search->has_handlers || rows[i].line > loop->line)
+				gm_py_loop_take_line(loop, rows[i].line);
 		}
 	}
 	return true;
