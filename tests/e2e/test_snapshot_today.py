@@ -204,7 +204,7 @@ def test_the_type_of_the_device_is_named_if_the_snapshot_shows_it(kind, write, r
     oom = run_gpumem("oom", path, "--device", "0", "--json").check().json()
     assert not platform or oom["platform"] == platform
     assert sum(row["bytes"] for row in oom["top"]) == 3072
-    run_gpumem("oom", path, "--device", "1").check(1)
+    run_gpumem("oom", path, "--device", "1").check(2)
     assert run_gpumem("segments", path, "--device", "0", "--json").check().json()["device"] == 0
     run_gpumem("segments", path, "--device", "1").check(2)
 

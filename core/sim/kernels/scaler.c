@@ -182,6 +182,9 @@ static bool unscale(const struct gm_sim_plan *plan, const struct gm_sim_kernel_l
 		*found = 1;
 		gm_sim_use_wrote(&flags, found, sizeof(*found));
 	}
+	/* Gradients that were not computed stay as they are, zero, and the check has its result: it
+	 * marks itself what it wrote. */
+	gm_sim_use_begin();
 	return all;
 }
 
