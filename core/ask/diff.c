@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "base/median.h"
 #include "base/search.h"
 
 int gm_compared_by_most(const void *a, const void *b)
@@ -238,12 +239,6 @@ static int compare_shares(const void *a, const void *b)
 	return order ? order : (left->file > right->file) - (left->file < right->file);
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-	return (left > right) - (left < right);
-}
-
 static int compare_rows(const void *a, const void *b)
 {
 	const struct gm_compared_row *left = a, *right = b;
@@ -252,14 +247,6 @@ static int compare_rows(const void *a, const void *b)
 	if (left->most != right->most)
 		return left->most > right->most ? -1 : 1;
 	return gm_group_compare(left->kind, left->key, right->kind, right->key);
-}
-
-/* The lower of the two in the middle, so that it is a figure of one of the files. */
-static uint64_t median_of(const uint64_t *values, size_t count, uint64_t *sorted)
-{
-	memcpy(sorted, values, count * sizeof(*values));
-	qsort(sorted, count, sizeof(*sorted), compare_numbers);
-	return sorted[(count - 1) / 2];
 }
 
 static int compare_lines(const void *a, const void *b)
@@ -304,14 +291,12 @@ static void choose_keys(const struct gm_compare *compare, struct share *shares, 
 static bool sum_up(struct gm_compared_row *row, size_t files)
 {
 	_cleanup_free_ uint64_t *sorted = calloc(row->count, sizeof(*sorted));
-	size_t without = files - row->count, middle = (files - 1) / 2;
 	if (!sorted)
 		return false;
 	for (size_t i = 0; i < row->count; i++)
 		sorted[i] = row->cells[i].bytes;
-	qsort(sorted, row->count, sizeof(*sorted), compare_numbers);
-	row->least = without ? 0 : sorted[0];
-	row->median = middle < without ? 0 : sorted[middle - without];
+	row->median = gm_median(sorted, row->count, files);
+	row->least = row->count < files ? 0 : sorted[0];
 	row->most = sorted[row->count - 1];
 	return true;
 }
@@ -396,7 +381,9 @@ static struct gm_error *find_odd(struct gm_compare *compare)
 		compare->equal &= values[i] == values[0] &&
 		                  same_steps(&compare->files[0], &compare->files[i]);
 	}
-	compare->median = median_of(values, compare->count, values + compare->count);
+	uint64_t *sorted = values + compare->count;
+	memcpy(sorted, values, compare->count * sizeof(*values));
+	compare->median = gm_median(sorted, compare->count, compare->count);
 	compare->odd = SIZE_MAX;
 	for (size_t i = 0; compare->count > 2 && i < compare->count; i++) {
 		uint64_t gap = values[i] > compare->median ? values[i] - compare->median

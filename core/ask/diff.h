@@ -38,15 +38,14 @@ struct gm_compared_file {
 	uint64_t steps_value; /* the hash of all */
 };
 
-/* What one key (a line, a category) has in each file. */
 struct gm_compared_cell {
 	uint32_t file;
 	uint64_t bytes, blocks;
 };
 
-/* A file without a cell has nothing in the row. Where the paths of the program differ from machine
- * to machine, thousands of ranks have many more rows than any one of them, so only what is there
- * takes memory. */
+/* What one key (a line, a category) has in each file. A file without a cell has nothing in the row.
+ * Where the paths of the program differ from machine to machine, thousands of ranks have many more
+ * rows than any one of them, so only what is there takes memory. */
 struct gm_compared_row {
 	enum gm_group_kind kind;
 	char *key;                      /* owned */
@@ -111,13 +110,13 @@ struct gm_error *gm_compare_join(struct gm_compared_one *ones, size_t count,
         const struct gm_compare_options *options, const struct gm_strings *strings,
         struct gm_compare *ret_compare);
 
-/* In bytes: how far a file is from the others in a row. */
 /* What a file has in a row. */
 struct gm_compared_cell gm_compared_at(const struct gm_compared_row *row, size_t file);
 /* The bytes of each of `files` files. */
 void gm_compared_bytes(const struct gm_compared_row *row, size_t files, uint64_t *ret_bytes);
 /* Do not all of `files` files have the same? */
 bool gm_compared_differs(const struct gm_compared_row *row, size_t files);
+/* In bytes: how far a file is from the others in a row. */
 static inline uint64_t gm_compared_gap(const struct gm_compared_row *row)
 {
 	return row->most - row->least;

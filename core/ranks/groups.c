@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/median.h"
 
 enum {
 	GROUPS_MOST = 256,
@@ -153,23 +154,11 @@ static struct gm_error *put_in(struct finding *finding, size_t file)
 	return NULL;
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-	return (left > right) - (left < right);
-}
-
-static uint64_t median_of(uint64_t *values, size_t count)
-{
-	qsort(values, count, sizeof(*values), compare_numbers);
-	return values[(count - 1) / 2];
-}
-
 static void sum_up(const struct gm_compare *compare, struct gm_rank_group *group, uint64_t *values)
 {
 	for (size_t i = 0; i < group->files.count; i++)
 		values[i] = compare->files[group->files.items[i]].allocated;
-	group->median = median_of(values, group->files.count);
+	group->median = gm_median(values, group->files.count, group->files.count);
 	group->least = values[0];
 	group->most = values[group->files.count - 1];
 }
@@ -180,15 +169,11 @@ static void sum_up(const struct gm_compare *compare, struct gm_rank_group *group
 static uint64_t usual_of(
         const struct finding *finding, const struct gm_compared_row *row, size_t files)
 {
-	size_t count = 0, middle = (files - 1) / 2;
+	size_t count = 0;
 	for (size_t i = 0; i < row->count; i++)
 		if (finding->inside[row->cells[i].file])
 			finding->values[count++] = row->cells[i].bytes;
-	size_t without = files - count;
-	if (middle < without)
-		return 0;
-	qsort(finding->values, count, sizeof(*finding->values), compare_numbers);
-	return finding->values[middle - without];
+	return gm_median(finding->values, count, files);
 }
 
 static void explain(

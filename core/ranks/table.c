@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/median.h"
 
 void gm_rank_table_deinit(struct gm_rank_table *table)
 {
@@ -37,12 +38,6 @@ bool gm_rank_table_add(
 	return gm_array_push(&row->cells, ((struct gm_rank_cell){file, value}));
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-	return (left > right) - (left < right);
-}
-
 static bool finish_row(struct gm_rank_row *row)
 {
 	size_t have = row->cells.count;
@@ -53,9 +48,8 @@ static bool finish_row(struct gm_rank_row *row)
 		return true;
 	for (size_t i = 0; i < have; i++)
 		sorted[i] = row->cells.items[i].value;
-	qsort(sorted, have, sizeof(*sorted), compare_numbers);
+	row->median = gm_median(sorted, have, have);
 	row->least = sorted[0];
-	row->median = sorted[(have - 1) / 2];
 	row->most = sorted[have - 1];
 	for (size_t i = have; i-- > 0;) {
 		const struct gm_rank_cell *cell = &row->cells.items[i];

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/median.h"
 
 /* The kind of the first loop that an event was examined in; KINDS: of none. */
 static enum gm_leak_loop_kind examined_in(
@@ -44,19 +45,13 @@ static bool keep_site(struct later *later, size_t index)
 	return gm_growth_site(later->growth, stack, &site) && gm_array_push(&later->sites, site);
 }
 
-static int compare_sites(const void *a, const void *b)
-{
-	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-	return left < right ? -1 : left > right;
-}
-
 /* Does a line have as many of them as one that accumulates would? */
 static bool repeats(struct later *later)
 {
 	enum { OFTEN = 3 };
 	const uint64_t *sites = later->sites.items;
 	if (later->sites.count)
-		qsort(later->sites.items, later->sites.count, sizeof(*sites), compare_sites);
+		qsort(later->sites.items, later->sites.count, sizeof(*sites), gm_by_number);
 	for (size_t i = OFTEN - 1; i < later->sites.count; i++)
 		if (sites[i] == sites[i + 1 - OFTEN])
 			return true;
