@@ -348,6 +348,16 @@ uint32_t gm_py_jump_target(const struct gm_opcode *opcode, int version, uint32_t
 bool gm_py_units_mark(struct gm_code_entry *entry, const struct gm_opcode *opcodes);
 bool gm_py_decode(const struct gm_code_entry *entry, const struct gm_opcode *opcodes,
         uint32_t offset, struct gm_decoded *ret);
+/* Where the instruction that begins at a code unit may lead: its handler (`handlers`: of each unit,
+ * UINT32_MAX: none), its jump's target, the instruction after it. Returns to how many units. */
+size_t gm_py_leads_to(const struct gm_code_entry *entry, const struct gm_opcode *opcodes,
+        int version, const uint32_t *handlers, uint32_t unit, uint32_t ret_to[3]);
+/* The code unit of the instruction after this one and its caches. */
+static inline uint32_t gm_py_next_unit(
+        const struct gm_opcode *opcodes, const struct gm_decoded *decoded)
+{
+	return decoded->start / 2 + 1 + opcodes[decoded->opcode].caches;
+}
 
 /* --- called.c --- */
 /* The name of the function of C that a call is of, if it is one that may release objects; NULL:

@@ -99,7 +99,7 @@ void gm_iterators_prepare(struct gm_stacks_thread *thread, struct gm_stack_code 
 		/* The handlers of its body may lie behind what follows the loop (3.12 and later);
 		 * the head leads to what follows it. */
 		const struct gm_opcode *opcode = &opcodes[head.opcode];
-		uint32_t next = head.start / 2 + 1 + opcode->caches;
+		uint32_t next = gm_py_next_unit(opcodes, &head);
 		uint32_t left = gm_py_jump_target(
 		        opcode, version, next, head.argument, entry.bytecode_size / 2);
 		loops[count].start = loop->start;

@@ -87,7 +87,7 @@ static void follow_one(struct follow *follow, uint32_t unit)
 	}
 	/* decoding continues from an EXTENDED_ARG to its instruction */
 	opcode = &follow->opcodes[at.opcode];
-	next = at.start / 2 + 1 + opcode->caches;
+	next = gm_py_next_unit(follow->opcodes, &at);
 	if (opcode->flags &
 	        (GM_OPCODE_JUMP_BACK | GM_OPCODE_JUMP_ABSOLUTE | GM_OPCODE_JUMP_FORWARD)) {
 		uint32_t target = gm_py_jump_target(

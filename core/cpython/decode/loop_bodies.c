@@ -37,29 +37,16 @@ static void find_instructions(struct bodies *bodies)
 		if (!gm_py_decode(bodies->entry, bodies->opcodes, 2 * unit, &at))
 			return;
 		bodies->line[unit] = gm_py_line_at(bodies->entry, 2 * unit);
-		bodies->next[unit] = at.start / 2 + 1 + bodies->opcodes[at.opcode].caches;
+		bodies->next[unit] = gm_py_next_unit(bodies->opcodes, &at);
 	}
 }
 
-/* Where an instruction leads. Returns to how many places. */
+/* Where the instruction that begins at a unit leads; to 0 units where none begins. */
 static size_t follow(const struct bodies *bodies, uint32_t unit, uint32_t ret_to[3])
 {
-	struct gm_decoded at;
-	size_t found = 0;
-	uint32_t next = bodies->next[unit];
-
-	if (!next || !gm_py_decode(bodies->entry, bodies->opcodes, 2 * unit, &at))
-		return 0;
-	const struct gm_opcode *opcode = &bodies->opcodes[at.opcode];
-	const uint32_t to[] = {
-	        bodies->handlers[unit],
-	        gm_py_jump_target(opcode, bodies->version, next, at.argument, bodies->count),
-	        opcode->flags & GM_OPCODE_NO_NEXT ? UINT32_MAX : next,
-	};
-	for (size_t i = 0; i < sizeof(to) / sizeof(to[0]); i++)
-		if (to[i] < bodies->count)
-			ret_to[found++] = to[i];
-	return found;
+	return bodies->next[unit] ? gm_py_leads_to(bodies->entry, bodies->opcodes, bodies->version,
+	                                    bodies->handlers, unit, ret_to)
+	                          : 0;
 }
 
 static void find_edges(struct bodies *bodies)

@@ -19,12 +19,6 @@
 #include "base/search.h"
 #include "cpython/python.h"
 
-/* The offset of the instruction after this one and its caches. */
-static uint32_t after(const struct gm_opcode *opcodes, const struct gm_decoded *at)
-{
-	return at->start + 2 + 2u * opcodes[at->opcode].caches;
-}
-
 static bool is_named(const struct gm_opcode *opcode, const char *name)
 {
 	return opcode->name && strcmp(opcode->name, name) == 0;
@@ -64,12 +58,12 @@ struct search {
 	GM_ARRAY(uint32_t) todo;
 	uint64_t left; /* instructions that may still be followed: damaged code takes no longer */
 	bool failed;
-	bool has_handlers;
+	bool has_handlers; /* handlers were seen, or would not be recognized */
 };
 
 static void see(struct search *search, uint32_t unit)
 {
-	if (unit >= search->count || search->seen[unit])
+	if (search->seen[unit])
 		return;
 	search->seen[unit] = 1;
 	if (!gm_array_push(&search->todo, unit))
@@ -78,18 +72,17 @@ static void see(struct search *search, uint32_t unit)
 
 static void see_next(struct search *search, uint32_t unit)
 {
-	struct gm_decoded at;
-	if (!search->left || !search->left-- ||
-	        !gm_py_decode(search->entry, search->opcodes, 2 * unit, &at)) {
+	uint32_t to[3];
+
+	if (!search->left) {
 		search->failed = true;
 		return;
 	}
-	const struct gm_opcode *opcode = &search->opcodes[at.opcode];
-	uint32_t next = at.start / 2 + 1 + opcode->caches;
-	see(search, search->handlers[unit]);
-	see(search, gm_py_jump_target(opcode, search->version, next, at.argument, search->count));
-	if (!(opcode->flags & GM_OPCODE_NO_NEXT))
-		see(search, next);
+	search->left--;
+	for (size_t i = 0, count = gm_py_leads_to(search->entry, search->opcodes, search->version,
+	                           search->handlers, unit, to);
+	        i < count; i++)
+		see(search, to[i]);
 }
 
 /* Whether `from` is reached from the start without `head` (byte offsets). */
@@ -206,7 +199,7 @@ static void mark_comprehensions(
 	struct gm_decoded at;
 
 	for (uint32_t next = 0; gm_py_decode(entry, opcodes, next, &at);
-	        next = after(opcodes, &at)) {
+	        next = 2 * gm_py_next_unit(opcodes, &at)) {
 		struct gm_loop *loop;
 		for (uint32_t left = values_of_loops(&opcodes[at.opcode], at.argument) / loop_slots;
 		        left && (loop = innermost(entry, at.start)); left--)
@@ -223,10 +216,8 @@ static bool find(struct gm_code_entry *entry, struct search *search)
 	/* `first` is the first of an instruction's EXTENDED_ARGs */
 	for (uint32_t first = 0, next; gm_py_decode(entry, opcodes, first, &at); first = next) {
 		const struct gm_opcode *opcode = &opcodes[at.opcode];
-		next = after(opcodes, &at);
-		/* before 3.11 other instructions begin handlers */
-		if (search->version < GM_HANDLERS_AT_THE_END || is_named(opcode, "PUSH_EXC_INFO"))
-			search->has_handlers = true;
+		next = 2 * gm_py_next_unit(opcodes, &at);
+		search->has_handlers |= is_named(opcode, "PUSH_EXC_INFO");
 		uint32_t unit = gm_py_jump_target(
 		        opcode, search->version, next / 2, at.argument, search->count);
 		uint32_t target = unit == UINT32_MAX ? UINT32_MAX : 2 * unit;
@@ -274,7 +265,8 @@ bool gm_py_loops_find(struct gm_code_entry *entry, int version, const struct gm_
 	        .opcodes = opcodes,
 	        .version = version,
 	        .count = entry->bytecode_size / 2,
-	        .left = UINT64_C(256) * entry->bytecode_size};
+	        .left = UINT64_C(256) * entry->bytecode_size,
+	        .has_handlers = version < GM_HANDLERS_AT_THE_END};
 	bool done = (!exceptions_size || version < GM_HANDLERS_AT_THE_END || !search.count ||
 	                    read_handlers(&search, exceptions, exceptions_size)) &&
 	            find(entry, &search) && find_bodies(&search);

@@ -72,3 +72,25 @@ uint32_t gm_py_jump_target(const struct gm_opcode *opcode, int version, uint32_t
 	 * is after its end. */
 	return target < count ? (uint32_t)target : UINT32_MAX;
 }
+
+size_t gm_py_leads_to(const struct gm_code_entry *entry, const struct gm_opcode *opcodes,
+        int version, const uint32_t *handlers, uint32_t unit, uint32_t ret_to[3])
+{
+	const uint32_t count = entry->bytecode_size / 2;
+	struct gm_decoded at;
+	size_t found = 0;
+
+	if (!gm_py_decode(entry, opcodes, 2 * unit, &at))
+		return 0;
+	const struct gm_opcode *opcode = &opcodes[at.opcode];
+	const uint32_t next = gm_py_next_unit(opcodes, &at);
+	const uint32_t to[] = {
+	        handlers[unit],
+	        gm_py_jump_target(opcode, version, next, at.argument, count),
+	        opcode->flags & GM_OPCODE_NO_NEXT ? UINT32_MAX : next,
+	};
+	for (size_t i = 0; i < sizeof(to) / sizeof(to[0]); i++)
+		if (to[i] < count)
+			ret_to[found++] = to[i];
+	return found;
+}
