@@ -152,11 +152,6 @@ struct gm_error *gm_render_info_text(
 	return NULL;
 }
 
-static json_t *known_bytes(uint64_t bytes)
-{
-	return bytes == UINT64_MAX ? json_null() : json_integer((json_int_t)bytes);
-}
-
 static json_t *device_json(const struct gm_model *model, const struct gm_model_device *device)
 {
 	json_t *value = json_object();
@@ -173,8 +168,10 @@ static json_t *device_json(const struct gm_model *model, const struct gm_model_d
 	        value, "peak_requested", json_integer((json_int_t)device->peak.requested));
 	json_object_set_new(
 	        value, "peak_reserved", json_integer((json_int_t)device->peak.reserved));
-	json_object_set_new(value, "reported_allocated", known_bytes(device->reported_allocated));
-	json_object_set_new(value, "reported_reserved", known_bytes(device->reported_reserved));
+	json_object_set_new(
+	        value, "reported_allocated", gm_json_bytes_or_null(device->reported_allocated));
+	json_object_set_new(
+	        value, "reported_reserved", gm_json_bytes_or_null(device->reported_reserved));
 	json_object_set_new(value, "peak_event", gm_json_event_or_null(device->peak_event));
 	json_object_set_new(value, "ooms", json_integer((json_int_t)device->ooms));
 	return value;

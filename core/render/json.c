@@ -39,6 +39,11 @@ json_t *gm_json_string_or_null(const char *text)
 	return text && text[0] ? gm_json_string(text) : json_null();
 }
 
+json_t *gm_json_bytes_or_null(uint64_t bytes)
+{
+	return bytes == UINT64_MAX ? json_null() : json_integer((json_int_t)bytes);
+}
+
 json_t *gm_json_event_or_null(uint32_t event)
 {
 	return event == GM_NO_EVENT ? json_null() : json_integer(event);
@@ -173,12 +178,8 @@ json_t *gm_json_event_head(const struct gm_model *model, uint32_t number)
 	json_object_set_new(value, "step", step ? json_integer(step) : json_null());
 	json_object_set_new(
 	        value, "phase", json_string(gm_phase_name(gm_model_phase(model, number))));
-	json_object_set_new(value, "allocated",
-	        event.allocated == UINT64_MAX ? json_null()
-	                                      : json_integer((json_int_t)event.allocated));
-	json_object_set_new(value, "reserved",
-	        event.reserved == UINT64_MAX ? json_null()
-	                                     : json_integer((json_int_t)event.reserved));
+	json_object_set_new(value, "allocated", gm_json_bytes_or_null(event.allocated));
+	json_object_set_new(value, "reserved", gm_json_bytes_or_null(event.reserved));
 	json_object_set_new(value, "borrowed", json_boolean(event.flags & GM_EVENT_BORROWED));
 	json_object_set_new(value, "preexisting", json_boolean(event.flags & GM_EVENT_PREEXISTING));
 	json_object_set_new(value, "grad", grad_mode(&event));

@@ -14,6 +14,8 @@ json_t *gm_json_address(uint64_t address);
 json_t *gm_json_string(const char *text);
 /* null: NULL or "" */
 json_t *gm_json_string_or_null(const char *text);
+/* Bytes; null: UINT64_MAX, not known */
+json_t *gm_json_bytes_or_null(uint64_t bytes);
 /* An event's number; null: GM_NO_EVENT */
 json_t *gm_json_event_or_null(uint32_t event);
 /* {"file", "line", "function"} */
