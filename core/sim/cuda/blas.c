@@ -45,14 +45,7 @@ API(cublasDestroy_v2, struct blas *handle)
 	return SUCCESS;
 }
 
-#define SETTING(Name, type, field)                                       \
-	API(cublasSet##Name, struct blas *handle, type value)            \
-	{                                                                \
-		if (!handle)                                             \
-			return NOT_INITIALIZED;                          \
-		handle->field = value;                                   \
-		return SUCCESS;                                          \
-	}                                                                \
+#define GETTER(Name, type, field)                                        \
 	API(cublasGet##Name, struct blas *handle, type *ret)             \
 	{                                                                \
 		if (!handle || !ret)                                     \
@@ -60,6 +53,15 @@ API(cublasDestroy_v2, struct blas *handle)
 		*ret = handle->field;                                    \
 		return SUCCESS;                                          \
 	}
+#define SETTING(Name, type, field)                            \
+	API(cublasSet##Name, struct blas *handle, type value) \
+	{                                                     \
+		if (!handle)                                  \
+			return NOT_INITIALIZED;               \
+		handle->field = value;                        \
+		return SUCCESS;                               \
+	}                                                     \
+	GETTER(Name, type, field)
 
 /* PyTorch names a handle's stream before each call; a capture of it then gets the call. */
 API(cublasSetStream_v2, struct blas *handle, void *stream)
@@ -71,14 +73,7 @@ API(cublasSetStream_v2, struct blas *handle, void *stream)
 	return SUCCESS;
 }
 
-API(cublasGetStream_v2, struct blas *handle, void **ret)
-{
-	if (!handle || !ret)
-		return handle ? INVALID_VALUE : NOT_INITIALIZED;
-	*ret = handle->stream;
-	return SUCCESS;
-}
-
+GETTER(Stream_v2, void *, stream)
 SETTING(PointerMode_v2, int, pointer)
 SETTING(MathMode, int, math)
 SETTING(AtomicsMode, int, atomics)

@@ -160,7 +160,8 @@ bool gm_sim_use_good(const struct gm_sim_use *use);
  * good: *ret becomes true where one is small enough, whatever its memory will contain then. */
 void gm_sim_use_ask(bool *ret);
 /*
- * A launch begins; it ends, computed or not. What a launch that was not computed would have
+ * A launch begins (again, where it has marked itself what it told so far); it ends, computed or
+ * not. What a launch that was not computed would have
  * written is not what the program would have: it is marked so, as far as the launch told.
  */
 void gm_sim_use_begin(void);

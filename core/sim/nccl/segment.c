@@ -197,11 +197,16 @@ static bool anybody(struct ncclComm *comm, int rank, void *data)
 	return true;
 }
 
+static bool is_ours(const struct gm_nccl_id *id)
+{
+	return memcmp(id->mark, "gpumem-sim-nccl", 16) == 0;
+}
+
 static ncclResult_t open_segment(struct ncclComm *comm, const struct gm_nccl_id *id)
 {
 	struct gm_nccl_segment *segment = &comm->segment;
 	char path[64], host[64] = "";
-	if (memcmp(id->mark, "gpumem-sim-nccl", 16) != 0)
+	if (!is_ours(id))
 		return gm_nccl_fail(comm, ncclInvalidArgument,
 		        "the unique id was not made by ncclGetUniqueId on a simulated device");
 	gethostname(host, sizeof(host) - 1);
@@ -232,8 +237,8 @@ static ncclResult_t open_segment(struct ncclComm *comm, const struct gm_nccl_id 
 void gm_nccl_id_close(const struct gm_nccl_id *id)
 {
 	struct stat status;
-	if (memcmp(id->mark, "gpumem-sim-nccl", 16) == 0 && id->process == (uint32_t)getpid() &&
-	        fstat(id->file, &status) == 0 && status.st_ino == id->inode)
+	if (is_ours(id) && id->process == (uint32_t)getpid() && fstat(id->file, &status) == 0 &&
+	        status.st_ino == id->inode)
 		close(id->file);
 }
 
