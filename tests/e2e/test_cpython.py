@@ -876,6 +876,11 @@ class Handlers:
         for _ in range(self.rng.randrange(1, 4)):
             self.statement(depth, loops)
 
+    def perhaps_else(self, depth, loops):
+        if self.rng.random() < 0.2:
+            self.put(depth, "else:")
+            self.call(depth + 1, loops)
+
     def statement(self, depth, loops):
         kind = self.rng.choice(("for", "while", "try", "try", "with", "if", "call", "call") if depth < 7 else ("call",))
         if kind in ("for", "while"):
@@ -889,9 +894,7 @@ class Handlers:
             # a `while` that begins the body of another has the same head: its `continue` may be either's
             self.call(depth + 1, (*loops, line))
             self.body(depth + 1, (*loops, line))
-            if self.rng.random() < 0.2:
-                self.put(depth, "else:")
-                self.call(depth + 1, loops)
+            self.perhaps_else(depth, loops)
         elif kind == "try":
             self.put(depth, "try:")
             self.body(depth + 1, loops)
@@ -902,9 +905,7 @@ class Handlers:
                     self.body(depth + 1, loops)
                 if leaves:
                     self.put(depth + 1, leaves)
-            if self.rng.random() < 0.2:
-                self.put(depth, "else:")
-                self.call(depth + 1, loops)
+            self.perhaps_else(depth, loops)
         elif kind == "with":
             self.put(depth, "with b:")
             self.body(depth + 1, loops)

@@ -18,7 +18,7 @@ def build(folder, source=SOURCE):
     include = next((p for p in (SITE / "nvidia/cu13/include", Path("/usr/local/cuda/include")) if p.is_dir()), None)
     if not include:
         pytest.skip("CUDA 13's headers are not installed with this torch")
-    headers = ("-isystem", include, "-isystem", ROOT / "core/sim/cuda/headers")
+    headers = ("-I", PROGRAMS, "-isystem", include, "-isystem", ROOT / "core/sim/cuda/headers")
     return compile_c(folder, source.read_text(), *headers, BUILD / "lib/libgpumem-sim.so")
 
 

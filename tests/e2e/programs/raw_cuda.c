@@ -7,15 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int cudaMalloc(void **pointer, size_t size);
-int cudaFree(void *pointer);
-int cudaMallocAsync(void **pointer, size_t size, void *stream);
-int cudaFreeAsync(void *pointer, void *stream);
-int cudaMallocManaged(void **pointer, size_t size, unsigned flags);
-int cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height);
-int cudaMallocHost(void **pointer, size_t size);
-int cudaHostAlloc(void **pointer, size_t size, unsigned flags);
-int cudaFreeHost(void *pointer);
+#include "runtime_calls.h"
 
 #define CHECK(call)                                     \
 	do {                                            \

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "runtime_calls.h"
+
 struct channels {
 	int x, y, z, w, kind;
 };
@@ -17,18 +19,9 @@ struct property {
 	unsigned char flags[8];
 };
 
-int cudaMalloc(void **pointer, size_t size);
-int cudaFree(void *pointer);
-int cudaMallocAsync(void **pointer, size_t size, void *stream);
-int cudaFreeAsync(void *pointer, void *stream);
-int cudaMallocManaged(void **pointer, size_t size, unsigned flags);
-int cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height);
 int cudaMallocArray(
         void **array, const struct channels *channels, size_t width, size_t height, unsigned flags);
 int cudaFreeArray(void *array);
-int cudaMallocHost(void **pointer, size_t size);
-int cudaHostAlloc(void **pointer, size_t size, unsigned flags);
-int cudaFreeHost(void *pointer);
 int cudaHostRegister(void *pointer, size_t size, unsigned flags);
 int cudaHostUnregister(void *pointer);
 int cuMemAddressReserve(

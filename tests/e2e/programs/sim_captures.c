@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "holds.h"
+
 enum { THREADS = 4, ROUNDS = 200, NODES = 200, BYTES = 4096 };
 
 /* cuBLAS, whose header is not needed for it. */
@@ -16,19 +18,6 @@ int cublasCreate_v2(void **handle);
 int cublasSetStream_v2(void *handle, void *stream);
 int cublasSscal_v2(void *handle, int n, const float *alpha, float *x, int step);
 
-static int held, failed;
-
-static void check(int holds, int line, const char *text)
-{
-	if (holds) {
-		held++;
-	} else {
-		failed++;
-		printf("line %d: %s\n", line, text);
-	}
-}
-
-#define HOLDS(condition) check((condition), __LINE__, #condition)
 #define OK(call) HOLDS((call) == cudaSuccess)
 
 static size_t nodes_of(cudaGraph_t graph)

@@ -10,21 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "holds.h"
+
 #define MIB(n) ((size_t)(n) << 20)
 
-static int held, failed;
-
-static void check(int holds, int line, const char *text)
-{
-	if (holds) {
-		held++;
-	} else {
-		failed++;
-		printf("line %d: %s\n", line, text);
-	}
-}
-
-#define HOLDS(condition) check((condition), __LINE__, #condition)
 /* The code that a call returns, which the thread's last error must then be too. */
 #define IS(code, call)                                                     \
 	do {                                                               \
