@@ -75,9 +75,10 @@ struct gm_sim_machine {
 	pthread_mutex_t lock; /* between processes; robust */
 	struct gm_sim_machine_process {
 		uint32_t process; /* 0: free */
-		uint32_t unused;
-		uint64_t start; /* in clock ticks since the machine's start, field 22 of
-		                   /proc/PID/stat */
+		uint32_t program; /* changes with exec(): a digest of where the program, its stack,
+		                     arguments and environment lie (/proc/PID/stat); 0: not known */
+		uint64_t start;   /* in clock ticks since the machine's start, field 22 of
+		                     /proc/PID/stat */
 		uint64_t bytes[GM_SIM_DEVICES_MAX];
 	} processes[GM_SIM_MACHINE_PROCESSES];
 	uint32_t said; /* 1: that a PyTorch has no CUDA was told; atomic */

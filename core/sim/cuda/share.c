@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "sim/cuda/sim.h"
 #include "sim/machine.h"
 
@@ -16,29 +17,48 @@ static struct gm_sim_machine *machine;
 static struct gm_sim_machine_process *own;
 static uint64_t identity;
 
-/* A process's start time; 0 if it does not exist, or is dead and not yet waited for. */
-static uint64_t start_of(uint32_t process)
+/* What tells a process from another of the same number, and a program from that before exec(). */
+struct look {
+	uint64_t start;   /* 0: it does not exist, or is dead and not yet waited for */
+	uint32_t program; /* as in struct gm_sim_machine_process */
+};
+
+/* Fields of /proc/PID/stat (proc_pid_stat(5)). Those that exec() sets are 0 where this process may
+ * not trace the other. */
+enum { STARTTIME = 22, STARTCODE = 26, STARTSTACK = 28, ARG_START = 48, ENV_END = 51 };
+
+static struct look look_at(uint32_t process)
 {
 	char path[64], text[1024];
 	snprintf(path, sizeof(path), "/proc/%u/stat", process);
 	int file = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = file < 0 ? -1 : read(file, text, sizeof(text) - 1);
+	struct look look = {0};
 	if (file >= 0)
 		close(file);
 	if (n <= 0)
-		return 0;
+		return look;
 	text[n] = 0;
 	/* The name, which may contain anything, ends at the last parenthesis; after it is the
 	 * state, field 3. */
 	const char *at = strrchr(text, ')');
 	if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
-		return 0;
-	at += 2;
-	for (int field = 3; field < 22 && at; field++) {
-		at = strchr(at, ' ');
-		at = at ? at + 1 : NULL;
+		return look;
+	uint64_t where[ENV_END + 1] = {0};
+	at++; /* the space before the field */
+	for (int field = 3; field <= ENV_END && at; field++) {
+		where[field] = strtoull(at + 1, NULL, 10);
+		at = strchr(at + 1, ' ');
 	}
-	return at ? strtoull(at, NULL, 10) : 0;
+	look.start = where[STARTTIME];
+	if (where[STARTSTACK] > 1) {
+		uint64_t hash = 0;
+		for (int field = STARTCODE; field <= ENV_END; field++)
+			if (field <= STARTSTACK || field >= ARG_START)
+				hash = gm_hash_mix(hash + where[field]);
+		look.program = (uint32_t)hash ? (uint32_t)hash : 1;
+	}
+	return look;
 }
 
 /*
@@ -70,13 +90,25 @@ static bool take_lock(void)
 	return code == 0;
 }
 
+/* Looks into the memory map, which takes long, only of a process that may have another program. */
+static bool is_gone(struct gm_sim_machine_process *process)
+{
+	struct look look = look_at(process->process);
+	if (look.start != process->start)
+		return true;
+	if (look.program && look.program == process->program)
+		return false;
+	if (!has_page(process->process))
+		return true;
+	process->program = look.program;
+	return false;
+}
+
 static void reap(void)
 {
 	for (size_t i = 0; i < GM_SIM_MACHINE_PROCESSES; i++) {
 		struct gm_sim_machine_process *process = &machine->processes[i];
-		if (process->process && process->process != (uint32_t)getpid() &&
-		        (start_of(process->process) != process->start ||
-		                !has_page(process->process)))
+		if (process->process && process->process != (uint32_t)getpid() && is_gone(process))
 			memset(process, 0, sizeof(*process));
 	}
 }
@@ -84,7 +116,7 @@ static void reap(void)
 /* This process's entry, if it has one already. */
 static struct gm_sim_machine_process *find_own(void)
 {
-	uint64_t start = start_of((uint32_t)getpid());
+	uint64_t start = look_at((uint32_t)getpid()).start;
 	for (size_t i = 0; i < GM_SIM_MACHINE_PROCESSES; i++)
 		if (machine->processes[i].process == (uint32_t)getpid() &&
 		        machine->processes[i].start == start)
@@ -160,7 +192,9 @@ static struct gm_sim_machine_process *place(void)
 			if (!machine->processes[i].process)
 				own = &machine->processes[i];
 		if (own) {
-			own->start = start_of((uint32_t)getpid());
+			struct look look = look_at((uint32_t)getpid());
+			own->start = look.start;
+			own->program = look.program;
 			own->process = (uint32_t)getpid();
 		} else {
 			reap();
