@@ -26,8 +26,8 @@
 enum {
 	STEPS = 2,         /* the step at whose end it asks */
 	LOOK_MS = 50,      /* interval between checks for the reader */
-	COME_MS = 2000,    /* how long it waits for a reader */
-	READING_MS = 30000 /* and for a reader that has begun */
+	COME_MS = 5000,    /* how long it waits for a reader of whom nothing was seen */
+	READING_MS = 30000 /* and for one that exists: it prepares itself, or reads */
 };
 
 static bool has_ended(uint32_t pid)
@@ -62,7 +62,7 @@ static void wait_for_reader(struct gm_agent_file_header *header)
 		uint32_t state = atomic_load(&header->names);
 		uint32_t reader = atomic_load(&header->names_reader);
 		if (state == GM_AGENT_NAMES_DONE || (reader && has_ended(reader)) ||
-		        (state == GM_AGENT_NAMES_ASKED && waited >= COME_MS))
+		        (!reader && waited >= COME_MS))
 			break;
 		if (scoped && reader && !traced)
 			traced = prctl(PR_SET_PTRACER, reader, 0, 0, 0) == 0;

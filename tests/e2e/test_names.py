@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 
 import pytest
 from hostile import check_text, hostile
@@ -241,9 +242,10 @@ def test_damaged_names_are_reported_or_left_out_and_never_crash(run_gpumem, unpa
     assert refused
 
 
+@pytest.mark.parametrize("late", [0, pytest.param(7, marks=pytest.mark.long)])
 @pytest.mark.parametrize("begins", [pytest.param(False, marks=pytest.mark.long), True])
-def test_a_reader_that_ends_does_not_keep_the_program(sim_env, build_dir, tmp_path, begins):
-    """`begins`: while the program waits for it, else before."""
+def test_a_reader_that_ends_does_not_keep_the_program(sim_env, build_dir, tmp_path, begins, late):
+    """`begins`: while the program waits for it, else before; `late`: the seconds after which it does (a busy machine)."""
     log = tmp_path / "run.gpumem"
     env = sim_env()
     env["LD_PRELOAD"] = f"{build_dir}/lib/libgpumem-agent.so:{env['LD_PRELOAD']}"
@@ -261,6 +263,8 @@ def test_a_reader_that_ends_does_not_keep_the_program(sim_env, build_dir, tmp_pa
             while begins and header[STATE] != ASKED:
                 assert process.poll() is None
             if begins:
+                time.sleep(late)
+                assert header[STATE] == ASKED
                 header[STATE : STATE + 4] = struct.pack("<I", READING)
                 os.kill(reader.pid, signal.SIGKILL)
             text = process.stdout.read()
