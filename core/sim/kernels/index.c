@@ -22,7 +22,8 @@ enum form {
 	SELECT_LARGE,
 	ADD_SMALL,
 	ADD_LARGE,
-	ROWS
+	ROWS,
+	ADD_ROWS
 };
 enum how { ASSIGN, ADD, MULTIPLY, LARGEST, SMALLEST };
 
@@ -403,6 +404,56 @@ static bool compute_rows(const struct gm_sim_plan *plan, const struct gm_sim_ker
 	return true;
 }
 
+/*
+ * tma_scatter_kernel<OPERATION, T, index_t>(T *self, const T *source, const index_t *index, int
+ * count, int row, int64_t dim_size, int64_t self_stride, int64_t source_stride, …)
+ * (TMAScatterKernel.cu, since 2.15): whole rows of index_add() and scatter_reduce(); sizes and
+ * strides in elements.
+ */
+static bool compute_add_rows(
+        const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
+{
+	void **a = launch->arguments;
+	char *self = gm_sim_load_pointer(a[0]);
+	const char *source = gm_sim_load_pointer(a[1]), *index = gm_sim_load_pointer(a[2]);
+	unsigned size = gm_sim_type_size(plan->type[0]), width = gm_sim_type_size(plan->type[1]);
+	int32_t count, row;
+	memcpy(&count, a[3], sizeof(count));
+	memcpy(&row, a[4], sizeof(row));
+	int64_t dim = word(a[5]), self_stride = word(a[6]), source_stride = word(a[7]);
+	if (count <= 0 || row <= 0 || dim <= 0 || self_stride < 0 || source_stride < 0 ||
+	        dim > INT32_MAX || self_stride > INT32_MAX / 8 || source_stride > INT32_MAX / 8)
+		return false;
+	const struct gm_sim_offsets whole = {.dims = 2,
+	                                    .operands = 1,
+	                                    .sizes = {(uint32_t)row, (uint32_t)dim},
+	                                    .strides = {{size}, {self_stride * size}}},
+	                            every = {.dims = 2,
+	                                    .operands = 1,
+	                                    .sizes = {(uint32_t)row, (uint32_t)count},
+	                                    .strides = {{size}, {source_stride * size}}};
+	struct gm_sim_use use = {0}, indexed = {.wide = true};
+	gm_sim_use_read(&use, index, (uint64_t)count * width);
+	gm_sim_use_operand(&use, &every, 0, source, size, false);
+	gm_sim_use_extent(&indexed, &whole, 0, self, size, true);
+	use.unknown |= indexed.unknown;
+	if (!gm_sim_use_good(&use) || indexed.wrong)
+		return false;
+	for (int32_t i = 0; i < count; i++) {
+		int64_t place = gm_sim_load(plan->type[1], index + (size_t)i * width).integer;
+		if (place < 0 || place >= dim) {
+			out_of_bounds(place, dim);
+			return false;
+		}
+		char *to = self + place * self_stride * size;
+		const char *from = source + i * source_stride * size;
+		for (int64_t k = 0; k < (int64_t)row * size; k += size)
+			combine((enum how)plan->number[1], plan->type[0], to + k, from + k);
+		gm_sim_use_wrote(&use, to, (uint64_t)row * size);
+	}
+	return true;
+}
+
 static enum how how_of(struct gm_sim_text text)
 {
 	return gm_sim_text_has(text, "operator()<ReduceAdd>") ||
@@ -486,6 +537,17 @@ bool gm_sim_index_plan(struct gm_sim_text name, struct gm_sim_text base,
 		ret->type[0] = gm_sim_type_of(arguments[1]);
 		ret->compute = compute_rows;
 		return ret->type[0] != GM_SIM_NONE;
+	}
+	if (gm_sim_text_is(base, "tma_scatter_kernel") && count == 3 && known == 10) {
+		ret->form = ADD_ROWS;
+		ret->type[0] = gm_sim_type_of(arguments[1]);
+		ret->type[1] = gm_sim_type_of(arguments[2]);
+		ret->number[1] = gm_sim_text_has(arguments[0], "ScatterAddOp")   ? ADD
+		                 : gm_sim_text_has(arguments[0], "ScatterMaxOp") ? LARGEST
+		                 : gm_sim_text_has(arguments[0], "ScatterMinOp") ? SMALLEST
+		                                                                 : ASSIGN;
+		ret->compute = compute_add_rows;
+		return ret->type[0] && ret->type[1] && ret->number[1] != ASSIGN;
 	}
 	return false;
 }
