@@ -245,16 +245,15 @@ static bool compute_truths(
 	char *out = gm_sim_load_pointer(a[2]), *counts = gm_sim_load_pointer(a[3]);
 	struct gm_sim_use use = {0};
 	gm_sim_use_read(&use, sum, 4);
+	/* Both have two elements, however many of them are kept. */
+	gm_sim_use_write(&use, out, 2);
+	gm_sim_use_write(&use, counts, 2 * 8);
 	if (!gm_sim_use_good(&use))
 		return false;
 	int64_t n = number(GM_SIM_I32, a[0]), truths = number(GM_SIM_I32, sum),
 	        falsehoods = n - truths;
 	uint64_t values = (uint64_t)((truths > 0) + (falsehoods > 0));
 	if (truths < 0 || falsehoods < 0 || !values)
-		return false;
-	gm_sim_use_write(&use, out, values);
-	gm_sim_use_write(&use, counts, values * 8);
-	if (!gm_sim_use_good(&use))
 		return false;
 	for (uint64_t i = 0; i < values; i++) {
 		bool truth = i || !falsehoods;
