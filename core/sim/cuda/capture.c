@@ -30,7 +30,7 @@ void gm_sim_capture_lock(bool take)
 		pthread_mutex_unlock(&lock);
 }
 
-struct gm_sim_capture *gm_sim_capture_of(cudaStream_t stream)
+struct gm_sim_capture *gm_sim_capture_select(cudaStream_t stream)
 {
 	struct gm_sim_capture *capture = gm_sim_stream_special(stream) ? NULL : stream->capture;
 	if (capture && capture->status == cudaStreamCaptureStatusNone)
@@ -88,7 +88,7 @@ bool gm_sim_captured(cudaStream_t stream, const struct gm_sim_node *node)
 bool gm_sim_stream_captures(cudaStream_t stream)
 {
 	if (gm_sim_stream_special(stream) || stream->magic == GM_SIM_STREAM)
-		return gm_sim_capture_of(stream);
+		return gm_sim_capture_select(stream);
 	here.capture = NULL;
 	return false;
 }
@@ -110,12 +110,12 @@ bool gm_sim_captured_library(void)
 
 bool gm_sim_stream_capturing(cudaStream_t stream)
 {
-	return gm_sim_capture_of(stream) != NULL;
+	return gm_sim_capture_select(stream) != NULL;
 }
 
 int gm_sim_capture_waits(cudaStream_t stream)
 {
-	struct gm_sim_capture *capture = gm_sim_capture_of(stream);
+	struct gm_sim_capture *capture = gm_sim_capture_select(stream);
 	return capture ? gm_sim_capture_invalidate(capture, cudaErrorStreamCaptureUnsupported)
 	               : cudaSuccess;
 }
@@ -149,7 +149,7 @@ int gm_sim_capture_device_waits(void)
 void gm_sim_capture_record(cudaStream_t stream, cudaEvent_t event, bool external)
 {
 	/* An external event is one of the graph's work, not of its order. */
-	struct gm_sim_capture *capture = gm_sim_capture_of(stream);
+	struct gm_sim_capture *capture = gm_sim_capture_select(stream);
 	if (external)
 		capture = NULL;
 	if (!capture && !event->capture)
@@ -167,7 +167,7 @@ void gm_sim_capture_record(cudaStream_t stream, cudaEvent_t event, bool external
 /* Call with the lock held. */
 static bool wait_for(cudaStream_t stream, cudaEvent_t event, bool external, int *ret)
 {
-	struct gm_sim_capture *here_in = gm_sim_capture_of(stream), *there = event->capture;
+	struct gm_sim_capture *here_in = gm_sim_capture_select(stream), *there = event->capture;
 	if (!there || there->status == cudaStreamCaptureStatusNone) {
 		/* The graph cannot wait for what was before it. */
 		if (here_in && event->time && !external)
@@ -196,7 +196,7 @@ static bool wait_for(cudaStream_t stream, cudaEvent_t event, bool external, int 
 bool gm_sim_capture_wait(cudaStream_t stream, cudaEvent_t event, bool external, int *ret)
 {
 	*ret = cudaSuccess;
-	if (!gm_sim_capture_of(stream) && !event->capture)
+	if (!gm_sim_capture_select(stream) && !event->capture)
 		return false;
 	pthread_mutex_lock(&lock);
 	bool its = wait_for(stream, event, external, ret);
@@ -229,7 +229,7 @@ static struct CUgraph_st *take_out(struct gm_sim_capture *capture)
 
 void gm_sim_capture_abandon(cudaStream_t stream)
 {
-	struct gm_sim_capture *capture = gm_sim_capture_of(stream);
+	struct gm_sim_capture *capture = gm_sim_capture_select(stream);
 	struct CUgraph_st *graph = NULL;
 	pthread_mutex_lock(&lock);
 	if (capture && capture->graph && capture->origin == stream)
@@ -262,11 +262,11 @@ GM_SIM_EXPORT cudaError_t cudaStreamBeginCapture(
 	capture->device = stream->device;
 	capture->status = cudaStreamCaptureStatusActive;
 	pthread_mutex_lock(&lock);
-	bool captured = gm_sim_capture_of(stream);
+	bool captured = gm_sim_capture_select(stream);
 	if (!captured) {
 		capture->id = ids++;
 		enter(stream, capture);
-		gm_sim_capture_of(stream);
+		gm_sim_capture_select(stream);
 		capture->next = captures;
 		captures = capture;
 	}
@@ -283,7 +283,7 @@ GM_SIM_EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t 
 	int code = gm_sim_stream_check(stream);
 	if (code != cudaSuccess)
 		return (cudaError_t)code;
-	struct gm_sim_capture *capture = gm_sim_capture_of(stream);
+	struct gm_sim_capture *capture = gm_sim_capture_select(stream);
 	if (!ret || !capture)
 		return gm_sim_error(ret ? cudaErrorIllegalState : cudaErrorInvalidValue);
 	if (capture->origin != stream)
@@ -314,7 +314,7 @@ GM_SIM_EXPORT cudaError_t cudaStreamIsCapturing(
 	if (code == cudaSuccess && !status)
 		code = gm_sim_error(cudaErrorInvalidValue);
 	if (code == cudaSuccess) {
-		struct gm_sim_capture *capture = gm_sim_capture_of(stream);
+		struct gm_sim_capture *capture = gm_sim_capture_select(stream);
 		*status = capture ? capture->status : cudaStreamCaptureStatusNone;
 	}
 	return (cudaError_t)code;
@@ -327,7 +327,7 @@ GM_SIM_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
 	int code = gm_sim_stream_check(stream);
 	if (code != cudaSuccess)
 		return (cudaError_t)code;
-	struct gm_sim_capture *capture = gm_sim_capture_of(stream);
+	struct gm_sim_capture *capture = gm_sim_capture_select(stream);
 	if (status)
 		*status = capture ? capture->status : cudaStreamCaptureStatusNone;
 	if (id && capture)

@@ -85,8 +85,9 @@ static inline int gm_sim_stream_check(cudaStream_t stream)
 	                                   : gm_sim_error(cudaErrorInvalidResourceHandle);
 }
 
-/* The capture that a stream is in, or NULL. The thread has then named the stream (capture.c). */
-struct gm_sim_capture *gm_sim_capture_of(cudaStream_t stream);
+/* The capture that a stream is in, or NULL. The thread's later calls that name no stream, such as
+ * those of cuBLAS and cuDNN, are then captured there (gm_sim_captured_here()). */
+struct gm_sim_capture *gm_sim_capture_select(cudaStream_t stream);
 /* Ends it with an error, and returns the code, as the thread's last error. */
 int gm_sim_capture_invalidate(struct gm_sim_capture *capture, int code);
 /* A call that waits for the host cannot be captured, and invalidates the capture. */
