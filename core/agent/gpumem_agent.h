@@ -15,7 +15,8 @@ extern "C" {
 #endif
 
 /* settings: "out=PATH;devices=cuda,cpu;stacks=python,native"; %p in PATH is the process id. Returns
- * 0; 1: it records already; 2: it cannot, and a line on stderr gives the reason. */
+ * 0; 1: it records already; 2: it cannot, and a line on stderr gives the reason; 3: the process may
+ * not read the processor's time stamp counter (PR_SET_TSC of prctl(2)). */
 int gpumem_agent_start(const char *settings);
 /* Returns 0; 1: it does not record. */
 int gpumem_agent_stop(void);

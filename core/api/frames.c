@@ -1,7 +1,7 @@
 /* Native frames for a debugger: callers and names for files whose symbols it has not read. */
 #include <string.h>
 
-#include "ask/target/frames.h"
+#include "ask/target/native_frames.h"
 #include "base/cleanup.h"
 #include "cli/session.h"
 

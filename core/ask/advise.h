@@ -57,7 +57,7 @@ struct gm_advise {
 	size_t count;
 	size_t helps; /* so many of them do */
 	/* The best few that leave the results as they are and take one device, each on top of those
-	 * before it. `saved` is of each by itself then. */
+	 * before it: `saved` is what it adds to them, so these savings add up. */
 	struct gm_advice together[GM_ADVISE_TOGETHER];
 	size_t together_count;
 };

@@ -16,7 +16,7 @@ enum gm_group_by {
 	GM_BY_PHASE,
 	GM_BY_CATEGORY,
 	GM_BY_OPERATOR, /* PyTorch's, as native stacks name it */
-	GM_BY_MODULE,   /* ask/modules.h */
+	GM_BY_MODULE,   /* ask/target/modules.h */
 	GM_BY_LABEL,    /* of torch.cuda.memory._annotate_tensor() */
 	GM_BY_SHAPE, /* and dtype: of a recording that has them; of a process or core those of live
 	                tensors */
@@ -111,6 +111,8 @@ struct gm_blocks {
 	uint64_t unattributed; /* allocated before the record: in no block, but in `allocated` */
 };
 
+/* GM_USAGE: no such event or device. GM_TARGET: the shapes and dtypes that are asked for were not
+ * recorded. */
 struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_blocks_options *options,
         struct gm_blocks *ret_blocks);
 /* Adds what live tensors tell of the blocks, where the recorded process is there to be asked and

@@ -105,14 +105,15 @@ struct gm_error *gm_context_set_loop(
 bool gm_context_has_target(const struct gm_context *context);
 struct gm_error *gm_context_set_log(struct gm_context *context, const char *path /* NULL: none */);
 
+/* GM_TARGET if the target process has ended since it was opened: the data read last may be invalid.
+ * Check it before giving an answer. */
+struct gm_error *gm_context_check_there(const struct gm_context *context);
+
 /*
  * Each opens its part (and those that it needs), once. The results belong to the context. GM_USAGE
  * if no process or log was given; otherwise the part's own error. python and torch: GM_TARGET if
  * the target has none.
  */
-/* GM_TARGET if the target process has ended since it was opened: the data read last may be invalid.
- * Check it before giving an answer. */
-struct gm_error *gm_context_check_there(const struct gm_context *context);
 struct gm_error *gm_context_image(struct gm_context *context, struct gm_image **ret_image);
 struct gm_error *gm_context_symbols(struct gm_context *context, struct gm_symbols **ret_symbols);
 struct gm_error *gm_context_python(struct gm_context *context, struct gm_python **ret_python);

@@ -242,8 +242,8 @@ static int compare_shares(const void *a, const void *b)
 static int compare_rows(const void *a, const void *b)
 {
 	const struct gm_compared_row *left = a, *right = b;
-	if (gm_compared_gap(left) != gm_compared_gap(right))
-		return gm_compared_gap(left) > gm_compared_gap(right) ? -1 : 1;
+	if (gm_compared_spread(left) != gm_compared_spread(right))
+		return gm_compared_spread(left) > gm_compared_spread(right) ? -1 : 1;
 	if (left->most != right->most)
 		return left->most > right->most ? -1 : 1;
 	return gm_group_compare(left->kind, left->key, right->kind, right->key);

@@ -63,7 +63,7 @@ struct gm_compared_table {
 enum { GM_COMPARED_TABLES_MAX = 2 };
 
 struct gm_compare {
-	struct gm_compared_file *files;
+	struct gm_compared_file *files; /* owned */
 	size_t count;
 	struct gm_compared_table tables[GM_COMPARED_TABLES_MAX];
 	size_t table_count;
@@ -116,8 +116,9 @@ struct gm_compared_cell gm_compared_at(const struct gm_compared_row *row, size_t
 void gm_compared_bytes(const struct gm_compared_row *row, size_t files, uint64_t *ret_bytes);
 /* Do not all of `files` files have the same? */
 bool gm_compared_differs(const struct gm_compared_row *row, size_t files);
-/* In bytes: how far a file is from the others in a row. */
-static inline uint64_t gm_compared_gap(const struct gm_compared_row *row)
+/* The difference in bytes between the file with the most and that with the least; a file without
+ * the row counts as 0. */
+static inline uint64_t gm_compared_spread(const struct gm_compared_row *row)
 {
 	return row->most - row->least;
 }

@@ -10,7 +10,7 @@ struct gm_events {
 	uint32_t from, to;            /* inclusive; `to` may be after the last one */
 };
 
-/* GM_USAGE: `from` is greater than `to`. */
+/* GM_USAGE: `from` is greater than `to`, or after the last event. */
 struct gm_error *gm_ask_events(
         struct gm_context *context, uint32_t from, uint32_t to, struct gm_events *ret_events);
 

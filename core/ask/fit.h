@@ -3,7 +3,8 @@
  * it: for devices, values of other variables, and measures.
  *
  * The search assumes that more never needs less: if a value fits, every smaller one does. The
- * caller says what a run is. This part knows nothing of programs or devices.
+ * caller says what a run is. The search knows nothing of programs or devices; the table only has
+ * their names, sizes and prices.
  */
 #ifndef GM_ASK_FIT_H
 #define GM_ASK_FIT_H

@@ -1,6 +1,6 @@
 /* The question `frames`: the Python frames of a thread as it stands now. */
-#ifndef GM_ASK_FRAMES_NOW_H
-#define GM_ASK_FRAMES_NOW_H
+#ifndef GM_ASK_FRAMES_H
+#define GM_ASK_FRAMES_H
 
 #include "ask/context.h"
 #include "ask/target/pause.h"

@@ -73,17 +73,17 @@ static void report(void *data, size_t done)
 
 static void judge(struct gm_replay *replay)
 {
-	replay->lowest = SIZE_MAX;
+	replay->best = SIZE_MAX;
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct gm_replay_result *one = &replay->results[i];
 		const struct gm_replay_result *best =
-		        replay->lowest == SIZE_MAX ? NULL : &replay->results[replay->lowest];
+		        replay->best == SIZE_MAX ? NULL : &replay->results[replay->best];
 		if (one->outcome != GM_REPLAY_COMPLETE)
 			continue;
-		replay->through |= one->got == replay->requests.refused;
+		replay->none_refused |= one->got == replay->requests.refused;
 		if (!best || one->got > best->got ||
 		        (one->got == best->got && one->peak_reserved < best->peak_reserved))
-			replay->lowest = i;
+			replay->best = i;
 	}
 }
 

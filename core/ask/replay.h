@@ -26,11 +26,14 @@ struct gm_replay {
 	const char *settings[GM_REPLAY_SETTINGS_MAX];
 	struct gm_replay_result results[GM_REPLAY_SETTINGS_MAX];
 	size_t count;
-	size_t lowest; /* which result is the best: it gets most of what the run was refused, and of
-	                  these reserves least; SIZE_MAX: none completes */
-	bool through;  /* with one of them nothing is refused */
+	size_t best; /* which result is the best: it gets most of what the run was refused, and of
+	                 these reserves least; SIZE_MAX: none completes */
+	bool none_refused; /* with one of them nothing is refused */
 };
 
+/* The answer has the strings of `options`, which the caller keeps as long as it. GM_TARGET: the
+ * recording has no event of a device. GM_USAGE: no such device, or a Python that must not be run.
+ */
 struct gm_error *gm_ask_replay(struct gm_context *context, const struct gm_replay_options *options,
         struct gm_replay *ret_replay);
 void gm_replay_deinit(struct gm_replay *replay);

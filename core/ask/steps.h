@@ -25,7 +25,9 @@ struct gm_steps_answer {
 	size_t outcome_count;
 	/* what was allocated after the last step and not released by the end of the program */
 	uint64_t kept_after, kept_after_blocks;
-	bool even; /* all steps from the second on end with as much as they began with */
+	/* each step from the third on ends with as much as the one before; false with fewer than
+	 * three */
+	bool even;
 };
 
 /* Of the main device. */

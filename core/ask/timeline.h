@@ -21,7 +21,8 @@ struct gm_column {
 	enum gm_phase phase; /* where `allocated` was greatest */
 	bool peak;           /* of the whole record */
 };
-/* Fills at most `columns`; *ret_count: how many. The caller owns the array. */
+/* Fills at most `capacity` elements of the caller's array `columns`, of the main device;
+ * *ret_count: how many; 0: no events. */
 struct gm_error *gm_ask_plot(
         struct gm_context *context, struct gm_column *columns, size_t capacity, size_t *ret_count);
 

@@ -16,8 +16,9 @@ struct gm_why {
 	struct gm_frame_place made_at;  /* user's site of the allocation; code 0: not recorded */
 	struct gm_frame_place freed_at; /* user's site of the free */
 	struct gm_cause cause;          /* where it was freed */
-	uint32_t successor; /* the next block of the same statement and size that was allocated
-	                     * while this one lived; GM_NO_BLOCK: none */
+	/* The first later block of the same statement and size that was allocated in another step
+	 * while this one lived, and that outlives it; GM_NO_BLOCK: none. */
+	uint32_t successor;
 	/* The biggest block that the statement of the free itself had allocated before, in the same
 	 * iteration, and that lives on; GM_NO_BLOCK: none. */
 	uint32_t replacement_block;

@@ -6,7 +6,8 @@
  * the leading "gpumem: ", which the session adds). Out of memory is a static object, so reporting
  * it needs no memory. The caller owns what it gets and destroys it with gm_error_destroy().
  *
- * This room (base) knows nothing of GPUs, processes or files; everything may include it.
+ * This room (base) knows nothing of GPUs, target processes or gpumem's file formats; everything may
+ * include it.
  */
 #ifndef GM_BASE_ERROR_H
 #define GM_BASE_ERROR_H

@@ -38,8 +38,10 @@ enum {
 	KEY_TEXTFILE,
 	KEY_INTERVAL,
 	SECONDS_MAX = 3600,
-	RECORDED_BEFORE = 1, /* of the agent's answers */
 };
+
+/* What gpumem_agent_start() returns (gpumem_agent.h). */
+enum { RECORDED_BEFORE = 1, NO_TIME_STAMP_COUNTER = 3 };
 
 struct request {
 	const char *path, *devices, *stacks, *on_oom, *keep;
@@ -190,7 +192,7 @@ static struct gm_error *not_begun(int pid, const char *path, const struct gm_inj
 		        "process %d: it is being recorded already: `gpumem detach %d` ends that "
 		        "recording",
 		        pid, pid);
-	if (injected->result == 3)
+	if (injected->result == NO_TIME_STAMP_COUNTER)
 		return gm_error_create(GM_TARGET,
 		        "process %d: it may not read the processor's time stamp counter "
 		        "(PR_SET_TSC), which the agent needs for times: allow it",

@@ -11,6 +11,9 @@ extern const struct gm_command gm_command_detach;
 
 enum { KEY_TIMEOUT = 0x1301, KEY_WAY, SECONDS_MAX = 3600 };
 
+/* What gpumem_agent_stop() returns (gpumem_agent.h). */
+enum { NOT_RECORDED = 1 };
+
 struct request {
 	uint64_t seconds;
 	struct gm_attach_way way;
@@ -55,7 +58,7 @@ static struct gm_error *run(
 	gm_try(gm_inject_stop(image, symbols, &options, &injected));
 	if (injected.state == GM_INJECT_WAITING)
 		return gm_attach_still_waiting(context->pid, "end the recording");
-	if (injected.result == 1)
+	if (injected.result == NOT_RECORDED)
 		return gm_error_create(GM_TARGET,
 		        "process %d: it is not recorded: `gpumem attach %d` begins a recording",
 		        context->pid, context->pid);

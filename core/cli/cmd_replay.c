@@ -71,7 +71,7 @@ static struct gm_error *run(
 		error = gm_render_replay_json(&replay, out);
 	else
 		gm_render_replay_text(&replay, out);
-	*ret_status = replay.through ? 0 : GM_NEGATIVE;
+	*ret_status = replay.none_refused ? 0 : GM_NEGATIVE;
 	gm_replay_deinit(&replay);
 	return error;
 }

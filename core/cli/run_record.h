@@ -12,8 +12,8 @@
 
 /*
  * Runs argv to its end; streams and signals are the program's own. ret_status is its exit status;
- * where a signal ended it, this process ends by the same. `variables`: NULL-ended "NAME=VALUE" for
- * the program beside.
+ * where a signal ended it, this process ends by the same. `variables`: NULL-ended "NAME=VALUE"
+ * that are added to the program's environment.
  */
 struct gm_error *gm_run_record(const struct gm_run_record *record, char **argv, char **variables,
         FILE *err, int *ret_status);

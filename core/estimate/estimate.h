@@ -132,9 +132,11 @@ enum gm_estimate_checkpointing {
 enum gm_estimate_way {
 	GM_ESTIMATE_BY_OPERATORS = 1, /* the tensors that each operator keeps for backward */
 	GM_ESTIMATE_BY_PAPER,         /* Korthikanti et al.: 34 s b h + 5 a s^2 b a layer */
-	GM_ESTIMATE_BY_TEXT,          /* A x B x L x P, A from the number of parameters */
-	GM_ESTIMATE_BY_TEXT_BYTES,    /* the same where A is bytes already, and there is no P */
-	GM_ESTIMATE_BY_HOOKS,         /* the outputs of all modules (gm_estimate_hooks()) */
+	/* A x B x L x P, A from the number of parameters. "The text" is the article "Visualize and
+	 * understand GPU memory in PyTorch". */
+	GM_ESTIMATE_BY_TEXT,
+	GM_ESTIMATE_BY_TEXT_BYTES, /* the same where A is bytes already, and there is no P */
+	GM_ESTIMATE_BY_HOOKS,      /* the outputs of all modules (gm_estimate_hooks()) */
 };
 
 enum {
@@ -178,7 +180,7 @@ enum gm_estimate_term_kind {
 	GM_ESTIMATE_TERMS,
 };
 
-/* Which formula a term has: render/estimate_formulas.c writes them out. */
+/* Which formula a term has: render/estimate_words.c writes them out. */
 enum gm_estimate_formula {
 	GM_FORMULA_SHARDED = 1,     /* N Z P: ceil(N / Z) * P */
 	GM_FORMULA_SHARDED_EXPERTS, /* N Z E Y P */

@@ -17,7 +17,7 @@
 
 #include "image/image.h"
 
-/* All zero: the main thread, uncompressed, without a word. */
+/* All zero: the main thread, uncompressed, no calls about progress. */
 struct gm_core_options {
 	bool compress; /* zstd */
 	pid_t thread;  /* the one that debuggers select: the one that ran out of memory; 0: the main

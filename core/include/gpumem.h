@@ -149,16 +149,20 @@ struct gpumem_events_options {
 GPUMEM_API int gpumem_events_json(gpumem_session *session,
         const struct gpumem_events_options *options, char **ret_json, gpumem_error **ret_error);
 
-/* `by`: "line", "stack", "phase", "category", "operator", "module", "label"; for a process or
- * core "category", "module", "shape". NULL: the default of the question. */
+/* `by`: "line", "stack", "phase", "category", "operator", "module", "label", and where tensors were
+ * recorded "shape" and "dtype"; for a process or core "category", "module", "shape". NULL: the
+ * default of the question. */
 struct gpumem_blocks_options {
 	size_t size;
 	const char *by;
 	enum gpumem_moment moment;
-	uint64_t event;         /* for GPUMEM_AT_EVENT */
-	uint64_t history;       /* the blocks that used this address, in order; 0: not requested */
-	int tree;               /* sums by the calls that led to the allocations */
-	int has_device, device; /* 0: the first device with events */
+	uint64_t event;   /* for GPUMEM_AT_EVENT */
+	uint64_t history; /* the blocks that used this address, in order; 0: not requested */
+	int tree;         /* sums by the calls that led to the allocations */
+	/* has_device 0: of a recording the CUDA device with the highest peak of allocated memory,
+	 * else another accelerator, else any; of a process or core the first device that has memory
+	 */
+	int has_device, device;
 };
 GPUMEM_API int gpumem_blocks_json(gpumem_session *session,
         const struct gpumem_blocks_options *options, char **ret_json, gpumem_error **ret_error);
@@ -235,7 +239,9 @@ struct gpumem_why_options {
 	int has_event;
 	uint64_t event; /* the block that was alive at the address after this event */
 };
-/* block: "0x…", or "#N", the number of the event that allocated or freed it. */
+/* block: "0x…"; "#N", the number of the event that allocated or freed it; "FILE:LINE", which
+ * allocated it; the name of a tensor (`gpumem run --names`), or of a variable whose change or end
+ * released blocks. Of several blocks the last one that was released, else the last one. */
 GPUMEM_API int gpumem_why_json(gpumem_session *session, const char *block,
         const struct gpumem_why_options *options, char **ret_json, gpumem_error **ret_error);
 

@@ -74,7 +74,7 @@ struct gm_error *gm_inject_identity_check(const struct gm_inject_identity *ident
 bool gm_inject_write(const struct gm_inject_identity *identity, uint64_t address, const void *bytes,
         size_t size);
 
-/* Which of the two. */
+/* How the agent is called. */
 enum gm_inject_way {
 	GM_INJECT_ANY, /* by Python, else by a thread */
 	GM_INJECT_BY_PYTHON,
@@ -128,7 +128,8 @@ struct gm_inject_options {
 	/* Called once for each thing that takes longer than a moment; NULL: not. */
 	void (*waits)(void *context, enum gm_inject_wait what);
 	void *waits_context;
-	double seconds; /* how long a safe moment and the answer are waited for; 0: 30 */
+	/* How long it waits for a safe moment and for the answer; 0: not at all. */
+	double seconds;
 	enum gm_inject_way way;
 	const struct gm_inject_python *python; /* NULL: it has no way of its own */
 };
@@ -140,11 +141,11 @@ enum gm_inject_state {
 
 struct gm_injected {
 	enum gm_inject_state state;
-	int result;             /* what the agent's function returned */
+	int result;             /* what gpumem_agent_start() or _stop() returned: gpumem_agent.h */
 	bool loaded;            /* the agent was there before */
 	unsigned tries;         /* how often a thread was stopped until one was at a safe place */
 	double stopped;         /* seconds for which that thread was stopped at most */
-	enum gm_inject_way way; /* the one that was gone */
+	enum gm_inject_way way; /* the way that was used */
 	enum gm_inject_refusal refusal; /* why it was not Python's */
 };
 

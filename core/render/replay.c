@@ -108,11 +108,11 @@ void gm_render_replay_text(const struct gm_replay *replay, FILE *out)
 		put_row(requests, &replay->results[i], replay->settings[i], width, out);
 	put_reproduced(replay, out);
 	const struct gm_replay_result *best =
-	        replay->lowest == SIZE_MAX ? NULL : &replay->results[replay->lowest];
+	        replay->best == SIZE_MAX ? NULL : &replay->results[replay->best];
 	if (!best)
 		gm_put(out, "The run does not fit with any of these settings.\n");
 	else if (best->peak_reserved < requests->peak_reserved || best->got)
-		gm_put(out, "Lowest: %s, %s%s%s.\n", setting_name(replay->settings[replay->lowest]),
+		gm_put(out, "Lowest: %s, %s%s%s.\n", setting_name(replay->settings[replay->best]),
 		        gm_text_size(best->peak_reserved, reserved),
 		        best->peak_reserved < requests->peak_reserved ? ", less by " : "",
 		        best->peak_reserved < requests->peak_reserved
@@ -182,7 +182,7 @@ struct gm_error *gm_render_replay_json(const struct gm_replay *replay, FILE *out
 	        (json_int_t)requests->peak_allocated, "torch", gm_json_string(replay->torch),
 	        "profile", gm_json_string(replay->profile.name), "total",
 	        (json_int_t)replay->profile.total, "lowest",
-	        replay->lowest != SIZE_MAX ? json_integer((json_int_t)replay->lowest) : json_null(),
+	        replay->best != SIZE_MAX ? json_integer((json_int_t)replay->best) : json_null(),
 	        "settings", list);
 	return gm_json_write(whole, false, out);
 }

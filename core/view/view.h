@@ -30,7 +30,7 @@ struct gm_view_account {
 };
 
 /* Writes the page of the context's recording. Whether `out` took it all is the caller's to see.
- * Beside the model it needs memory for a fortieth of what that needs, and for each distinct stack.
+ * It needs about 1/40 of the model's memory, and some for each distinct stack.
  */
 struct gm_error *gm_view_write(struct gm_context *context, const struct gm_view_options *options,
         FILE *out, struct gm_view_account *ret_account);

@@ -12,7 +12,7 @@ enum gm_amp_outcome {
 	GM_AMP_STEP_SKIPPED,   /* none did: no parameter and no moment changed */
 	GM_AMP_STEP_PARTLY,    /* some did and others were skipped */
 	GM_AMP_STEP_NOT_ASKED, /* no optimizer was asked to step */
-	GM_AMP_STEP_COUNT,
+	GM_AMP_OUTCOME_COUNT,
 };
 
 /* A training step. */
@@ -102,7 +102,8 @@ struct gm_amp {
 	bool autocast; /* autocast cast something */
 	bool has_tensors, has_casts;
 	uint64_t casts[2]; /* by autocast, to float16 and to bfloat16 */
-	uint8_t *copies;   /* by block: it is autocast's copy of a parameter */
+	uint8_t *copies;   /* by block: it is autocast's copy of a parameter; owned, as all arrays
+	                      here */
 	struct gm_amp_step *steps;
 	size_t step_count;
 	/* the optimizer's state: `state_blocks` 0: none was made */

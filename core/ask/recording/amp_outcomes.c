@@ -7,7 +7,7 @@
 
 const char *gm_amp_outcome_name(enum gm_amp_outcome outcome)
 {
-	static const char *const names[GM_AMP_STEP_COUNT] = {
+	static const char *const names[GM_AMP_OUTCOME_COUNT] = {
 	        "unknown", "taken", "skipped", "partly_skipped", "not_asked"};
 	return names[outcome];
 }

@@ -115,13 +115,13 @@ struct gm_zero_sharding {
 	char *class, *optimizer; /* its class and that of what does the steps; NULL; owned */
 	bool has_rank, has_world;
 	uint32_t rank, world;
-	struct gm_zero_parameter *parameters;
+	struct gm_zero_parameter *parameters; /* owned */
 	size_t parameter_count;
 	uint64_t elements, trainable_elements;
 	uint64_t owned, owned_elements; /* parameters and elements, trainable ones */
 	bool has_state_per_element;     /* all elements' is the same */
 	uint64_t state_per_element;     /* K of the paper, in bytes */
-	struct gm_zero_bucket *buckets;
+	struct gm_zero_bucket *buckets; /* owned */
 	size_t bucket_count;
 	bool buckets_unknown; /* there is a DistributedDataParallel whose buckets could not be read
 	                       */
@@ -144,9 +144,9 @@ struct gm_zero_device {
 
 struct gm_zero_now {
 	char *source; /* "process 4711 (python train.py)", or the core's path; owned */
-	struct gm_zero_sharding *shardings;
+	struct gm_zero_sharding *shardings; /* owned */
 	size_t sharding_count;
-	struct gm_zero_device *devices;
+	struct gm_zero_device *devices; /* owned */
 	size_t device_count;
 	struct gm_pause pause;
 };

@@ -375,7 +375,7 @@ static struct gm_error *put_rows(const struct gm_job *job, const struct gm_ranks
 	if (!rows || !bytes)
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < groups->count; i++)
-		if (all || gm_compared_gap(&groups->rows[i]))
+		if (all || gm_compared_spread(&groups->rows[i]))
 			rows[count++] = &groups->rows[i];
 	if (!count)
 		return NULL;

@@ -5,8 +5,8 @@
  * One step at a time and one thread's registers after another, as debuggers ask for it. Whole
  * stacks are gm_symbols_unwind()'s.
  */
-#ifndef GM_ASK_FRAMES_H
-#define GM_ASK_FRAMES_H
+#ifndef GM_ASK_NATIVE_FRAMES_H
+#define GM_ASK_NATIVE_FRAMES_H
 
 #include "ask/context.h"
 #include "image/image.h"

@@ -1,4 +1,4 @@
-#include "ask/target/frames.h"
+#include "ask/target/native_frames.h"
 
 #include <stdlib.h>
 
