@@ -21,8 +21,8 @@ struct input {
 static const struct argp_option option_table[] = {
         {"all", KEY_ALL, NULL, 0, "also what does not help, and why", 0},
         {"parts", KEY_PARTS, "N", 0, "a batch of 1/N, and accumulation over N parts (2)", 0},
-        {"chunks", KEY_CHUNKS, "N", 0, "the loss of N chunks of the tokens, one after another (8)",
-                0},
+        {"chunks", KEY_CHUNKS, "N", 0,
+                "computes the loss in N chunks of tokens, one after another (8)", 0},
         {"world", KEY_WORLD, "N", 0, "ZeRO over N ranks (8)", 0},
         GM_DEVICE_OPTION(KEY_DEVICE),
         GM_TARGET_LOOP_OPTION,
@@ -87,13 +87,15 @@ const struct gm_command gm_command_advise = {
         .name = "advise",
         .summary = "what would lower the peak, and by how much",
         .usage = "[FILE] [--all] [--parts=N] [--chunks=N] [--world=N] [--device=N] [--json]\n"
-                 "Puts measures on the recorded blocks (a variable released earlier, another "
-                 "optimizer, a checkpoint,\n"
-                 "ZeRO), adds the allocated bytes up again, and shows by how much each lowers the "
-                 "peak, what the\n"
-                 "new peak is, and where it is then. What depends on more than lifetimes is an "
-                 "estimate and has a\n"
-                 "range. What does not lower the peak is not advised; --all says why.\n"
+                 "Applies measures to the recorded blocks, one at a time: changes of the program "
+                 "or of its settings that\n"
+                 "save memory (a variable released earlier, another optimizer, a checkpoint, "
+                 "ZeRO). It adds up the\n"
+                 "allocated bytes again, and shows by how much each lowers the peak, what the new "
+                 "peak is, and where it\n"
+                 "is then. What depends on more than lifetimes is an estimate and has a range. "
+                 "What does not lower the\n"
+                 "peak is not advised; --all says why.\n"
                  "\n"
                  " Example: gpumem advise run.gpumem\n"
                  " Example: gpumem advise run.gpumem --all --parts 4",

@@ -390,8 +390,9 @@ static struct gm_error *run(
 const struct gm_command gm_command_attach = {
         .name = "attach",
         .summary = "records a program that is already running",
-        .usage = "PID [-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size BYTES] "
-                 "[--on-oom report|core|stop|none] [--no-pack] [--timeout SECONDS] [--way "
+        .usage = "PID [-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size BYTES "
+                 "[--keep newest|oldest]] [--on-oom report|core|stop|none] [--no-pack] [--timeout "
+                 "SECONDS] [--way "
                  "auto|python|thread] [--export=:PORT] [--textfile=FILE [--interval=SECONDS]] "
                  "[--json]\n"
                  "Loads the agent into the process, which then records to FILE. The program is not "

@@ -95,7 +95,9 @@ const struct gm_command gm_command_events = {
                  "--stacks shows the frames of each event below it; the JSON has them always.\n"
                  "--collectives shows the calls of NCCL: each with the event before it, bytes, "
                  "group, step, phase and line.\n"
-                 "For a process or core: PyTorch's own trace, if there is one.\n"
+                 "For a process or core: its own recording (`gpumem run`, `gpumem attach`), or "
+                 "else PyTorch's trace,\n"
+                 "if there is one.\n"
                  "\n"
                  "Example: gpumem events run.gpumem --from 10 --to 20",
         .effect = GM_EFFECT_NONE,

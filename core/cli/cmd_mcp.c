@@ -118,14 +118,15 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_mcp = {
         .name = "mcp",
-        .summary = "offers the questions to agents, by the Model Context Protocol",
+        .summary = "offers the questions to AI agents, by the Model Context Protocol",
         .usage = "[--allow files,processes,programs] [--max-answer SIZE] [--timeout SECONDS] "
                  "[--python PYTHON]\n"
-                 "Is a server of the Model Context Protocol on stdin and stdout. Clients start it. "
-                 "Each question is a\n"
-                 "tool, whose schema is made from the same tables as --help. There is a guide for "
-                 "agents in it.\n"
-                 "By default it offers only what reads. With --allow it also offers commands that "
+                 "Runs a server of the Model Context Protocol on stdin and stdout. Clients start "
+                 "it. Each question is\n"
+                 "a tool, whose schema is made from the same tables as --help. It contains a guide "
+                 "for AI agents.\n"
+                 "By default it offers only commands that read. With --allow it also offers "
+                 "commands that "
                  "write files (view,\n"
                  "export, core), change processes (attach, detach) or start programs (replay, "
                  "learn). It needs the Python\n"

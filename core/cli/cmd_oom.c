@@ -223,8 +223,8 @@ const struct gm_command gm_command_oom = {
         .name = "oom",
         .summary = "why PyTorch ran out of memory: the verdict, what fills the device, what would "
                    "be enough",
-        .usage = "[FILE | CORE | --pid PID | --core CORE] [--at=EVENT] [--json]\n"
-                 "       gpumem oom --text [FILE | -] [--json]\n"
+        .usage = "[FILE | CORE | --pid PID | --core CORE] [--at=EVENT] [--report] [--json]\n"
+                 "       gpumem oom --text [FILE | -] [--report] [--json]\n"
                  "Explains an out-of-memory error from a core dump or a process (no recording is "
                  "needed), from a\n"
                  "recording or a snapshot with an oom event, or from the error's text. The verdict "

@@ -20,7 +20,7 @@ enum { KEY_AT = 0x1101, KEY_AT_PEAK, KEY_REQUEST, KEY_STREAM, KEY_DEVICE };
 
 static const struct argp_option option_table[] = {
         {"request", KEY_REQUEST, "SIZE", 0,
-                "whether a request of so many bytes would succeed (64MiB)", 0},
+                "whether a request of so many bytes would succeed, such as 64MiB", 0},
         {"stream", KEY_STREAM, "N", 0, "the stream of the request (the default one)", 0},
         {"device", KEY_DEVICE, "N", 0, "the device (the first with memory)", 0},
         {"at", KEY_AT, "EVENT", 0, "the segments after this event of a recording", 0},

@@ -76,9 +76,10 @@ const struct gm_command gm_command_steps = {
                  "loop from the recorded stacks: a step is an iteration around the call of a "
                  "module, backward and\n"
                  "the optimizer. --explain shows these loops and how they were found; --loop "
-                 "chooses another one. Of\n"
-                 "more than 60 lines it shows the first, the last and those with a higher peak; "
-                 "--json has all.\n"
+                 "chooses another one. If\n"
+                 "there are more than 60 lines, it shows only the first, the last, and those with "
+                 "a higher peak than\n"
+                 "the ones shown before; --json has all.\n"
                  "\n"
                  "Example: gpumem steps run.gpumem",
         .effect = GM_EFFECT_NONE,

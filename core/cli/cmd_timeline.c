@@ -66,8 +66,8 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_timeline = {
         .name = "timeline",
-        .summary = "a plot in the terminal, with steps, phases and peak, and a description of its "
-                   "shapes",
+        .summary = "a plot in the terminal, with steps, phases and peak, and a description of the "
+                   "shapes in the plot",
         .usage = "[FILE | --pid PID | --core CORE] [--width=N] [--json]\n"
                  "Plots the allocated bytes over the events of the recording, coloured by phase "
                  "(not with NO_COLOR).\n"

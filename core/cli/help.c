@@ -31,11 +31,9 @@ void gm_commands_help(bool shell, FILE *out)
 	      "`gpumem COMMAND --help` describes a command, with an example.\n",
 	        out);
 	if (shell)
-		fputs("Each also has --quiet (no notes and no progress on stderr, only errors) and "
-		      "--no-pager (without it long\n"
-		      "answers on a terminal go through GPUMEM_PAGER, PAGER or less), before "
-		      "COMMAND "
-		      "or behind it.\n",
+		fputs("All commands also take --quiet (only errors on stderr) and --no-pager (long "
+		      "answers do not go through\n"
+		      "GPUMEM_PAGER, PAGER or less), before or after COMMAND.\n",
 		        out);
 	fputs("Exit status: 0 answered, 1 a negative answer, 2 wrong usage, 3 corrupt input,\n"
 	      "4 the target cannot be read, 5 internal error.\n",

@@ -38,7 +38,8 @@ static void put_help(FILE *out)
 		gm_put(out, "  %-*s  %s\n", width, gm_ranks_commands[i]->command.name,
 		        gm_ranks_commands[i]->command.summary);
 	fputs("\n`gpumem-ranks COMMAND --help` describes a command, with an example.\n"
-	      "Exit status: 0 answered, 1 a negative answer (of one process only), 2 wrong usage, "
+	      "Exit status: 0 answered, 1 a negative answer (only if one process runs), 2 wrong "
+	      "usage, "
 	      "3 corrupt input,\n"
 	      "4 the target cannot be read, 5 internal error.\n",
 	        out);

@@ -262,25 +262,30 @@ QUESTION(info, "how many recordings there are, how complete they are, and their 
 QUESTION(peak, "what makes up the peaks of the ranks, by category and by line",
         "Shows the least, the median and the most of each line, and in which rank they are.\n");
 QUESTION(diff, "what differs between the ranks",
-        "Shows the lines whose bytes at the peak are not the same in all ranks. Exit status 1: "
-        "they\ndiffer, where one process answers, and 3: no difference was found, but not all "
-        "files have an\nanswer; several exit 0, as their launcher takes 1 for a failure.\n");
+        "Shows the lines whose bytes at the peak are not the same in all ranks. With one process\n"
+        "the exit status is 1 if they differ, and 3 if no difference was found but some files have "
+        "no answer;\n"
+        "several exit 0 in both cases, because mpirun and srun take another status for a "
+        "failure.\n");
 QUESTION(steps, "the peaks of each step over all ranks",
         "Shows the least, the median and the most of each step, and the ranks that grow.\n");
 QUESTION(phases, "the peaks and the bytes of each phase over all ranks",
         "Shows the least, the median and the most of each phase, and in which rank they are.\n");
 QUESTION(leaks, "lines whose memory grows, and in how many ranks",
         "Shows what each line has left, as the least, the median and the most of the ranks in "
-        "which it grows.\nExit status 1: some line grows, where one process answers, and 3: none "
-        "was found, but not all\nfiles have an answer; several exit 0, as their launcher takes 1 "
-        "for a failure.\n");
+        "which it grows.\nWith one process the exit status is 1 if a line grows, and 3 if none was "
+        "found but some files have\n"
+        "no answer; several exit 0 in both cases, because mpirun and srun take another status for "
+        "a\n"
+        "failure.\n");
 QUESTION(oom, "the ranks that ran out of memory, and why",
-        "Shows the last out-of-memory error of each rank. Exit status 1: there is none, "
-        "where\none process answers, and 3: none was found, but not all files have an answer; "
-        "several exit 0,\nas their launcher takes 1 for a failure.\n");
-QUESTION(timeline, "a plot of allocated memory over all ranks, and its shapes",
+        "Shows the last out-of-memory error of each rank. With one process the exit status\n"
+        "is 1 if there is none, and 3 if none was found but some files have no answer; several "
+        "exit 0 in\n"
+        "both cases, because mpirun and srun take another status for a failure.\n");
+QUESTION(timeline, "a plot of allocated memory over all ranks, and the shapes in it",
         "Shows the least, the median and the most at each part of the recordings, and of each "
-        "shape.\n");
+        "shape in the plot.\n");
 QUESTION(zero, "the collective calls of the ranks, and the bytes that these move",
         "Shows the least, the median and the most calls and bytes of each kind, and in which rank "
         "they are.\n");
