@@ -46,7 +46,7 @@ static struct gm_error *put_remedies(
         const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement, FILE *out)
 {
 	if (judgement->remedy_count)
-		fputs("would it have been enough?\n", out);
+		fputs("would one of these have been enough?\n", out);
 	for (size_t i = 0; i < judgement->remedy_count; i++) {
 		const struct gm_oom_remedy *remedy = &judgement->remedies[i];
 		_cleanup_free_ char *text = gm_oom_remedy_text(facts, judgement, remedy);

@@ -21,13 +21,13 @@ static char *say_expandable(const struct gm_oom_facts *facts,
 	switch (remedy->sufficient) {
 	case GM_OOM_YES:
 		return gm_say("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True can join free "
-		              "parts: %s of the %s, %s was missing",
+		              "parts: it would gain %s of the %s; %s was missing",
 		        gm_say_size(&w, remedy->bytes), gm_say_size(&w, sums->fragments_bytes),
 		        missing);
 	case GM_OOM_MAYBE:
 		return gm_say("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: it reuses only "
-		              "whole pages of 20 MiB, which small free parts may not fill: between "
-		              "%s and %s, %s was missing",
+		              "whole pages of 20 MiB, which small free parts may not fill. It "
+		              "would gain between %s and %s; %s was missing",
 		        gm_say_size(&w, remedy->bytes), gm_say_size(&w, remedy->most), missing);
 	default:
 		return gm_say("expandable_segments:True would gain at most %s of the %s missing",
