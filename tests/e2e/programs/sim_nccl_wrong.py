@@ -11,7 +11,9 @@ import torch.distributed as dist
 
 case = sys.argv[1]
 rank = int(os.environ["RANK"])
-torch.cuda.set_device(0 if case == "duplicate" else int(os.environ["LOCAL_RANK"]))
+if case == "duplicate":
+    os.environ["LOCAL_RANK"] = "0"  # from 2.15 on, PyTorch refuses tensors of another device than that before NCCL sees them
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 began = time.time()
 try:
     dist.init_process_group("nccl", timeout=timedelta(seconds=10 if case == "late" else 300))
