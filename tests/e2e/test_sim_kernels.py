@@ -21,6 +21,14 @@ def test_small_operations_give_what_the_cpu_gives(compared):
     assert {line: how for line, how in found.items() if how != "same"} == {}
 
 
+@pytest.mark.parametrize("profile", ["a100-80gb", "t4-16gb"])
+def test_other_devices_have_other_kernels_for_sums_by_index(run_gpumem, profile):
+    run = run_gpumem("run", "--sim=" + profile, "--no-record", "--", PYTHON, PROGRAMS / "sim_kernels.py", "(0, ")
+    found = run.check().out.json()
+    assert len(found) >= 10
+    assert {line: how for line, how in found.items() if how != "same"} == {}
+
+
 def test_special_values_at_random_give_what_they_give_elsewhere(run_gpumem):
     """Not a number, zeros of both signs, what overflows or vanishes in the accumulator's type, integers that no double holds."""
     finished = run_gpumem("run", "--sim", "--", PYTHON, PROGRAMS / "sim_values.py").check()

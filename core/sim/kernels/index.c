@@ -23,7 +23,8 @@ enum form {
 	ADD_SMALL,
 	ADD_LARGE,
 	ROWS,
-	ADD_ROWS
+	ADD_ROWS,
+	ADD_ROWS_BYTES
 };
 enum how { ASSIGN, ADD, MULTIPLY, LARGEST, SMALLEST };
 
@@ -405,10 +406,15 @@ static bool compute_rows(const struct gm_sim_plan *plan, const struct gm_sim_ker
 }
 
 /*
- * tma_scatter_kernel<OPERATION, T, index_t>(T *self, const T *source, const index_t *index, int
- * count, int row, int64_t dim_size, int64_t self_stride, int64_t source_stride, …)
- * (TMAScatterKernel.cu, since 2.15): whole rows of index_add() and scatter_reduce(); sizes and
- * strides in elements.
+ * Whole rows of index_add(), scatter_add() and scatter_reduce(), each added to the row of an index:
+ *
+ * - tma_scatter_kernel<OPERATION, T, index_t>(T *self, const T *source, const index_t *index, int
+ *   count, int row, int64_t dim_size, int64_t self_stride, int64_t source_stride, …)
+ *   (TMAScatterKernel.cu, since 2.15, sm_90), and before tma_scatter_add_kernel<T, index_t>; row
+ * and strides in elements
+ * - vectorized_scatter_kernel<OPERATION, ALIGNMENT, T, index_t>(…, int count, int64_t row, …)
+ * (since 2.15, elsewhere), and before vectorized_scatter_add_kernel<ALIGNMENT, T, index_t>
+ *   (IndexKernelUtils.cu); row and strides in bytes
  */
 static bool compute_add_rows(
         const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)
@@ -421,6 +427,14 @@ static bool compute_add_rows(
 	memcpy(&count, a[3], sizeof(count));
 	memcpy(&row, a[4], sizeof(row));
 	int64_t dim = word(a[5]), self_stride = word(a[6]), source_stride = word(a[7]);
+	if (plan->form == ADD_ROWS_BYTES) {
+		int64_t bytes = word(a[4]);
+		if (bytes % size || bytes > INT32_MAX || self_stride % size || source_stride % size)
+			return false;
+		row = (int32_t)(bytes / size);
+		self_stride /= size;
+		source_stride /= size;
+	}
 	if (count <= 0 || row <= 0 || dim <= 0 || self_stride < 0 || source_stride < 0 ||
 	        dim > INT32_MAX || self_stride > INT32_MAX / 8 || source_stride > INT32_MAX / 8)
 		return false;
@@ -463,6 +477,42 @@ static enum how how_of(struct gm_sim_text text)
 	       : gm_sim_text_has(text, "operator()<ReduceMaximum>")  ? LARGEST
 	       : gm_sim_text_has(text, "operator()<ReduceMinimum>")  ? SMALLEST
 	                                                             : ASSIGN;
+}
+
+static enum how how_of_scatter(struct gm_sim_text operation)
+{
+	return gm_sim_text_has(operation, "ScatterAddOp")   ? ADD
+	       : gm_sim_text_has(operation, "ScatterMaxOp") ? LARGEST
+	       : gm_sim_text_has(operation, "ScatterMinOp") ? SMALLEST
+	                                                    : ASSIGN;
+}
+
+/* The kernels of compute_add_rows(); `at`: the place of T among the template's arguments. */
+static bool plan_add_rows(struct gm_sim_text base, const struct gm_sim_text *arguments,
+        unsigned count, unsigned known, struct gm_sim_plan *ret)
+{
+	static const struct {
+		const char *name;
+		uint8_t form, at;
+		bool has_operation;
+	} kernels[] = {
+	        {"tma_scatter_kernel", ADD_ROWS, 1, true},
+	        {"tma_scatter_add_kernel", ADD_ROWS, 0, false},
+	        {"vectorized_scatter_kernel", ADD_ROWS_BYTES, 2, true},
+	        {"vectorized_scatter_add_kernel", ADD_ROWS_BYTES, 1, false},
+	};
+	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
+		unsigned at = kernels[i].at;
+		if (!gm_sim_text_is(base, kernels[i].name) || count != at + 2 || known != 10)
+			continue;
+		ret->form = kernels[i].form;
+		ret->type[0] = gm_sim_type_of(arguments[at]);
+		ret->type[1] = gm_sim_type_of(arguments[at + 1]);
+		ret->number[1] = kernels[i].has_operation ? how_of_scatter(arguments[0]) : ADD;
+		ret->compute = compute_add_rows;
+		return ret->type[0] && ret->type[1] && ret->number[1] != ASSIGN;
+	}
+	return false;
 }
 
 bool gm_sim_index_plan(struct gm_sim_text name, struct gm_sim_text base,
@@ -520,11 +570,13 @@ bool gm_sim_index_plan(struct gm_sim_text name, struct gm_sim_text base,
 	        {"indexFuncLargeIndex", ADD_LARGE, 11},
 	};
 	for (size_t i = 0; i < sizeof(infos) / sizeof(infos[0]); i++)
+		/* From 2.12 on a large one may have the divider of `inner` as well. */
 		if (gm_sim_text_is(base, infos[i].name) && count >= 6 &&
-		        known == infos[i].parameters) {
+		        (known == infos[i].parameters ||
+		                (infos[i].form == ADD_LARGE && known == 12))) {
 			ret->form = infos[i].form;
 			if ((ret->form == ADD_SMALL || ret->form == ADD_LARGE) &&
-			        !gm_sim_text_has(parameters[known - 2], "ReduceAdd"))
+			        !gm_sim_text_has(parameters[infos[i].parameters - 2], "ReduceAdd"))
 				return false;
 			ret->type[0] = gm_sim_type_of(arguments[0]);
 			ret->type[1] = gm_sim_type_of(arguments[1]);
@@ -538,16 +590,5 @@ bool gm_sim_index_plan(struct gm_sim_text name, struct gm_sim_text base,
 		ret->compute = compute_rows;
 		return ret->type[0] != GM_SIM_NONE;
 	}
-	if (gm_sim_text_is(base, "tma_scatter_kernel") && count == 3 && known == 10) {
-		ret->form = ADD_ROWS;
-		ret->type[0] = gm_sim_type_of(arguments[1]);
-		ret->type[1] = gm_sim_type_of(arguments[2]);
-		ret->number[1] = gm_sim_text_has(arguments[0], "ScatterAddOp")   ? ADD
-		                 : gm_sim_text_has(arguments[0], "ScatterMaxOp") ? LARGEST
-		                 : gm_sim_text_has(arguments[0], "ScatterMinOp") ? SMALLEST
-		                                                                 : ASSIGN;
-		ret->compute = compute_add_rows;
-		return ret->type[0] && ret->type[1] && ret->number[1] != ASSIGN;
-	}
-	return false;
+	return plan_add_rows(base, arguments, count, known, ret);
 }

@@ -147,6 +147,11 @@ for seed in range(20):
     gpu = {name: value.cuda() if isinstance(value, torch.Tensor) else value for name, value in cpu.items()}
     for line in OPERATIONS:
         device, _, host = line.partition(" | ")
-        if found.get(line, "same") == "same":
-            found[line] = differs(eval(device, gpu), eval(host or device, cpu))
+        if found.get(line, "same") != "same":
+            continue
+        try:
+            ours = eval(device, gpu)
+        except NotImplementedError:  # an older PyTorch does not have the operation for the type on CUDA
+            continue
+        found[line] = differs(ours, eval(host or device, cpu))
 print(json.dumps(found, indent=0))
