@@ -242,8 +242,7 @@ def test_damaged_names_are_reported_or_left_out_and_never_crash(run_gpumem, unpa
     assert refused
 
 
-@pytest.mark.parametrize("late", [0, pytest.param(7, marks=pytest.mark.long)])
-@pytest.mark.parametrize("begins", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.parametrize("begins, late", [pytest.param(False, 0, marks=pytest.mark.long), (True, 0), pytest.param(True, 7, marks=pytest.mark.long)])
 def test_a_reader_that_ends_does_not_keep_the_program(sim_env, build_dir, tmp_path, begins, late):
     """`begins`: while the program waits for it, else before; `late`: the seconds after which it does (a busy machine)."""
     log = tmp_path / "run.gpumem"

@@ -408,13 +408,12 @@ static bool compute_rows(const struct gm_sim_plan *plan, const struct gm_sim_ker
 /*
  * Whole rows of index_add(), scatter_add() and scatter_reduce(), each added to the row of an index:
  *
- * - tma_scatter_kernel<OPERATION, T, index_t>(T *self, const T *source, const index_t *index, int
- *   count, int row, int64_t dim_size, int64_t self_stride, int64_t source_stride, …)
- *   (TMAScatterKernel.cu, since 2.15, sm_90), and before tma_scatter_add_kernel<T, index_t>; row
- * and strides in elements
- * - vectorized_scatter_kernel<OPERATION, ALIGNMENT, T, index_t>(…, int count, int64_t row, …)
- * (since 2.15, elsewhere), and before vectorized_scatter_add_kernel<ALIGNMENT, T, index_t>
- *   (IndexKernelUtils.cu); row and strides in bytes
+ * tma_scatter_kernel<OPERATION, T, index_t>(T *self, const T *source, const index_t *index, int
+ * count, int row, int64_t dim_size, int64_t self_stride, int64_t source_stride, ...) has row and
+ * strides in elements (TMAScatterKernel.cu, sm_90, since 2.15; tma_scatter_add_kernel before).
+ *
+ * vectorized_scatter_kernel<OPERATION, ALIGNMENT, T, index_t> has the same arguments but int64_t
+ * row, and row and strides in bytes (IndexKernelUtils.cu; vectorized_scatter_add_kernel before).
  */
 static bool compute_add_rows(
         const struct gm_sim_plan *plan, const struct gm_sim_kernel_launch *launch)

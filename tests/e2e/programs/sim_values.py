@@ -152,6 +152,8 @@ for seed in range(20):
         try:
             ours = eval(device, gpu)
         except NotImplementedError:  # an older PyTorch does not have the operation for the type on CUDA
+            if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 15):
+                raise
             continue
         found[line] = differs(ours, eval(host or device, cpu))
 print(json.dumps(found, indent=0))
