@@ -14,9 +14,9 @@
 #include "base/cleanup.h"
 #include "holders/graph/graph.h"
 #include "holders/unattributed/unattributed.h"
+#include "holders/heap/heap.h"
 #include "holders/heap/scan.h"
 #include "holders/heap/stacks.h"
-#include "holders/heap/heap.h"
 #include "holders/heap/unused.h"
 #include "holders/native/host_data.h"
 #include "holders/native/native.h"
@@ -184,10 +184,23 @@ static void add_frame_word(
 	note_owner(search, GM_OWNER_FRAME, address);
 }
 
+/* The allocator's record of a block refers to no tensor. What lies behind it in its chunk is old.
+ */
+static bool is_in_block_record(struct search *search, uint64_t address)
+{
+	uint64_t start, size;
+	return gm_heap_chunk(search->graph, address, &start, &size) &&
+	       gm_map_find(&search->block_words, start + 1);
+}
+
 static void add_heap(struct search *search, uint32_t vertex, const struct gm_hit *hit)
 {
 	uint64_t words[3];
 	struct gm_holders *graph = search->graph;
+	if (is_in_block_record(search, hit->address)) {
+		search->unattributed_list->stale++;
+		return;
+	}
 	/* pointers of a node or a control block to itself hold nothing */
 	if (gm_image_try_read(graph->image, hit->address - sizeof(words), words, sizeof(words))) {
 		for (size_t i = 0; i < 3; i++) {
@@ -354,6 +367,8 @@ static bool note_block_words(struct search *search)
 static struct gm_error *search_all(struct search *search, const uint32_t *targets, size_t count)
 {
 	struct gm_scan_options options = {.filter = wanted, .context = search};
+	if (!note_block_words(search))
+		return &gm_error_no_memory;
 	if (count > 0) {
 		struct gm_scan_range range = {UINT64_MAX, 0};
 		for (size_t i = 0; i < count; i++) {
@@ -370,8 +385,6 @@ static struct gm_error *search_all(struct search *search, const uint32_t *target
 	if (search->block) {
 		options.ranges[options.range_count++] = (struct gm_scan_range){
 		        search->block, search->block + search->block_size - 1};
-		if (!note_block_words(search))
-			return &gm_error_no_memory;
 		gm_torch_statics(search->graph->torch, add_workspace, search);
 	}
 	struct gm_scan_result result;

@@ -13,6 +13,7 @@
 #include "holders/graph/graph.h"
 #include "holders/heap/heap.h"
 #include "holders/native/buckets.h"
+#include "holders/unattributed/flat_table.h"
 #include "holders/unattributed/owner_ways.h"
 #include "torch/members.h"
 #include "torch/names.h"
@@ -286,7 +287,8 @@ void gm_owner_take_parts(
 	                      ? vector_of(search, chunk, best.words[0], bounds)
 	                      : owned && best.count > 1 &&
 	                                vector_of(search, chunk, best.words[0], bounds);
-	query->dead = vector && query->word >= bounds[1];
+	query->dead = (vector && query->word >= bounds[1]) ||
+	              gm_is_in_unused_entry(search, chunk, query->word);
 	query->native = NULL;
 	size_t next = add_first_part(search, &best, chunk, vector ? bounds : NULL, query);
 	query->kind = owned ? best.owner.kind : GM_OWNER_NONE;

@@ -29,7 +29,7 @@ struct gm_owner_query {
 	enum gm_owner_kind kind;
 	uint32_t vertex;  /* of GM_OWNER_VERTEX: what leads there */
 	uint64_t address; /* of the others */
-	bool dead;        /* in the unused rest of a vector */
+	bool dead;        /* in the unused rest of a vector, or an unused entry of a table */
 };
 
 /* A chunk of heap on the way from a word to its owner, and what refers to it. */

@@ -11,6 +11,7 @@
 #include "holders/describe/names.h"
 #include "holders/graph/counts.h"
 #include "holders/heap/heap.h"
+#include "holders/unattributed/flat_table.h"
 #include "torch/names.h"
 
 enum {
@@ -140,6 +141,8 @@ void gm_owner_find_way(const struct gm_owner_search *search, uint32_t number, ui
 		struct gm_owner_holder class = {GM_OWNER_CLASS, at.number, chunk->start};
 		if (chunk->class && rank_of(search, &class, at.count) < best->rank)
 			keep_way(reached.items, i, class, rank_of(search, &class, at.count), best);
+		if (i && gm_is_in_unused_entry(search, chunk, at.word))
+			continue;
 		bool vector = has_vector(search, chunk, at.word);
 		for (size_t k = 0; k < chunk->holder_count && whole; k++) {
 			const struct gm_owner_holder *holder = &chunk->holders[k];

@@ -38,10 +38,11 @@ struct Label {
 	uint64_t *given_back = nullptr;
 };
 
-// Leads to a Cache.
+// Leads to a Cache. As large as a chunk of the heap: what lay there before would be behind a smaller object.
 struct Shelf {
 	virtual ~Shelf() = default;
 	void *kept;
+	uint64_t other = 1;
 	explicit Shelf(void *object) : kept(object) {}
 };
 
