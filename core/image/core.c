@@ -273,7 +273,8 @@ static struct gm_error *core_files(
 static bool has_id(struct gm_image *image, const struct gm_core_thread *thread, pid_t inside)
 {
 	uint32_t id;
-	return thread->pthread && gm_image_try_u32(image, thread->pthread + GM_PTHREAD_TID, &id) &&
+	uint64_t record = thread->registers.thread_pointer;
+	return record && gm_image_try_u32(image, record + GM_PTHREAD_TID, &id) &&
 	       id == (uint32_t)inside;
 }
 

@@ -86,7 +86,6 @@ static bool take_thread(struct gm_core_file *core, const char *content, size_t s
 	struct gm_core_thread thread = {
 	        .id = status.pr_pid,
 	        .registers = gm_registers_from_kernel(&user),
-	        .pthread = user.fs_base,
 	};
 	if (!gm_array_grow((void **)&core->threads, &core->thread_capacity, core->thread_count, 1,
 	            sizeof(thread)))

@@ -30,7 +30,6 @@ struct gm_core_mapped {
 struct gm_core_thread {
 	pid_t id;
 	struct gm_registers registers;
-	uint64_t pthread; /* fs_base: where glibc has its record of the thread */
 };
 
 struct gm_core_file {

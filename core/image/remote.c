@@ -108,7 +108,7 @@ static struct gm_error *remote_registers(
         struct gm_image *image, pid_t thread, struct gm_registers *ret_registers)
 {
 	const struct gm_remote *given = &remote_of(image)->given;
-	struct gm_registers registers = {{0}};
+	struct gm_registers registers = {0};
 	if (!given->registers(given->context, thread, registers.value))
 		return gm_error_create(GM_TARGET,
 		        "thread %d: the debugger cannot read its registers: stop the program first",

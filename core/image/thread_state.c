@@ -82,6 +82,7 @@ struct gm_error *gm_thread_state_read(
 	                        .r14 = value[GM_R14],
 	                        .r15 = value[GM_R15],
 	                        .rip = value[GM_RIP],
+	                        .fs_base = registers.thread_pointer,
 	                        .orig_rax =
 	                                ~UINT64_C(0), /* in no system call, as far as is known */
 	                },

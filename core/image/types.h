@@ -22,6 +22,7 @@ enum gm_register {
 /* clang-format on */
 struct gm_registers {
 	uint64_t value[GM_REGISTER_COUNT];
+	uint64_t thread_pointer; /* fs_base: where glibc has its struct pthread; 0: not known */
 };
 
 /* One of many ranges read at once. `failed` is false where all `size` bytes were read. */

@@ -85,6 +85,13 @@ size_t gm_symbols_unwind(struct gm_symbols *symbols, const struct gm_registers *
  * one's begins. `ret_whole`: the last one is where the thread began. Both may be NULL. */
 size_t gm_symbols_unwind_frames(struct gm_symbols *symbols, const struct gm_registers *registers,
         uint64_t *ret_addresses, uint64_t *ret_pointers, size_t max, bool *ret_whole);
+/*
+ * A function saves the registers that it uses on its own stack, with what its callers keep there.
+ * The frame, of the first `max` of that walk, whose register was saved at the address; `max`: the
+ * address is no such place, or the frame is not known.
+ */
+size_t gm_symbols_saver(struct gm_symbols *symbols, const struct gm_registers *registers,
+        uint64_t address, size_t max);
 
 /*
  * One step of that walk: the registers of a frame's caller. Its stack pointer is the frame's

@@ -36,11 +36,13 @@ static bool load(void *context, uint64_t address, uint64_t *ret_value)
 	return true;
 }
 
+/* In the order of struct gm_row's `saved`. */
+static const uint8_t saved_registers[GM_SAVED_COUNT] = {
+        GM_RIP, GM_RBX, GM_RBP, GM_R12, GM_R13, GM_R14, GM_R15};
+
 static bool step_plain(
         const struct gm_row *row, struct gm_registers *registers, struct window *window)
 {
-	static const uint8_t saved_registers[GM_SAVED_COUNT] = {
-	        GM_RIP, GM_RBX, GM_RBP, GM_R12, GM_R13, GM_R14, GM_R15};
 	uint64_t cfa = registers->value[row->cfa_register] + (uint64_t)(int64_t)row->offset;
 	/* A caller's frame is above: otherwise the stack is damaged and the walk could be endless.
 	 * */
@@ -152,6 +154,45 @@ size_t gm_symbols_unwind_frames(struct gm_symbols *symbols, const struct gm_regi
 	if (ret_whole)
 		*ret_whole = whole;
 	return count;
+}
+
+/* The register that the frame saved at that address, an index into `saved`; GM_SAVED_COUNT: none.
+ */
+static unsigned saved_at(
+        const struct gm_row *row, const struct gm_registers *registers, uint64_t address)
+{
+	unsigned i = 1; /* 0 is the return address */
+	if (row->kind != GM_ROW_PLAIN)
+		return GM_SAVED_COUNT;
+	uint64_t cfa = registers->value[row->cfa_register] + (uint64_t)(int64_t)row->offset;
+	while (i < GM_SAVED_COUNT && (row->saved[i] == GM_SAVED_SAME ||
+	                                     cfa + (uint64_t)(int64_t)row->saved[i] != address))
+		i++;
+	return i;
+}
+
+size_t gm_symbols_saver(struct gm_symbols *symbols, const struct gm_registers *registers,
+        uint64_t address, size_t max)
+{
+	struct gm_registers now = *registers;
+	struct window window;
+	window.image = symbols->image;
+	window.size = window.start = 0;
+	bool exact = true;
+	unsigned saved = GM_SAVED_COUNT;
+	for (size_t i = 0; i < max; i++) {
+		const struct gm_row *row = find_row(symbols, now.value[GM_RIP] - !exact);
+		if (!row || row->kind == GM_ROW_STOP)
+			return saved < GM_SAVED_COUNT ? i : max;
+		if (saved < GM_SAVED_COUNT &&
+		        (row->kind != GM_ROW_PLAIN || row->saved[saved] != GM_SAVED_SAME))
+			return i;
+		if (saved == GM_SAVED_COUNT)
+			saved = saved_at(row, &now, address);
+		if (!step(symbols, row, &now, &window, &exact))
+			return max;
+	}
+	return max;
 }
 
 bool gm_symbols_caller(struct gm_symbols *symbols, const struct gm_registers *registers, bool exact,

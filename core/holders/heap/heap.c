@@ -138,6 +138,12 @@ static enum gm_malloc_state malloc_state(
 	return gm_malloc_at(graph->malloc, address, ret_start, ret_size);
 }
 
+bool gm_heap_recorded_chunk(
+        struct gm_holders *graph, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
+{
+	return malloc_state(graph, address, ret_start, ret_size) == GM_MALLOC_USED;
+}
+
 bool gm_heap_is_free(struct gm_holders *graph, uint64_t address)
 {
 	uint64_t start, size;

@@ -9,6 +9,9 @@ size_t gm_heap_bytes(struct gm_holders *graph, uint64_t address);
 /* The chunk of heap in use that has the address: its first byte and how many it has. */
 bool gm_heap_chunk(
         struct gm_holders *graph, uint64_t address, uint64_t *ret_start, uint64_t *ret_size);
+/* The same, only where malloc's own records of all chunks around it say so. */
+bool gm_heap_recorded_chunk(
+        struct gm_holders *graph, uint64_t address, uint64_t *ret_start, uint64_t *ret_size);
 /* Is it in memory that malloc or CPython's allocator was given back? What lies there is no
  * reference. */
 bool gm_heap_is_free(struct gm_holders *graph, uint64_t address);

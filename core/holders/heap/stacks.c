@@ -3,19 +3,16 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "holders/heap/heap.h"
 #include "image/stop.h"
 
 enum {
 	MAX_FRAMES = 512,
 	MAX_THREADS = 4096,
 	GUARD_BYTES = 1 << 20, /* the largest guard area below a thread's stack */
+	FIBER_BYTES = 8 << 20, /* the largest stack that a program makes for a fiber */
+	BEYOND_BYTES = 4096,   /* of such a stack, above its outermost frame */
 	RED_ZONE = 128,        /* below the stack pointer, but still in use (System V ABI, 3.2.2) */
-	CONTROL_STEP = 64,     /* struct pthread is aligned to this (glibc, nptl/descr.h) */
-	CONTROL_SPAN = 64 << 10,
-	CONTROL_BYTES = 4096, /* at least sizeof(struct pthread) and what is stored above it */
-	BYTES_AT_ONCE = 64 << 10,
-	STACK_BYTES = 64 << 20, /* bytes of a stack that are searched for its end */
-	PAGE = 4096,
 };
 
 static const struct gm_mapping *mapping_before(
@@ -26,11 +23,16 @@ static const struct gm_mapping *mapping_before(
 	return mapping > all && mapping < all + count ? mapping - 1 : NULL;
 }
 
+static bool is_named(const struct gm_mapping *mapping)
+{
+	return strncmp(mapping->path, "[stack", 6) == 0;
+}
+
 /* The main stack is known by name. Up to 2.41, glibc puts an unreadable guard area below the stack
  * of each thread (nptl/allocatestack.c). */
 static bool is_stack_alone(struct gm_holders *graph, const struct gm_mapping *mapping)
 {
-	if (strncmp(mapping->path, "[stack", 6) == 0)
+	if (is_named(mapping))
 		return true;
 	const struct gm_mapping *guard = mapping_before(graph, mapping);
 	return mapping->path[0] == 0 && guard && guard->end == mapping->start &&
@@ -38,77 +40,99 @@ static bool is_stack_alone(struct gm_holders *graph, const struct gm_mapping *ma
 	       guard->end - guard->start <= GUARD_BYTES;
 }
 
+static bool is_within(const struct gm_stack_range *range, uint64_t address)
+{
+	return range->start <= address && address < range->end;
+}
+
+/* Only the ranges of recorded stacks are known to the byte. Of the others the one is taken whose
+ * thread's stack pointer is next below the address. */
 static const struct gm_stack *stack_at(const struct gm_stacks *stacks, uint64_t address)
 {
-	for (size_t i = 0; i < stacks->items.count; i++)
-		if (stacks->items.items[i].start <= address && address < stacks->items.items[i].end)
-			return &stacks->items.items[i];
-	return NULL;
+	const struct gm_stack *best = NULL;
+	for (size_t i = 0; i < stacks->items.count; i++) {
+		const struct gm_stack *stack = &stacks->items.items[i];
+		if (!is_within(&stack->range, address))
+			continue;
+		if (stack->range.record)
+			return stack;
+		bool alive = stack->pointer <= address + RED_ZONE;
+		bool best_alive = best && best->pointer <= address + RED_ZONE;
+		if (!best || (alive && !best_alive) ||
+		        (alive && best_alive && stack->pointer > best->pointer))
+			best = stack;
+	}
+	return best;
 }
 
 bool gm_is_stack(struct gm_holders *graph, struct gm_stacks *stacks,
         const struct gm_mapping *mapping, uint64_t address)
 {
-	bool alone = is_stack_alone(graph, mapping);
-	if (!alone && (mapping->path[0] != 0 || !(mapping->flags & GM_MAPPING_WRITE)))
+	if (!(mapping->flags & GM_MAPPING_WRITE))
 		return false;
-	/* from 2.42 on the guard is a page of the same mapping, and adjacent stacks may be one
-	 * mapping */
+	/* from 2.42 on the guard is a page of the same mapping, and a program may put a stack
+	 * anywhere: a mapping may have several, beside other memory */
 	gm_stacks_read(graph, stacks);
 	if (stack_at(stacks, address))
 		return true;
+	bool alone = is_stack_alone(graph, mapping);
 	for (size_t i = 0; i < stacks->items.count && alone; i++)
-		alone = stacks->items.items[i].start < mapping->start ||
-		        stacks->items.items[i].start >= mapping->end;
+		alone = stacks->items.items[i].range.start < mapping->start ||
+		        stacks->items.items[i].range.start >= mapping->end;
 	return alone;
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/*
- * The range of a thread's stack, from struct pthread at its address `control`. Its consecutive
- * members stackblock, stackblock_size and guardsize (glibc, nptl/descr.h) are recognized by the
- * values that they must have.
- */
-static bool bounds_of(struct gm_holders *graph, uint64_t control, uint64_t pointer,
-        const struct gm_mapping *mapping, uint64_t *ret_start, uint64_t *ret_end)
+bool gm_stack_range_find(struct gm_holders *graph, const struct gm_registers *registers,
+        struct gm_stack_range *ret_used, struct gm_stack_range *ret_left)
 {
-	uint64_t words[CONTROL_BYTES / 8];
-	size_t count = gm_image_read_some(graph->image, control, words, sizeof(words)) / 8;
-	for (size_t i = 3; i + 2 < count; i++) {
-		uint64_t block = words[i], size = words[i + 1], guard = words[i + 2];
-		if (block == 0 || size == 0 || (block | size | guard) % PAGE != 0 || size >> 47 ||
-		        guard >= size || block + guard > pointer || control < pointer ||
-		        control - block >= size || block + size > mapping->end)
-			continue;
-		*ret_start = block + guard > mapping->start ? block + guard : mapping->start;
-		*ret_end = block + size;
+	uint64_t pointer = registers->value[GM_RSP], start, size;
+	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, pointer);
+	*ret_left = (struct gm_stack_range){0};
+	if (!mapping)
+		return false;
+	*ret_used = (struct gm_stack_range){.start = mapping->start, .end = mapping->end};
+	if (is_named(mapping))
+		return true;
+	struct gm_stack_range recorded;
+	bool found = gm_thread_record_find(graph->image, registers, mapping->end, &recorded);
+	if (found && is_within(&recorded, pointer)) {
+		*ret_used = recorded;
 		return true;
 	}
-	return false;
+	if (found)
+		*ret_left = recorded;
+	if (gm_heap_recorded_chunk(graph, pointer, &start, &size)) {
+		*ret_used = (struct gm_stack_range){.start = start, .end = start + size};
+		return true;
+	}
+	if (found && !is_stack_alone(graph, mapping) && pointer - mapping->start > RED_ZONE)
+		ret_used->start = pointer - RED_ZONE;
+	if (found && mapping->end - pointer > FIBER_BYTES)
+		ret_used->end = pointer + FIBER_BYTES;
+	return strcmp(mapping->path, "[heap]") != 0;
 }
 
-void gm_stack_bounds(struct gm_holders *graph, uint64_t pointer, const struct gm_mapping *mapping,
-        uint64_t *ret_start, uint64_t *ret_end)
+/* The frames of a handler of signals, which may have a stack of its own, are followed by those of
+ * the thread's stack, as it was left. */
+static void split_frames(
+        const struct gm_stacks *stacks, struct gm_stack *used, struct gm_stack *left)
 {
-	_cleanup_free_ uint64_t *words = malloc(BYTES_AT_ONCE);
-	uint64_t at = pointer & ~(uint64_t)(CONTROL_STEP - 1);
-	uint64_t last = mapping->end - pointer > STACK_BYTES ? pointer + STACK_BYTES : mapping->end;
-	*ret_start = mapping->start;
-	*ret_end = mapping->end;
-	if (strncmp(mapping->path, "[stack", 6) == 0)
+	const uint64_t *pointers = stacks->pointers.items + used->first;
+	size_t count = 0;
+	while (count < used->count && is_within(&used->range, pointers[count]))
+		count++;
+	if (count == used->count || !is_within(&left->range, pointers[count]))
 		return;
-	while (words && at < last) {
-		size_t size = last - at < BYTES_AT_ONCE ? (size_t)(last - at) : BYTES_AT_ONCE;
-		size_t got = gm_image_read_some(graph->image, at, words, size);
-		for (size_t i = 0; (i + 3) * 8 <= got; i += CONTROL_STEP / 8)
-			if (words[i] == at + i * 8 && words[i + 2] == words[i] &&
-			        bounds_of(graph, words[i], pointer, mapping, ret_start, ret_end))
-				return;
-		if (got < size)
-			return;
-		at += size;
-	}
+	left->first = used->first + count;
+	left->count = used->count - count;
+	left->pointer = pointers[count];
+	left->outermost = used->outermost;
+	left->whole = used->whole;
+	used->count = count;
+	used->outermost = pointers[count ? count - 1 : 0];
+	used->whole = false;
 }
 
 static bool add_stack(struct gm_holders *graph, struct gm_stacks *stacks, pid_t thread)
@@ -121,20 +145,31 @@ static bool add_stack(struct gm_holders *graph, struct gm_stacks *stacks, pid_t 
 		return false;
 	}
 	uint64_t pointer = registers.value[GM_RSP];
-	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, pointer);
-	if (!mapping)
-		return true;
-	struct gm_stack stack = {
-	        .thread = thread, .pointer = pointer, .first = stacks->addresses.count};
-	gm_stack_bounds(graph, pointer, mapping, &stack.start, &stack.end);
-	stack.count = gm_symbols_unwind_frames(
-	        graph->symbols, &registers, addresses, pointers, MAX_FRAMES, &stack.whole);
-	stack.outermost = stack.count ? pointers[stack.count - 1] : pointer;
-	for (size_t i = 0; i < stack.count; i++)
+	struct gm_stack used = {.thread = thread, .registers = registers, .pointer = pointer};
+	struct gm_stack left = {.thread = thread, .registers = registers};
+	bool known = gm_stack_range_find(graph, &registers, &used.range, &left.range);
+	used.first = used.walk_first = stacks->addresses.count;
+	left.first = left.walk_first = used.first;
+	used.count = gm_symbols_unwind_frames(
+	        graph->symbols, &registers, addresses, pointers, MAX_FRAMES, &used.whole);
+	used.walk_count = left.walk_count = used.count;
+	used.outermost = used.count ? pointers[used.count - 1] : pointer;
+	for (size_t i = 0; i < used.count; i++)
 		if (!gm_array_push(&stacks->addresses, addresses[i]) ||
 		        !gm_array_push(&stacks->pointers, pointers[i]))
 			graph->no_memory = true;
-	if (!gm_array_push(&stacks->items, stack))
+	if (graph->no_memory)
+		return true;
+	if (left.range.end) {
+		/* which part of it is alive is not known, unless frames lead there */
+		left.pointer = left.outermost = left.range.start;
+		split_frames(stacks, &used, &left);
+		if (used.whole && is_within(&used.range, used.outermost) &&
+		        used.range.end - used.outermost > BEYOND_BYTES)
+			used.range.end = used.outermost + BEYOND_BYTES;
+		graph->no_memory |= !gm_array_push(&stacks->items, left);
+	}
+	if (known && !gm_array_push(&stacks->items, used))
 		graph->no_memory = true;
 	return true;
 }
@@ -174,35 +209,24 @@ void gm_stacks_read(struct gm_holders *graph, struct gm_stacks *stacks)
 
 /* --- queries ---------------------------------------------------------------------------------- */
 
-/* glibc's struct pthread, at the top of a thread's stack, contains its own address twice
- * (nptl/descr.h, sysdeps/x86_64/nptl/tls.h: tcbhead_t.tcb, .self). Returns its address; UINT64_MAX
- * if there is none, as on the main thread's stack. */
-static uint64_t control_block(struct gm_holders *graph, const struct gm_stack *stack)
-{
-	uint64_t words[3];
-	uint64_t at = stack->outermost & ~(uint64_t)(CONTROL_STEP - 1);
-	for (uint64_t end = at + CONTROL_SPAN; at < end && at + sizeof(words) <= stack->end;
-	        at += CONTROL_STEP)
-		if (gm_image_try_read(graph->image, at, words, sizeof(words)) && words[0] == at &&
-		        words[2] == at)
-			return at;
-	return UINT64_MAX;
-}
-
 static struct gm_native_owner *frame_owner(struct gm_holders *graph, const struct gm_stacks *stacks,
         const struct gm_stack *stack, uint64_t address)
 {
-	size_t frame = 0;
+	size_t frame = stack->first;
 	struct gm_symbol symbol = {0};
-	const uint64_t *pointers = stacks->pointers.items + stack->first;
-	while (frame + 1 < stack->count && pointers[frame + 1] <= address)
+	const uint64_t *pointers = stacks->pointers.items;
+	while (frame + 1 < stack->first + stack->count && pointers[frame + 1] <= address)
 		frame++;
 	/* beyond the last frame that could be unwound, the owner is not known */
-	bool known = stack->count && (frame + 1 < stack->count || stack->whole);
-	struct gm_error *error = known ? gm_symbols_name_functions(graph->symbols,
-	                                         &stacks->addresses.items[stack->first + frame], 1,
-	                                         frame > 0, &symbol)
-	                               : NULL;
+	bool known = stack->count && (frame + 1 < stack->first + stack->count || stack->whole);
+	size_t saver = stack->walk_first + gm_symbols_saver(graph->symbols, &stack->registers,
+	                                           address, stack->walk_count);
+	if (known && saver > frame && saver < stack->walk_first + stack->walk_count)
+		frame = saver;
+	struct gm_error *error =
+	        known ? gm_symbols_name_functions(graph->symbols, &stacks->addresses.items[frame],
+	                        1, frame > stack->walk_first, &symbol)
+	              : NULL;
 	if (error)
 		gm_error_destroy(error);
 	return gm_native_owner_create((struct gm_native_part){.form = GM_NATIVE_STACK,
@@ -224,10 +248,10 @@ enum gm_stack_part gm_stacks_part(struct gm_holders *graph, struct gm_stacks *st
 	if (address + RED_ZONE < stack->pointer)
 		return GM_STACK_DEAD;
 	if (address >= stack->outermost && stack->count > 1) {
-		uint64_t control = control_block(graph, stack);
-		if (address >= control || (control == UINT64_MAX && stack->whole))
+		uint64_t record = stack->range.record;
+		if (record ? address >= record : stack->whole)
 			return GM_STACK_CONTROL;
-		if (control != UINT64_MAX && stack->whole) {
+		if (record && stack->whole) {
 			*ret_owner = gm_native_owner_create((struct gm_native_part){
 			        .form = GM_NATIVE_THREAD_LOCAL, .number = (uint64_t)stack->thread});
 			return GM_STACK_DATA;

@@ -103,18 +103,15 @@ static bool look_at_thread(struct looking *looking, pid_t thread)
 	if (error)
 		return false;
 	uint64_t pointer = registers.value[GM_RSP];
-	const struct gm_mapping *mapping = gm_image_find_mapping(looking->graph->image, pointer);
 	looking->first = looking->seen.count;
 	for (size_t i = 0; i < GM_REGISTER_COUNT; i++)
 		see(looking, thread, pointer, registers.value[i]);
-	if (!mapping)
+	struct gm_stack_range used, left;
+	if (!gm_stack_range_find(looking->graph, &registers, &used, &left) ||
+	        used.end - pointer > MAX_STACK_BYTES)
 		return true;
-	uint64_t begin, end;
-	gm_stack_bounds(looking->graph, pointer, mapping, &begin, &end);
-	if (end - pointer > MAX_STACK_BYTES)
-		return true;
-	uint64_t start = pointer - RED_ZONE > begin ? pointer - RED_ZONE : begin;
-	look_through(looking, thread, start & ~(uint64_t)7, end);
+	uint64_t start = pointer - RED_ZONE > used.start ? pointer - RED_ZONE : used.start;
+	look_through(looking, thread, start & ~(uint64_t)7, used.end);
 	return true;
 }
 
