@@ -85,6 +85,7 @@ TESTS = [
     "test_train_mlp",
     "test_who_holds",
     "test_ways",
+    "test_thread_stacks",
     "test_retained",
     "test_snapshot_today",
     "test_snapshot_same",
