@@ -23,6 +23,7 @@ struct Beginning {
 	bool ends;
 	Where where;
 	bool from_heap;
+	uint64_t last; // or what lay in its piece of the heap before would be behind it
 };
 
 __attribute__((noinline)) void descend(int depth)
@@ -102,7 +103,7 @@ extern "C" long start_thread_on(uint64_t *tensor, void *stack, size_t size, size
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
-	Beginning *from = new Beginning{~reinterpret_cast<uint64_t>(tensor), 0, depth, ends != 0, static_cast<Where>(where), from_heap != 0};
+	Beginning *from = new Beginning{~reinterpret_cast<uint64_t>(tensor), 0, depth, ends != 0, static_cast<Where>(where), from_heap != 0, 0};
 	pthread_attr_init(&attributes);
 	if (stack)
 		pthread_attr_setstack(&attributes, stack, size);
